@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable, Model, numbered, ranked
 from secondpass import Candidate, InputError, Reranker
-from secondpass.evaluation import compare, make_suite
+from secondpass.evaluation import compare, dry_run, make_suite
 from secondpass.evaluation.dry_run import expected_comparison, expected_use
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import total
@@ -141,9 +141,10 @@ def given_suite(count):
 
 @pytest.mark.parametrize(
     ("queries", "sampled", "shuffles"),
-    [(3, None, 0), (3, None, 1), (100, None, 0), (130, 100, 1)],
+    [(3, None, 0), (3, None, 1), (10, None, 0), (13, 10, 1)],
 )
-def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles):
+def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles, monkeypatch):
+    monkeypatch.setattr(dry_run, "_SAMPLE", 10)
     model = Model()
     rerankers = {"graded": Reranker(Graded(model, batch_size=4)), "scorer": Reranker(ByTable())}
     seen = []
@@ -159,6 +160,14 @@ def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles):
     ((name, (use,)),) = expected.systems.items()
     assert name == "given+graded"
     assert use.calls == len(model.prompts) == 2 * queries * (1 + shuffles)
+
+
+def test_a_hundred_queries_are_sampled():
+    reranker = Reranker(Graded(Model(), batch_size=6))
+    expected = expected_comparison({"graded": reranker}, given_suite(101))
+    assert (expected.queries, expected.sampled) == (101, 100)
+    ((use,),) = expected.systems.values()
+    assert use.calls == 101
 
 
 def test_no_service_no_cost():

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from reports import EDGES, make, with_reranker
+from reports import EDGES, make, with_reranker, without
 from secondpass.evaluation import Cost
+from secondpass.evaluation.report import charts
 from secondpass.evaluation.report.overview import overview
 from secondpass.evaluation.report.queries import all_queries
 from secondpass.evaluation.report.tables import (
@@ -66,10 +67,11 @@ def test_a_difference_has_the_same_colour_everywhere(comparison, tone):
     assert overview(comparison).rows[1][2].tone == tone
     assert differences(comparison).rows[0][2].tone == tone
     border = {"gain": "verdict pays", "loss": "verdict not", "": "verdict "}[tone]
-    page = comparison.to_html()
-    assert f'class="{border}"' in page
-    intervals = re.findall(r"stroke: var\(--(gain|loss|muted)\); stroke-width: 1.2", page)
-    assert set(intervals) == {tone or "muted"}
+    with without("matplotlib"):
+        assert f'class="{border}"' in comparison.to_html()
+    for plot, width in ((charts.latency, 1.2), (charts.differences, 1.6)):
+        intervals = rf"stroke: var\(--(gain|loss|muted)\); stroke-width: {width}"
+        assert set(re.findall(intervals, plot(comparison, "p-"))) == {tone or "muted"}
 
 
 def test_best_unless_all_are_alike():
