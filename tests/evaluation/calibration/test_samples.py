@@ -64,8 +64,15 @@ def generated(logit, queries=80, seed=0):
     return found
 
 
-def test_probabilities_of_a_logistic_score():
-    fit = fit_probabilities(generated(lambda score: 1.5 * score - 1), None)
+@pytest.fixture(scope="module")
+def logistic():
+    """Scores, and the probabilities that are fitted to them."""
+    found = generated(lambda score: 1.5 * score - 1, queries=60)
+    return found, fit_probabilities(found, None)
+
+
+def test_probabilities_of_a_logistic_score(logistic):
+    _, fit = logistic
     assert fit.kind == "platt"
     assert fit.probabilities.slope == pytest.approx(1.5, rel=0.2)
     assert fit.losses["platt"] < fit.losses["constant"]
@@ -99,12 +106,12 @@ def test_scores_that_fall_with_relevance_have_no_probabilities(seed):
 
 
 @pytest.mark.parametrize(("unit", "start"), [(1.0, 1e6), (1e-6, 1.0)])
-def test_probabilities_of_scores_that_lie_close(unit, start):
-    found = generated(lambda score: 1.5 * score - 1)
+def test_probabilities_of_scores_that_lie_close(logistic, unit, start):
+    found, plain = logistic
     moved = [item.rerank * unit + start for item in found.values()]
     close = {
         str(n): Sample(s, s, item.relevant)
         for n, (s, item) in enumerate(zip(moved, found.values(), strict=True))
     }
-    plain, fit = fit_probabilities(found, None), fit_probabilities(close, None)
+    fit = fit_probabilities(close, None)
     assert fit.losses["platt"] == pytest.approx(plain.losses["platt"], abs=1e-3)
