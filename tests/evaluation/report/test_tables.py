@@ -7,7 +7,6 @@ from reports import EDGES, make, with_reranker, without
 from secondpass.evaluation import Cost
 from secondpass.evaluation.report import charts
 from secondpass.evaluation.report.overview import overview
-from secondpass.evaluation.report.queries import all_queries
 from secondpass.evaluation.report.tables import (
     TABLES,
     costs,
@@ -45,17 +44,6 @@ def test_times_end_to_end_include_the_search():
     # Candidates that are part of the suite have no search time.
     given = replace(found, results=(replace(found.results[0], cost=Cost()), *found.results[1:]))
     assert cells(costs(given))[1][3] == cells(costs(given))[1][1]
-
-
-def test_all_queries_have_a_row_and_only_changes_a_colour():
-    found = make(rerankers=("a", "b"))
-    table = all_queries(found)
-    assert [row[1].text for row in table.rows] == list(found.queries)
-    assert {row[2].tone for row in table.rows} == {""}
-    assert [row[3].tone for row in table.rows] == [
-        "gain" if index % 3 else "loss" for index in range(len(found.queries))
-    ]
-    assert not all_queries(EDGES["nothing ran"]).rows
 
 
 @pytest.mark.parametrize(
