@@ -93,7 +93,7 @@ def test_options_of_a_call_count():
         expected_use(reranker, requests, depth=0)
 
 
-def test_a_method_without_its_packages_is_passed_over_for_its_fallback(monkeypatch):
+def test_without_packages_the_fallback_is_expected(monkeypatch):
     from secondpass.concurrency import lazy
 
     monkeypatch.setattr(lazy, "is_installed", lambda module: module != "openai")

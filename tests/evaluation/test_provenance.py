@@ -22,7 +22,7 @@ VALUES = st.recursive(
     st.dictionaries(st.sampled_from(["method", "depth", "blend", "top_k"]), VALUES),
     st.lists(st.text()),
 )
-def test_what_is_read_is_what_was_given_whatever_the_comments_say(config, lines):
+def test_comments_do_not_change_what_is_read(config, lines):
     text = with_provenance(config, lines)
     assert yaml_text.parse(text) == (config or {})
     comments = [line for line in text.splitlines() if line.startswith("#")]

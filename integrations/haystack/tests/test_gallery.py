@@ -457,7 +457,7 @@ def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvide
     assert all(shown.startswith("path: ") for shown in request.documents.values())
 
 
-def test_the_guidelines_file_is_the_preset_but_for_its_guidelines() -> None:
+def test_the_guidelines_file_adds_only_its_guidelines() -> None:
     def settings(reranker: Reranker) -> dict[str, Any]:
         config = reranker.to_config()
         del config["method"]["prompt"]["guidelines"]
@@ -589,7 +589,7 @@ def test_the_guide_names_every_parameter_and_its_default() -> None:
     } | {"embedding_separator": r'"\n"'}
 
 
-def test_the_guide_names_the_setting_that_each_parameter_stands_for() -> None:
+def test_the_guide_names_the_setting_of_each_parameter() -> None:
     from haystack.utils import ComponentDevice, Secret
 
     from haystack_integrations.components.rankers.secondpass.parameters import overrides_of

@@ -46,7 +46,7 @@ def test_corrected_intervals_are_never_wider_than_the_persons(pairs, people):
     st.floats(0.1, 3),
     st.floats(-2, 2),
 )
-def test_a_judge_that_is_a_line_of_the_person_is_corrected_exactly(values, slope, shift):
+def test_a_linear_judge_is_corrected_exactly(values, slope, shift):
     if statistics.pvariance(values[:8]) < 1e-6:
         return
     model = by_query([slope * value + shift for value in values])

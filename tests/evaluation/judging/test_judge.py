@@ -72,7 +72,7 @@ def test_a_smaller_sample_is_the_beginning_of_a_larger_one():
     assert {*judged(sample=4, seed=1).qrels} != {*small.qrels}
 
 
-def test_queries_that_are_added_do_not_change_the_order_of_the_others():
+def test_added_queries_do_not_change_the_order():
     more = {**QUERIES, "new": "plums"}
     options = {"corpus": CORPUS, "first_stages": ["lexical"], "depth": 1}
     order = [query for query in judge(more, Model(), **options).judged_by.order if query != "new"]
@@ -129,7 +129,7 @@ def test_lone_surrogates_do_not_lose_what_was_paid_for(tmp_path):
     assert "pears ?" in (tmp_path / "queries.jsonl").read_text(encoding="utf-8")
 
 
-def test_ids_that_cannot_be_written_are_refused_before_the_first_call():
+def test_unwritable_ids_fail_before_the_first_call():
     model = Model()
     with pytest.raises(FormatError, match="document id 'd 1' has white space"):
         judge({"q": "pears"}, model, candidates={"q": [{"id": "d 1", "text": "pears"}]})
@@ -140,7 +140,7 @@ def _name(path):
     return path.rpartition("/")[2]
 
 
-def test_comparisons_are_corrected_by_enough_of_a_persons_queries(tmp_path):
+def test_comparisons_are_corrected_by_a_person(tmp_path):
     found = judged()
     found.write(tmp_path)
     corpus = [Candidate(one["text"], one["id"]) for one in CORPUS]
