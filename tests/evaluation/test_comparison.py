@@ -160,16 +160,6 @@ def test_one_file_per_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert all(read_run(path)["q1"] for path in written[6:])
 
 
-def test_long_names_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svg, "available", lambda: False)
-    names = ["x" * 300, "x" * 301, "\N{SNOWMAN}" * 300, "x" * 112]
-    found = compare({name: Reranker(Longest()) for name in names}, suite())
-    paths = [Path(path) for path in found.write(tmp_path)[6:]]
-    assert len(set(paths)) == 4
-    assert [len(path.name) for path in paths] == [125] * 4
-    assert paths[3].stem == f"lexical+{names[3]}"
-
-
 def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg, "available", lambda: False)
     found = compared(suite(prefix="a document ", text="owl cat \ud800"))

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import ByTable, Model, numbered, ranked
+from sampling import few
 from secondpass import Candidate, InputError, Reranker
-from secondpass.evaluation import compare, make_suite
+from secondpass.evaluation import compare, dry_run, make_suite
 from secondpass.evaluation.dry_run import expected_comparison, expected_use
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import total
@@ -48,6 +49,7 @@ def rerankers(draw):
     return Reranker(method, depth=depth, limits=limits, fallback=[ByTable()]), model
 
 
+@few(25)
 @given(rerankers(), st.integers(0, 25))
 def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
     reranker, model = made
@@ -91,7 +93,7 @@ def test_options_of_a_call_count():
         expected_use(reranker, requests, depth=0)
 
 
-def test_a_method_without_its_packages_is_passed_over_for_its_fallback(monkeypatch):
+def test_without_packages_the_fallback_is_expected(monkeypatch):
     from secondpass.concurrency import lazy
 
     monkeypatch.setattr(lazy, "is_installed", lambda module: module != "openai")
@@ -141,9 +143,10 @@ def given_suite(count):
 
 @pytest.mark.parametrize(
     ("queries", "sampled", "shuffles"),
-    [(3, None, 0), (3, None, 1), (100, None, 0), (130, 100, 1)],
+    [(3, None, 0), (3, None, 1), (10, None, 0), (13, 10, 1)],
 )
-def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles):
+def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles, monkeypatch):
+    monkeypatch.setattr(dry_run, "_SAMPLE", 10)
     model = Model()
     rerankers = {"graded": Reranker(Graded(model, batch_size=4)), "scorer": Reranker(ByTable())}
     seen = []
@@ -159,6 +162,18 @@ def test_the_cost_is_known_before_a_model_is_asked(queries, sampled, shuffles):
     ((name, (use,)),) = expected.systems.items()
     assert name == "given+graded"
     assert use.calls == len(model.prompts) == 2 * queries * (1 + shuffles)
+
+
+def test_a_hundred_queries_are_sampled():
+    seen = []
+
+    def stop(expected):
+        seen.append((expected.queries, expected.sampled))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare({"graded": Reranker(Graded(Model()))}, given_suite(101), expected=stop)
+    assert seen == [(101, 100)]
 
 
 def test_no_service_no_cost():

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from secondpass import Candidate, InputError, Reranker
+from secondpass import Candidate, Reranker
+from secondpass.errors import InputError
 from secondpass.evaluation import HybridRetriever, compare, make_suite
-from secondpass.evaluation.progress import progress_bar
 from topic_suites import CANDIDATES, SUITE, ByGrade, suite_of
 
 
@@ -86,55 +86,11 @@ def test_data_frames(comparison):
     assert len(missing["lexical+far"].to_pandas()) == 0
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def bars(progress, stream, monkeypatch):
+def test_a_comparison_shows_its_progress_on_request(monkeypatch):
+    stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    compare([], SUITE, first_stages=["lexical"], progress=progress)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("progress", "stream", "shown"),
-    [
-        (None, io.StringIO, False),
-        (None, Terminal, True),
-        (False, Terminal, False),
-        (True, Terminal, True),
-        (True, io.StringIO, True),
-    ],
-)
-def test_progress_is_shown_on_terminals_and_on_request(progress, stream, shown, monkeypatch):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    assert ("lexical  6/6" in bars(progress, stream(), monkeypatch)) is shown
-
-
-def test_progress_in_a_notebook(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    assert "lexical  6/6" in bars(None, io.StringIO(), monkeypatch)
-
-
-def test_a_bar_is_cleared(monkeypatch):
-    written = bars(True, Terminal(), monkeypatch)
-    assert written.endswith("\r")
-    assert written.split("\r")[-2].strip() == ""
-
-
-def test_files_get_a_line_for_each_system(monkeypatch):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    assert bars(True, io.StringIO(), monkeypatch) == "lexical  6/6\n"
-
-
-def test_progress_without_standard_error(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", None)
-    with progress_bar(True) as report:
-        report("x", 1, 2)
-
-
-def test_progress_of_another_kind():
+    compare([], SUITE, first_stages=["lexical"], progress=True)
+    assert "lexical  6/6" in stream.getvalue()
     with pytest.raises(InputError, match="progress: give True, False or a function, not 'yes'"):
         compare([], SUITE, first_stages=["lexical"], progress="yes")
 

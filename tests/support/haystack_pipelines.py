@@ -31,7 +31,7 @@ PASSAGES = (
     "Buses leave from the market.",
     "Garden tools are in the shed.",
 )
-AT_ONCE = 32
+AT_ONCE = 16
 
 Result = dict[str, Any]
 

@@ -9,6 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+_USUAL = 100
+"""Profiles with more examples than this are for `make test-long`."""
+
+
+def few(examples: int) -> settings:
+    """For a property whose examples are expensive: fewer of them, but all in `make test-long`."""
+    every = settings().max_examples
+    return settings(max_examples=every if every > _USUAL else min(examples, every))
+
 
 def sampled(rows: Iterable[Any], count: int = 30) -> list[Any]:
     """The rows, of which ``count``, spread evenly over those that are not ``long``, remain usual.

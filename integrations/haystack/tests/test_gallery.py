@@ -6,6 +6,7 @@ real clients, at a provider on the loopback interface.
 
 import asyncio
 import dataclasses
+import functools
 import importlib.util
 import inspect
 import json
@@ -259,13 +260,19 @@ def titles(documents: list[Document]) -> list[str]:
 def logits(hub: Path, model: str, texts: list[str | None]) -> list[float]:
     """What the model itself says, without secondpass."""
     import torch
+
+    pairs = [(QUESTION, text or "") for text in texts]
+    encoder = encoder_of(hub, model)
+    results: list[float] = encoder.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
+    return results
+
+
+@functools.cache
+def encoder_of(hub: Path, model: str) -> Any:
     from sentence_transformers import CrossEncoder
 
     folder = hub / f"models--{model.replace('/', '--')}" / "snapshots" / ("0" * 40)
-    encoder = CrossEncoder(str(folder), device="cpu")
-    pairs = [(QUESTION, text or "") for text in texts]
-    results: list[float] = encoder.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
-    return results
+    return CrossEncoder(str(folder), device="cpu")
 
 
 # ---------------------------------------------------------------------- every file
@@ -283,8 +290,23 @@ def test_every_file_can_be_run_and_is_in_the_table() -> None:
         assert f"python run.py {path.name} " in head
 
 
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-@each_file
+ASYNCHRONOUS = {"first.yaml", "hybrid.yaml", "cascade_chat_generator.yaml"}
+"""A scorer, two retrievers at once, and a chat generator; the others are `long`."""
+
+
+@pytest.mark.parametrize(
+    ("path", "asynchronous"),
+    [
+        pytest.param(
+            path,
+            asynchronous,
+            id=f"{path.name}-{'async' if asynchronous else 'sync'}",
+            marks=[pytest.mark.long] * (asynchronous and path.name not in ASYNCHRONOUS),
+        )
+        for path in FILES
+        for asynchronous in (False, True)
+    ],
+)
 def test_it_runs_and_loses_nothing(
     path: Path, provider: fake.FakeProvider, hub: Path, asynchronous: bool
 ) -> None:
@@ -435,7 +457,7 @@ def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvide
     assert all(shown.startswith("path: ") for shown in request.documents.values())
 
 
-def test_the_guidelines_file_is_the_preset_but_for_its_guidelines() -> None:
+def test_the_guidelines_file_adds_only_its_guidelines() -> None:
     def settings(reranker: Reranker) -> dict[str, Any]:
         config = reranker.to_config()
         del config["method"]["prompt"]["guidelines"]
@@ -567,7 +589,7 @@ def test_the_guide_names_every_parameter_and_its_default() -> None:
     } | {"embedding_separator": r'"\n"'}
 
 
-def test_the_guide_names_the_setting_that_each_parameter_stands_for() -> None:
+def test_the_guide_names_the_setting_of_each_parameter() -> None:
     from haystack.utils import ComponentDevice, Secret
 
     from haystack_integrations.components.rankers.secondpass.parameters import overrides_of

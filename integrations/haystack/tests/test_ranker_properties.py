@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from sampling import few
 from secondpass import Candidate, Reranker
 
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(few(25), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Liar:
@@ -154,7 +155,7 @@ def test_scores_are_finite_floats_that_never_rise(
     assert positions(resorted) == positions(result["documents"])
 
 
-@settings(PATIENT, max_examples=40)
+@PATIENT
 @given(cases(), st.booleans())
 def test_waiting_for_it_changes_nothing(case: tuple[list[Document], object], dedupe: bool) -> None:
     before, answer = case

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,15 @@ def versions() -> dict[str, str]:
     installed = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            installed[package] = metadata.version(package)
+            installed[package] = _version(package)
         except metadata.PackageNotFoundError:
             continue
     return installed
+
+
+@cache  # it reads files; what is not installed is looked for again
+def _version(package: str) -> str:
+    return metadata.version(package)
 
 
 def machine() -> dict[str, Any]:

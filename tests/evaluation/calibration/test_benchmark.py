@@ -1,6 +1,6 @@
 """benchmarks/calibration.py on a small collection."""
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -31,13 +31,16 @@ def collection(tmp_path):
     return tmp_path
 
 
-def test_tables(collection):
+def test_tables(collection, monkeypatch, capsys):
     script = ROOT / "benchmarks" / "calibration.py"
+    monkeypatch.syspath_prepend(str(script.parent))
     options = ["--data", collection, "--sets", "words", "--splits", "5", "--methods", "lexical"]
-    command = [sys.executable, script, *options, "--cache", collection / "cache"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| words")]
+    command = [script, *options, "--cache", collection / "cache"]
+    monkeypatch.setattr(sys, "argv", [*map(str, command)])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(script), run_name="__main__")
+    assert stop.value.code == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| words")]
     assert len(rows) == 8
     assert all(" printed only |" in row for row in rows[:6])
     assert (collection / "cache" / "words.jsonl").is_file()

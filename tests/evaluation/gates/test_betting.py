@@ -33,9 +33,9 @@ def test_order_has_no_effect(regrets, bound, random):
 def test_a_false_hypothesis_is_seldom_accepted(loss, bound):
     """The mean regret is the bound itself: the chance of 20 times the stake is 5 % at most."""
     random = np.random.default_rng(0)
-    draws = random.random((2_000, 400)) < bound / loss
+    draws = random.random((1_000, 400)) < bound / loss
     accepted = sum(evidence(loss * row, bound) >= 20 for row in draws)
-    assert accepted <= 0.05 * 2_000 + 3 * math.sqrt(0.05 * 0.95 * 2_000)
+    assert accepted <= 0.05 * 1_000 + 3 * math.sqrt(0.05 * 0.95 * 1_000)
 
 
 @pytest.mark.parametrize(("bound", "confidence"), [(0.01, 0.95), (0.05, 0.9), (0.3, 0.99)])

@@ -1,6 +1,7 @@
 """Gates that are learned: what is accepted, what is refused and why, and the bound that holds."""
 
 import math
+from functools import cache
 
 import pytest
 
@@ -39,21 +40,26 @@ def observed(queries, certain, gain=1.0, *, scores=(9.0, 3.0, 2.0, 1.0), wrong=(
         scores: retrieval scores of a certain query.
         wrong: certain queries on which the pass gains all the same.
     """
-    candidates, qrels = {}, {}
+    candidates, qrels, rankings = {}, {}, {}
     for number in range(queries):
         is_certain = number < certain * queries
         kept = is_certain and number not in wrong
         kept = kept or (not is_certain and number % 10 >= 10 * gain)
         best = 0 if kept else 2
         levels = scores if is_certain else (3.1, 3.0, 2.0, 1.0)
-        candidates[f"q{number}"] = [
-            Candidate("yes" if i == best else "no", f"d{i}", level)
-            for i, level in enumerate(levels)
-        ]
+        candidates[f"q{number}"], rankings[f"q{number}"] = ranked(best, tuple(levels))
         qrels[f"q{number}"] = {f"d{best}": 1}
     suite = make_suite("made", {q: q for q in qrels}, qrels, candidates=candidates)
-    reranker = Reranker(Right())
-    return suite, candidates, {q: reranker.rerank(q, candidates[q]) for q in qrels}
+    return suite, candidates, rankings
+
+
+@cache
+def ranked(best, levels):
+    """Candidates with these retrieval scores, of which one is relevant, and their ranking."""
+    candidates = [
+        Candidate("yes" if i == best else "no", f"d{i}", level) for i, level in enumerate(levels)
+    ]
+    return candidates, Reranker(Right()).rerank("which", candidates)
 
 
 def test_certain_queries_are_left_out():
@@ -167,8 +173,8 @@ def test_rankings_with_a_gate_are_refused():
 def test_a_pass_that_failed_is_no_evidence_that_it_gains_nothing():
     suite, candidates, rankings = observed(600, 0.7)
     failing = Reranker(Failing(), log_level="error")
-    assert failing.rerank("q0", candidates["q0"]).report.status == "unchanged"
-    failed = {query: failing.rerank(query, candidates[query]) for query in suite.queries}
+    failed = dict.fromkeys(suite.queries, failing.rerank("q0", candidates["q0"]))
+    assert failed["q0"].report.status == "unchanged"
     assert "there are no queries to learn from" in learn_gate(suite, candidates, failed).reason
     some = {**failed, **{query: rankings[query] for query in [*rankings][:100]}}
     assert "and there are 100" in learn_gate(suite, candidates, some).reason

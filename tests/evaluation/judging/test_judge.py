@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from reports import without
 from secondpass import Candidate, Reranker
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.evaluation import Journal, compare, judge, load_suite, write_qrels
-from secondpass.evaluation.judging.review import Review
 from secondpass.formats.errors import FormatError
 from secondpass.llms import Prices
 from secondpass.llms.function import CallableLLM
@@ -72,7 +72,7 @@ def test_a_smaller_sample_is_the_beginning_of_a_larger_one():
     assert {*judged(sample=4, seed=1).qrels} != {*small.qrels}
 
 
-def test_queries_that_are_added_do_not_change_the_order_of_the_others():
+def test_added_queries_do_not_change_the_order():
     more = {**QUERIES, "new": "plums"}
     options = {"corpus": CORPUS, "first_stages": ["lexical"], "depth": 1}
     order = [query for query in judge(more, Model(), **options).judged_by.order if query != "new"]
@@ -129,7 +129,7 @@ def test_lone_surrogates_do_not_lose_what_was_paid_for(tmp_path):
     assert "pears ?" in (tmp_path / "queries.jsonl").read_text(encoding="utf-8")
 
 
-def test_ids_that_cannot_be_written_are_refused_before_the_first_call():
+def test_unwritable_ids_fail_before_the_first_call():
     model = Model()
     with pytest.raises(FormatError, match="document id 'd 1' has white space"):
         judge({"q": "pears"}, model, candidates={"q": [{"id": "d 1", "text": "pears"}]})
@@ -140,33 +140,7 @@ def _name(path):
     return path.rpartition("/")[2]
 
 
-def test_a_person_answers_in_order_and_only_whole_queries_count(tmp_path):
-    found = judged()
-    found.write(tmp_path)
-    review = Review(tmp_path)
-    first, second, third = review.order[:3]
-    for document in review.open_documents(first):
-        review.answer(first, document, 3)
-    for document in review.open_documents(third):
-        review.answer(third, document, 1)
-    review.answer(second, review.open_documents(second)[0], 0)
-    assert review.complete() == [first]
-    again = Review(tmp_path)
-    assert again.people == review.people
-    assert len(again.open_documents(second)) == 2
-    for document in again.open_documents(second):
-        again.answer(second, document, 0)
-    assert again.complete() == [first, second, third]
-    documents, agreement = again.agreement()
-    assert documents == 9
-    assert -1 <= agreement <= 1
-    with pytest.raises(InputError, match="must be 0 to 3, not 4"):
-        again.answer(first, again.qrels[first].keys().__iter__().__next__(), 4)
-    with pytest.raises(InputError, match="has no document 'zzz' to judge"):
-        again.answer(first, "zzz", 1)
-
-
-def test_comparisons_are_corrected_by_enough_of_a_persons_queries(tmp_path):
+def test_comparisons_are_corrected_by_a_person(tmp_path):
     found = judged()
     found.write(tmp_path)
     corpus = [Candidate(one["text"], one["id"]) for one in CORPUS]
@@ -181,7 +155,8 @@ def test_comparisons_are_corrected_by_enough_of_a_persons_queries(tmp_path):
         comparison = compare("lexical", suite, first_stages=["lexical"], measures=["nDCG@3", "P@3"])
         assert bool(comparison.corrected) is corrected
         assert ("corrected difference" in comparison.to_markdown(details=False)) is corrected
-        assert ("Corrected by a person" in comparison.to_html()) is corrected
+        with without("matplotlib"):
+            assert ("Corrected by a person" in comparison.to_html()) is corrected
         assert len(comparison.to_dict()["judged_by"]["grades"]) > 1
     rows = {(item.name, item.mean.measure): item for item in comparison.corrected}
     assert rows["lexical", "P@3"].mean.mean < rows["lexical", "P@3"].mean.uncorrected
@@ -193,13 +168,15 @@ def test_judgements_in_a_report_are_marked(tmp_path):
     found.write(tmp_path / "suite")
     corpus = [Candidate(one["text"], one["id"]) for one in CORPUS]
     suite = load_suite(tmp_path / "suite", corpus=corpus)
-    written = compare("lexical", suite, first_stages=["lexical"]).write(tmp_path / "report")
+    with without("matplotlib"):
+        written = compare("lexical", suite, first_stages=["lexical"]).write(tmp_path / "report")
     assert str(tmp_path / "report" / "qrels.judged-by.json") in written
     parts = {"queries": tmp_path / "suite" / "queries.jsonl", "corpus": corpus}
     again = load_suite(**parts, qrels=tmp_path / "report" / "qrels.trec")
     assert again.judged_by == found.judged_by
     people = compare("lexical", load_suite_of_people(), first_stages=["lexical"])
-    people.write(tmp_path / "report")
+    with without("matplotlib"):
+        people.write(tmp_path / "report")
     assert not (tmp_path / "report" / "qrels.judged-by.json").exists()
 
 
@@ -215,40 +192,10 @@ def load_suite_of_people():
     return make_suite("people", {"q0": "pears"}, {"q0": {"d0": 1}}, corpus=CORPUS)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"format": 2}', '{"format": 1, "model": "m"}', "\udcff", "[" * 100_000],
-    ids=["empty", "list", "object", "version", "keys", "bytes", "deep"],
-)
-def test_a_damaged_mark_is_an_error(tmp_path, text):
+def test_a_suite_with_a_damaged_mark_is_an_error(tmp_path):
     judged().write(tmp_path)
-    mark = tmp_path / "qrels.judged-by.json"
-    mark.write_bytes(text.encode("utf-8", "surrogateescape"))
+    (tmp_path / "qrels.judged-by.json").write_text("[]")
     with pytest.raises(FormatError, match=r"qrels\.judged-by\.json"):
-        load_suite(tmp_path, corpus=[Candidate(one["text"], one["id"]) for one in CORPUS])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"date": 5},
-        {"model": None},
-        {"queries": "many"},
-        {"seed": True},
-        {"pools": 3},
-        {"order": "abc"},
-        {"order": [["q1"]]},
-        {"grades": {"1": "a"}},
-        {"people": {}},
-        {"other": "x"},
-    ],
-    ids=str,
-)
-def test_a_mark_with_a_wrong_value_is_an_error(tmp_path, change):
-    judged().write(tmp_path)
-    mark = tmp_path / "qrels.judged-by.json"
-    mark.write_text(json.dumps({**json.loads(mark.read_text()), **change}))
-    with pytest.raises(FormatError, match="was not written by `secondpass judge`"):
         load_suite(tmp_path, corpus=[Candidate(one["text"], one["id"]) for one in CORPUS])
 
 

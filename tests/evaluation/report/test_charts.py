@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -34,17 +35,21 @@ def placed(*places: tuple[float, float]):
 PLACES = {
     "spread": [(0.1 * index, 0.01 * index) for index in range(1, 9)],
     "close": [(0.4 + 0.001 * index, 0.1 + 0.0001 * index) for index in range(12)],
-    "a row": [(0.4, 0.001 * 1.1**index) for index in range(15)],
-    "a column": [(0.4 + 0.002 * index, 0.1) for index in range(15)],
+    "a row": [(0.4, 0.001 * 1.1**index) for index in range(11)],
+    "a column": [(0.4 + 0.002 * index, 0.1) for index in range(11)],
     "the same": [(0.9, 0.1)] * 12,
 }
 
 
-@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
-def test_numbers_do_not_overlap(places):
-    svg = charts.latency(placed(*places), "p-")
-    marks = numbers(svg)
-    assert list(marks) == [str(number) for number in range(1, len(places) + 2)]
+@cache
+def latency_at(name: str) -> str:
+    return charts.latency(placed(*PLACES[name]), "p-")
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_numbers_do_not_overlap(name):
+    marks = numbers(latency_at(name))
+    assert list(marks) == [str(number) for number in range(1, len(PLACES[name]) + 2)]
     wide = 5 * len(str(len(marks)))
     for number, (x, y) in marks.items():
         for other, (left, top) in marks.items():
@@ -52,8 +57,7 @@ def test_numbers_do_not_overlap(places):
 
 
 def test_legend_lists_every_system():
-    svg = charts.latency(placed(*PLACES["close"]), "p-")
-    legend = [text for text in texts(svg) if re.match(r"\d+  ", text)]
+    legend = [text for text in texts(latency_at("close")) if re.match(r"\d+  ", text)]
     assert legend == ["1  lexical", *(f"{index + 2}  +r{index}" for index in range(12))]
 
 
@@ -65,7 +69,9 @@ def test_long_names_stay_distinct():
 
 
 def test_text_stays_text():
-    names = list(INJECTIONS.values())
+    apart = ("script", "comment and math", "template")
+    others = " ".join(text for key, text in INJECTIONS.items() if key not in apart)
+    names = [*(INJECTIONS[key] for key in apart), others]
     plain, hostile = (
         make(text=text, rerankers=rerankers)
         for text, rerankers in (

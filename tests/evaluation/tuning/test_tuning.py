@@ -37,7 +37,7 @@ def kept():
     return tune(FIRST, "lexical")
 
 
-def test_what_wins_is_adopted_and_its_configuration_does_what_was_measured(adopted):
+def test_the_adopted_configuration_does_what_was_measured(adopted):
     assert adopted.adopted == "words"
     trial = adopted["words"]
     assert trial.status == "adopted"
@@ -169,7 +169,7 @@ def test_what_cannot_be_tried_says_why(rerankers, name, reason):
     assert reason in tuning[name].reason
 
 
-def test_a_method_that_never_ran_is_not_tried_in_the_name_of_its_fallback(tmp_path):
+def test_a_method_replaced_by_its_fallback_is_not_tried(tmp_path):
     method = {"type": "cross_encoder", "model": str(tmp_path / "missing")}
     tuning = tune(LAST, {"mine": {"method": method, "fallback": ["lexical"]}})
     assert tuning["mine"].status == "not_tried"
@@ -238,7 +238,7 @@ def test_a_dropped_tail_is_missing_from_the_figures():
     assert kept["words"].mean == pytest.approx(kept.baseline)
 
 
-def test_the_adopted_reranker_gets_the_gate_that_is_learned_for_it(monkeypatch):
+def test_the_adopted_reranker_gets_its_gate(monkeypatch):
     seen = []
 
     def learn(suite, candidates, rankings, **options):
@@ -299,7 +299,7 @@ def graded(provider, **settings):
     return {"method": {"type": "graded", "llm": llm}, "depth": 3}
 
 
-def test_a_service_is_asked_for_its_own_depth_after_its_cost_was_announced(provider, monkeypatch):
+def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     seen = []
     tuning = tune(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -72,28 +73,32 @@ MANY: dict[str, Callable[[], SecondPassRanker]] = {
 every_kind = pytest.mark.parametrize("kind", MANY)
 
 
+@cache
+def alone(kind: str) -> list[Result]:
+    """The results of the calls, each by a component of its own."""
+    return [timeless(MANY[kind]().run(*call)) for call in calls()]
+
+
 # ---------------------------------------------------------------------- many at once
 
 
 @every_kind
 def test_concurrent_calls_in_one_loop_give_the_same(kind: str) -> None:
-    wanted = [timeless(MANY[kind]().run(*call)) for call in calls()]
-    assert all(one["report"]["status"] == "ok" for one in wanted)
+    assert all(one["report"]["status"] == "ok" for one in alone(kind))
     ranker = MANY[kind]()
 
     async def together() -> list[Result]:
         return await asyncio.gather(*(ranker.run_async(*call) for call in calls()))
 
-    assert [timeless(one) for one in asyncio.run(together())] == wanted
+    assert [timeless(one) for one in asyncio.run(together())] == alone(kind)
 
 
 @every_kind
 def test_many_threads_get_the_same(kind: str) -> None:
-    wanted = [timeless(MANY[kind]().run(*call)) for call in calls()]
     ranker = MANY[kind]()
     with ThreadPoolExecutor(AT_ONCE) as threads:
         results = list(threads.map(lambda call: timeless(ranker.run(*call)), calls()))
-    assert results == wanted
+    assert results == alone(kind)
 
 
 @every_kind
@@ -103,7 +108,7 @@ def test_one_pipeline_is_run_many_times_at_once(kind: str) -> None:
     pipeline.add_component("joiner", DocumentJoiner())
     pipeline.connect("ranker.documents", "joiner.documents")
     inputs = [{"ranker": {"query": query, "documents": found}} for query, found in calls()]
-    wanted = [ids(MANY[kind]().run(*call)["documents"]) for call in calls()]
+    wanted = [ids(result["documents"]) for result in alone(kind)]
 
     async def together() -> list[Result]:
         return await asyncio.gather(*(pipeline.run_async(data) for data in inputs))
@@ -117,8 +122,7 @@ def test_one_pipeline_is_run_many_times_at_once(kind: str) -> None:
 @every_kind
 def test_one_component_serves_several_event_loops(kind: str) -> None:
     ranker = MANY[kind]()
-    asked = calls()[:8]
-    wanted = [timeless(MANY[kind]().run(*call)) for call in asked]
+    asked, wanted = calls()[:6], alone(kind)[:6]
 
     async def work() -> list[Result]:
         await ranker.warm_up_async()
@@ -138,7 +142,7 @@ def test_run_works_while_an_event_loop_runs_in_the_same_thread(kind: str) -> Non
     ranker = MANY[kind]()
     pipeline.add_component("ranker", ranker)
     query, documents = calls()[3]
-    wanted = ids(MANY[kind]().run(query, documents)["documents"])
+    wanted = ids(alone(kind)[3]["documents"])
 
     async def notebook() -> None:
         # As a cell of a notebook does: a synchronous call where a loop is running.

@@ -91,7 +91,7 @@ def test_run_time_inputs_come_from_other_components(
 
 
 @every_way
-def test_an_instruction_from_another_component_reaches_the_prompt(way: Way) -> None:
+def test_an_instruction_of_a_component_reaches_the_prompt(way: Way) -> None:
     seen: list[str] = []
 
     def reply(messages: list[ChatMessage]) -> str:

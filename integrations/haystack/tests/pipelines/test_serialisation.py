@@ -74,6 +74,8 @@ SAVED: dict[str, Callable[[], SecondPassRanker]] = {
 
 LOADING = """
 import json, sys
+
+sys.modules["torch"] = None  # not needed here, and slow to import
 from haystack import Pipeline
 
 results = {}

@@ -178,9 +178,7 @@ class ClosedAtOnce(Unclosable):
         (Unclosable, ["run_async", "run"]),
     ],
 )
-def test_a_second_event_loop_asks_a_client_of_the_first_only_if_it_was_closed(
-    kind: type[Life], expected: list[str]
-) -> None:
+def test_a_second_event_loop_needs_a_closed_client(kind: type[Life], expected: list[str]) -> None:
     generator = kind()
     ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
 

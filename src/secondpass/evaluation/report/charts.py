@@ -130,7 +130,7 @@ def _colour(difference: Difference) -> str:
 
 def _number(axes: Any, points: Sequence[tuple[float, float]]) -> None:
     """Write 1, 2, … beside the points, moved up or down to overlap no other number or mark."""
-    axes.figure.draw_without_rendering()  # applies the layout
+    axes.figure.get_layout_engine().execute(axes.figure)
     wide, high = 7 * len(str(len(points))), _NUMBER_SIZE + 1
     _, bottom, _, top = axes.get_window_extent().extents
     marks = [tuple(map(float, axes.transData.transform(point))) for point in points]

@@ -1,4 +1,4 @@
-"""What OpenInference's instrumentor shows of the component."""
+"""What tracing and OpenInference show of the component."""
 
 from __future__ import annotations
 

@@ -1,0 +1,77 @@
+"""The sentences and figures of a calibration."""
+
+import json
+
+import pytest
+
+from secondpass.errors import NotSerializableError
+from secondpass.evaluation.calibration.mapping import MappingFit
+from secondpass.evaluation.calibration.result import Calibration
+from secondpass.runtime.floors import Fit, Floor
+from secondpass.runtime.probabilities import Probabilities
+
+
+def calibration(per="query", **changes):
+    fit = Fit("lexical", per=per, queries=40, documents=55)
+    parts = {
+        "suite": "owls",
+        "first_stage": "given",
+        "floor": Floor(0.25, on="final", nothing=0.125, keep=0.9, fitted=fit),
+        "mapping": None,
+        "queries": 50,
+        "candidates": 1500,
+        "relevant_kept": 0.92,
+        "candidates_kept": 0.31,
+        "auroc": 0.8,
+        "flagged": 0.05,
+        "found_empty": 0.6,
+    }
+    return Calibration(**{**parts, **changes})
+
+
+@pytest.mark.parametrize(
+    ("per", "parts"),
+    [
+        ("query", ["exchangeable with these 40,", "a share of 0.9 or more", "risk control"]),
+        ("document", ["exchangeable with these 55,", "probability 0.9 or more", "Vovk"]),
+    ],
+)
+def test_the_bound_names_what_it_assumes(per, parts):
+    bound = calibration(per).bound
+    assert all(part in bound for part in parts)
+
+
+def test_sentences():
+    found = calibration(notes=("few queries",))
+    assert [*found.lines()] == [
+        "Data: owls, first stage given, 40 queries with 55 relevant candidates, of 50 queries with "
+        "1,500 candidates.",
+        f"Threshold: 0.25 on the final score. Bound: {found.bound}.",
+        "On these queries it keeps 92.0% of the relevant candidates and 31.0% of all.",
+        "Nothing relevant: reported below 0.125 (rerank score), for 60.0% of the lists without "
+        "their relevant candidates and for 5.0% of the others; AUROC 0.80.",
+        "Note: few queries.",
+    ]
+    assert str(found) == "\n".join(found.lines())
+    assert not any("Nothing" in line for line in calibration(flagged=None).lines())
+
+
+def test_probabilities_and_their_losses():
+    mapping = MappingFit(Probabilities(slope=2.0, intercept=0.5), "platt", {"platt": 0.5})
+    found = calibration(mapping=mapping)
+    line = "Probabilities: platt, log loss on held-out queries in nats: platt 0.5000."
+    assert line in found.lines()
+    record = json.loads(json.dumps(found.to_dict()))
+    assert record["log_losses"] == {"platt": 0.5}
+    assert record["probabilities"]["slope"] == 2.0
+    assert found.probabilities == mapping.probabilities
+    assert calibration().probabilities is calibration().to_dict()["probabilities"] is None
+
+
+def test_the_configuration_is_written_with_its_evidence(tmp_path):
+    path = calibration(config={"method": "lexical", "floor": 0.25}).write(tmp_path / "a.yaml")
+    text = path.read_text()
+    assert text.startswith("# Calibrated by secondpass")
+    assert "# Data: owls" in text
+    with pytest.raises(NotSerializableError, match="copy the floor"):
+        calibration().write(tmp_path / "b.yaml")

@@ -1,0 +1,56 @@
+"""Numbers and names as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.evaluation import Result
+from secondpass.evaluation.report import text
+from secondpass.evaluation.report.text import NONE
+
+
+@given(st.text(), st.integers(4, 20))
+def test_cut_texts_fit(value, length):
+    for cut in (text.shortened(value, length), text.shortened_name(value, length)):
+        assert len(cut) <= length
+        assert len(cut.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (text.shortened, ("a  b\nc", 5), "a b c"),
+        (text.shortened, ("one two three", 8), "one two\N{HORIZONTAL ELLIPSIS}"),
+        (text.shortened_name, ("a-long-name-1", 13), "a-long-name-1"),
+        (text.shortened_name, ("a-long-name-1", 8), "a-l\N{HORIZONTAL ELLIPSIS}e-1"),
+        (text.number, (None,), NONE),
+        (text.number, (1234.5, 1), "1,234.5"),
+        (text.in_milliseconds, (None,), NONE),
+        (text.in_milliseconds, (1.5,), "1,500.0"),
+        (text.in_milliseconds, (0.00015,), "0.150"),
+        (text.milliseconds, (0.0123,), "12 ms"),
+        (text.milliseconds, (0.00123,), "1.2 ms"),
+        (text.p_value, (None,), NONE),
+        (text.p_value, (0.0009,), "< 0.001"),
+        (text.p_value, (0.05,), "0.050"),
+        (text.counted, (1, "query", "queries"), "1 query"),
+        (text.counted, (1000, "query", "queries"), "1,000 queries"),
+        (text.listed, (["a"],), "a"),
+        (text.listed, (["a", "b", "c"],), "a, b and c"),
+    ],
+)
+def test_as_text(function, arguments, expected):
+    assert function(*arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "first_stage", "expected"),
+    [
+        ("lexical+rerank", "lexical", "+rerank"),
+        ("lexical", None, "lexical"),
+        ("lexical", "lexical", "lexical"),
+        ("vector+rerank", "lexical", "vector+rerank"),
+    ],
+)
+def test_a_name_without_that_of_the_first_stage(name, first_stage, expected):
+    assert text.short_name(Result(name, "ran", first_stage=first_stage)) == expected

@@ -1,0 +1,113 @@
+"""What tuning found, in sentences and tables."""
+
+import json
+
+import pytest
+
+from reports import check, without
+from secondpass.evaluation.report import tuning as report
+from tuning_results import ADOPTED, TRIED, held, kept, tuning
+
+
+@pytest.mark.parametrize(
+    ("gains", "adopted", "gain", "reason"),
+    [
+        (held(changed=0), "a", 0.1, "it changes the measure of no query"),
+        (held(0.0), "a", 0.1, "no gain on held-out queries"),
+        (held(-0.1), None, 0.0, "no gain on held-out queries"),
+        (held(p=0.06), None, 0.0, "its gain may be chance"),
+        (held(0.004), None, 0.0, "its gain is below 0.01, the smallest that counts"),
+        (held(), "a", 0.2, "a gains more"),
+        (held(), "a", 0.1, "a gains as much"),
+        (held(), None, 0.0, "the gain of the whole choice is below 0.01"),
+    ],
+)
+def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
+    assert report.why_not(gains, adopted, 0.01, 0.95, gain).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (
+            tuning(),
+            "Adopt words, depth 20, no blend: on queries that had no part in the choice, nDCG@10 "
+            "gains +0.1000 (90% interval +0.0500 to +0.1500) over lexical, beyond chance "
+            "(p = 0.010, corrected for 9 variants of 2 rerankers).",
+        ),
+        (kept(gain=None), "Keep lexical: no reranker could be tried."),
+        (
+            kept(),
+            "Keep lexical: no reranker is sure to gain enough nDCG@10. The best, other, changes it "
+            "by -0.1000 (90% interval -0.2000 to -0.0100): its gain may be chance.",
+        ),
+        (
+            kept(more_queries=1200, detectable=0.0213),
+            "About 1,200 more judged queries would tell a true gain of 0.021 from chance more "
+            "often than not.",
+        ),
+        (
+            kept(more_queries=0, detectable=0.5),
+            "20 judged queries are enough to tell a true gain of 0.5 from chance more often than "
+            "not.",
+        ),
+    ],
+    ids=["adopted", "none tried", "kept", "more queries", "enough queries"],
+)
+def test_verdict(found, verdict):
+    assert report.verdict(found).endswith(verdict)
+
+
+def test_comments_of_the_configuration():
+    settings = {**tuning().settings, "latency": 0.5, "latency_of": "p95", "command": "tune x"}
+    found = tuning(settings=settings, gate="No gate.", notes=("half of it",))
+    assert report.provenance(found) == [
+        "Written by secondpass tune, 2026-11-24.",
+        report.verdict(found),
+        "Data: owls, 20 judged queries, candidates of lexical, nDCG@10 0.4000 without reranking.",
+        "Note: half of it",
+        "Second pass: 12.3 ms a query (95th percentile), 2.00 per 1,000 queries at the configured "
+        "prices.",
+        "Limits: latency 0.5, latency_of p95.",
+        "Not adopted: other (its gain may be chance); far (no key).",
+        "No gate.",
+        "Smallest gain 0.01, confidence 0.9, 5 folds, seed 0.",
+        "Versions: secondpass 1.0.",
+        "Command: tune x",
+    ]
+
+
+def test_tables():
+    tried, not_tried, front = report.tables(tuning())
+    assert [[cell.text for cell in row] for row in tried.rows] == [
+        ["words", "depth 20, no blend", "+0.1000", "+0.0500 to +0.1500", "0.010", "12.3", "2.00",
+         "adopted"],
+        ["other", "depth 5, no blend", "-0.1000", "-0.2000 to -0.0100", "0.900", "500.0",
+         report.NONE, "its gain may be chance"],
+    ]  # fmt: skip
+    assert [row[2].tone for row in tried.rows] == ["gain", "loss"]
+    assert [[cell.text for cell in row] for row in not_tried.rows] == [["far", "no key"]]
+    assert [[cell.text for cell in row] for row in front.rows] == [
+        ["lexical", "no second pass", "0.4000", "0.000", "0.00"],
+        ["words", "depth 20, no blend", "0.6000", "12.3", "2.00"],
+    ]
+    assert [table.key for table in report.tables(tuning(trials=(), front=()))] == []
+
+
+def test_plain_values_without_keys():
+    text = json.dumps(report.as_dict(tuning()))
+    assert "sk-secret" not in text
+    record = json.loads(text)
+    assert [trial["name"] for trial in record["trials"]] == ["words", "other", "far"]
+    assert record["gain"]["mean"] == 0.1
+    assert report.as_dict(kept(gain=None))["config"] is None
+
+
+def test_pages():
+    with without("matplotlib"):
+        page = check(report.html(tuning(suite="<script>")))
+    assert any("Adopt words" in text for text in page.texts)
+    markdown = report.markdown(tuning(suite="<script>", notes=("a note",)))
+    assert "<script>" not in markdown + report.fragment(tuning(suite="<script>"))
+    assert "> a note" in markdown
+    assert {ADOPTED.name, TRIED.name} <= {*page.cells}

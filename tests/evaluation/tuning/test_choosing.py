@@ -1,0 +1,104 @@
+"""The choice among variants of given quality, time and cost."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from secondpass.evaluation.tuning.choosing import _front, _more, choose, with_gate
+from secondpass.evaluation.tuning.selection import Selection
+from secondpass.evaluation.tuning.trials import Attempt, Variant
+from tuning_results import held
+from tuning_suites import LAST
+
+SETTINGS = {"confidence": 0.95, "smallest_gain": 0.01, "seed": 0}
+BEST = {query: {f"d{query[1:]}-5": 1.0} for query in LAST.queries}
+WORST = {query: {f"d{query[1:]}-0": 1.0} for query in LAST.queries}
+
+
+def variant(depth, run, seconds=0.1, cost=0.0):
+    return Variant(depth, None, {"depth": depth}, run, (seconds,), cost)
+
+
+def chosen(*attempts):
+    observed = SimpleNamespace(suite=LAST, stage="given")
+    return choose(observed, dict.fromkeys(LAST.queries, 0.0), attempts, "RR", SETTINGS)
+
+
+def test_the_best_variant_of_the_best_reranker_is_adopted():
+    found = chosen(
+        Attempt("good", variants=[variant(3, WORST), variant(6, BEST)]),
+        Attempt("bad", variants=[variant(3, WORST)]),
+        Attempt("missing", reason="no key"),
+    )
+    assert (found.adopted, found.config, found.baseline) == ("good", {"depth": 6}, 0.0)
+    assert found.gain.mean == found["good"].mean == 1.0
+    assert [(trial.status, trial.variants) for trial in found.trials] == [
+        ("adopted", 2), ("tried", 1), ("not_tried", 0),
+    ]  # fmt: skip
+    assert found["bad"].reason == "it changes the measure of no query"
+    assert found["missing"].reason == "no key"
+
+
+def test_nothing_to_choose_from():
+    found = chosen(Attempt("missing", reason="no key"))
+    assert (found.adopted, found.gain, found.more_queries) == (None, None, None)
+    assert [point.name for point in found.front] == ["given"]
+
+
+def test_failures_are_noted_of_what_was_tried():
+    tried = Attempt("a", reason="out of memory", variants=[variant(3, BEST)])
+    tried.statuses.update(ok=3, partial=1, degraded=1200)
+    missing = Attempt("b", reason="no key")
+    missing.statuses.update(unchanged=3)
+    assert chosen(tried, missing).notes == (
+        "a was not tried at all depths: out of memory",
+        "a: of 1,204 rankings, 1,200 degraded, 1 partial; its figures are with these",
+    )
+
+
+def front(*variants):
+    """The front of variants with these means, seconds and costs."""
+    attempt = Attempt("a", variants=[variant(n, {}, s, c) for n, (_, s, c) in enumerate(variants)])
+    values = {"a": np.array([[mean] for mean, *_ in variants])}
+    return [point.config and point.config["depth"] for point in _front("s", 0.5, [attempt], values)]
+
+
+@pytest.mark.parametrize(
+    ("variants", "expected"),
+    [
+        ([], [None]),
+        ([(0.4, 1.0, 0.0)], [None]),
+        ([(0.6, 1.0, 0.0), (0.7, 2.0, 0.0)], [None, 0, 1]),
+        ([(0.6, 2.0, 0.0), (0.7, 1.0, 0.0)], [None, 1]),
+        ([(0.6, 1.0, 0.1), (0.6, 2.0, 0.0)], [None, 0, 1]),
+        ([(0.6, 1.0, None), (0.6, 1.0, 9.0)], [None, 1]),
+        ([(0.6, 1.0, 0.0), (0.6, 1.0, 0.0)], [None, 0]),
+    ],
+    ids=["none", "worse", "slower", "dominated", "cheaper", "unknown cost", "equal"],
+)
+def test_the_front_is_what_nothing_beats(variants, expected):
+    assert front(*variants) == expected
+
+
+@pytest.mark.parametrize(
+    ("mean", "smallest", "fewest"),
+    [(0.1, 0.01, 1), (0.0, 0.5, 0)],
+    ids=["a gain that may be chance", "too small a gain"],
+)
+def test_more_queries(mean, smallest, fewest):
+    selection = Selection({"a": held(mean), "b": held(-1.0)}, held(mean), {}, {"a": 2.0, "b": 2.0})
+    needed, target = _more(selection, 0, smallest)
+    assert target == max(mean, smallest)
+    assert needed > 1
+    assert _more(selection, needed - 1, smallest)[0] == 1
+    assert _more(selection, 10_000, smallest)[0] == fewest
+
+
+def test_no_gate_for_what_was_not_adopted():
+    nothing = chosen(Attempt("missing", reason="no key"))
+    assert with_gate(nothing, SimpleNamespace(), []) is nothing
+    fixed = Attempt("good", variants=[variant(6, BEST)])  # run as it is, without depths
+    found = chosen(fixed)
+    assert found.adopted == "good"
+    assert with_gate(found, SimpleNamespace(), [fixed]) is found
