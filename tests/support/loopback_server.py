@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import socket
 import threading
 from collections.abc import Mapping
+from contextvars import Context
 from typing import Any
 
 import httpx
@@ -13,6 +16,27 @@ from secondpass import Reranker
 from secondpass.adapters.http_server.application import create_app
 from secondpass.adapters.http_server.server import Plan, Server
 from secondpass.adapters.http_server.settings import ServerSettings
+
+_TICK = 0.1
+"""Seconds that uvicorn sleeps before it looks again whether it should end."""
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Makes uvicorn's sleeps short, so that a server ends soon."""
+
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return super().call_later(
+            0.01 if delay == _TICK else delay, callback, *args, context=context
+        )
+
+
+@functools.cache
+def _client() -> httpx.Client:
+    """Opens a connection for each request. Its TLS context takes 30 ms, so all servers share it."""
+    alone = httpx.Limits(max_keepalive_connections=0)
+    return httpx.Client(timeout=30, trust_env=False, limits=alone)
 
 
 class LoopbackServer:
@@ -55,24 +79,23 @@ class LoopbackServer:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        self._server.run(sockets=[self._listening])
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(self._server.serve(sockets=[self._listening]))
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Send a JSON body."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
-        return httpx.post(self.url + path, json=body, headers=names, timeout=30, trust_env=False)
+        return _client().post(self.url + path, json=body, headers=names)
 
     def send(self, path: str, content: bytes) -> httpx.Response:
         """Send the bytes of a JSON body."""
         kind = {"Content-Type": "application/json"}
-        return httpx.post(
-            self.url + path, content=content, headers=kind, timeout=30, trust_env=False
-        )
+        return _client().post(self.url + path, content=content, headers=kind)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Get a path."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
-        return httpx.get(self.url + path, headers=names, timeout=30, trust_env=False)
+        return _client().get(self.url + path, headers=names)
 
     def open_connections(self) -> int:
         """Number of connections."""
