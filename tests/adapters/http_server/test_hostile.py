@@ -10,7 +10,9 @@ import socket
 import ssl
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 
 import httpx
 import pytest
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from fakes import ByTable
 from loopback_server import LoopbackServer
 from secondpass import Reranker
-from secondpass.adapters.http_server import connections
+from secondpass.adapters.http_server import bodies, connections
 
 PATHS = {"/v1/rerank": 400, "/jina/v1/rerank": 422, "/tei/rerank": 422}
 GOOD = {"query": "q", "documents": ["a", "bb"], "texts": ["a", "bb"]}
@@ -45,6 +47,7 @@ def server():
 def _short_wait():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connections, "HEAD_SECONDS", 0.3)
+        patch.setattr(bodies, "_DISCARD_SECONDS", 0.3)
         yield
 
 
@@ -67,7 +70,7 @@ def exchange(server, *parts, half_close=False):
                 connection.sendall(part)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)
-        answer = b""
+        answer = bytearray()
         with suppress(ConnectionResetError, TimeoutError):
             while chunk := connection.recv(65536):
                 answer += chunk
@@ -78,9 +81,9 @@ def exchange(server, *parts, half_close=False):
 
 
 def _complete(answer):
-    if not (match := re.search(rb"\r\ncontent-length: (\d+)\r\n", answer)):
-        return False
-    return len(answer.partition(b"\r\n\r\n")[2]) >= int(match[1])
+    end = answer.find(b"\r\n\r\n") + 4
+    match = re.search(rb"\r\ncontent-length: (\d+)\r\n", answer[:end])
+    return match is not None and len(answer) - end >= int(match[1])
 
 
 def next_request_works(server):
@@ -273,10 +276,20 @@ LINES = {
 }
 
 
+@pytest.fixture(scope="module")
+def answers(server):
+    """The statuses for each of `LINES` and `STOPS`: the connections wait side by side."""
+    sent = {**LINES, **STOPS}
+    rows = [(case, half_close) for case in sent for half_close in (False, True)]
+    with ThreadPoolExecutor(len(rows)) as pool:
+        running = [pool.submit(exchange, server, sent[row[0]], half_close=row[1]) for row in rows]
+        return {row: one.result(60) for row, one in zip(rows, running, strict=True)}
+
+
 @pytest.mark.parametrize("case", LINES)
 @pytest.mark.parametrize("half_close", [False, True])
-def test_lines(case, half_close, server):
-    statuses = exchange(server, LINES[case], half_close=half_close)
+def test_lines(case, half_close, server, answers):
+    statuses = answers[case, half_close]
     assert not statuses or statuses[0] in {400, 404, 405, 408, 415, 431, 505}
     next_request_works(server)
 
@@ -317,8 +330,8 @@ STOPS = {
 
 @pytest.mark.parametrize("half_close", [False, True])
 @pytest.mark.parametrize("case", STOPS)
-def test_clients_that_stop(case, half_close, server):
-    statuses = exchange(server, STOPS[case], half_close=half_close)
+def test_clients_that_stop(case, half_close, server, answers):
+    statuses = answers[case, half_close]
     assert [code for code in statuses if code != 100] in ([408], [400], [])
     next_request_works(server)
     assert server.service.ready
@@ -336,11 +349,17 @@ def certificate(tmp_path):
     return paths
 
 
-def read_little(connection, keeps="keep-alive"):
-    """Ask for a response of 7 MB, and read the first bytes of it."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
+@cache
+def large_request(keeps="keep-alive"):
+    """A request whose response has 7 MB."""
     body = {"query": "q", "documents": ["a" * 200_000] * 35, "return_documents": True}
-    connection.sendall(request(body, "/jina/v1/rerank", f"Connection: {keeps}"))
+    return request(body, "/jina/v1/rerank", f"Connection: {keeps}")
+
+
+def read_little(connection, keeps="keep-alive"):
+    """Ask for a large response, and read the first bytes of it."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
+    connection.sendall(large_request(keeps))
     received = connection.recv(100)
     assert received.startswith(b"HTTP/1.1 200")
     return received
@@ -377,6 +396,7 @@ def test_a_client_that_does_not_read(keeps, serving):
 @pytest.mark.usefixtures("_impatient")
 def test_a_client_that_does_not_read_what_is_encrypted(certificate, serving):
     server = serving(Reranker(ByTable()), tls=certificate)
+    large_request()  # takes longer to make than the server waits for a head
     context = ssl.create_default_context(cafile=certificate[0])
     context.check_hostname = False
     with server.connect() as plain, context.wrap_socket(plain) as connection:
@@ -405,7 +425,7 @@ def test_the_time_to_read_is_that_of_each_response(serving):
 
     with server.connect() as connection:
         for _ in range(3):
-            received = read_little(connection)
+            received = bytearray(read_little(connection))
             until(has_another)
             timers.append(*server.read_timers())
             while not _complete(received):

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from fakes import Answering, ByTable, InOrder, raising
+from loopback_server import http_client
 from secondpass import ConfigurationError, Reranker
 from secondpass.adapters.http_server.application import create_app
 from secondpass.adapters.http_server.service import Service
@@ -174,7 +175,7 @@ def test_exceptions_show_nothing(serving, caplog):
 def test_a_client_that_leaves_ends_its_ranking(serving, held):
     server = serving(Reranker(held), max_requests=1)
     with contextlib.suppress(httpx.ReadTimeout):
-        httpx.post(server.url + "/v1/rerank", json=BODY, timeout=0.3, trust_env=False)
+        http_client().post(server.url + "/v1/rerank", json=BODY, timeout=0.3)
     # Its place is free, although its scorer still runs.
     until(lambda: "499" in server.get("/metrics").text)
     assert held.running == 1

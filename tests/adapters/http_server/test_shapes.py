@@ -2,7 +2,6 @@
 
 import json
 
-import httpx
 import pytest
 
 from fakes import Answering, ByTable
@@ -285,12 +284,7 @@ def test_clients_of_tei_learn_the_largest_batch(serving):
 
 def test_documents_with_lone_surrogates_are_returned(lengths):
     raw = json.dumps({"query": QUERY, "documents": ["a\ud800"], "return_documents": True})
-    response = httpx.post(
-        lengths.url + "/v1/rerank",
-        content=raw.encode(),
-        headers={"content-type": "application/json"},
-        trust_env=False,
-    )
+    response = lengths.send("/v1/rerank", raw.encode())
     assert response.json()["results"][0]["document"] == {"text": "a\ud800"}
 
 

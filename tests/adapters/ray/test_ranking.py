@@ -68,7 +68,7 @@ def without_number(number, line):
     return "{" + line.removeprefix(prefix)
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     found=st.lists(st.tuples(REQUEST, st.booleans(), st.booleans()), min_size=1, max_size=6),
     ids=st.booleans(),
