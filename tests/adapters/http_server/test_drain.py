@@ -13,9 +13,7 @@ import time
 import httpx
 import pytest
 
-from fakes import ByTable
-from loopback_server import LoopbackServer, http_client
-from secondpass import Reranker
+from loopback_server import http_client
 
 CLIENTS = 8
 BODY = {"query": "cat food", "documents": [f"{n} cats, food" for n in range(40)]}
@@ -128,19 +126,6 @@ def test_requests_under_way_are_answered():
         assert answer.startswith(b"HTTP/1.1 200")
         assert b"connection: close" in answer.lower()
         assert running.wait(30) == 0
-
-
-def test_draining_is_not_ready():
-    with LoopbackServer(Reranker(ByTable()), drain=1.0) as server:
-        until_ready(server.url)
-        server.stop()
-        give_up = time.monotonic() + 20
-        while (response := server.get("/ready")).status_code == 200:
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
-        assert response.json() == {"status": "draining"}
-        assert response.headers["connection"] == "close"
-        assert server.post("/v1/rerank", BODY).status_code == 200
 
 
 @pytest.mark.long

@@ -222,33 +222,6 @@ def test_requests_in_flight_are_joined_by_the_core(serving):
 # ---------------------------------------------------------------------- metrics
 
 
-def test_metrics_count_without_content(serving):
-    server = serving(Reranker(InOrder([0.5, float("nan"), 0.7])))
-    body = {"query": MARKER, "documents": [MARKER] * 3, "model": MARKER}
-    assert server.post("/v1/rerank", body).status_code == 200
-    assert server.post("/jina/rerank", {"query": MARKER}).status_code == 422
-    assert server.get("/wombats").status_code == 404
-    text = server.get("/metrics").text
-    for line in (
-        'secondpass_requests_total{api="common",status="200"} 1.0',
-        'secondpass_requests_total{api="jina",status="422"} 1.0',
-        'secondpass_requests_total{api="none",status="404"} 1.0',
-        'secondpass_rankings_total{model="m",status="partial"} 1.0',
-        'secondpass_issues_total{code="score_not_finite"} 1.0',
-        "secondpass_candidates_sum 3.0",
-        "secondpass_requests_under_way 0.0",
-    ):
-        assert line in text
-    assert "wombats" not in text
-
-
-def test_two_servers_have_their_own_metrics(serving):
-    one, two = serving(Reranker(ByTable())), serving(Reranker(ByTable()))
-    one.post("/v1/rerank", BODY)
-    assert "rankings_total{" in one.get("/metrics").text
-    assert "rankings_total{" not in two.get("/metrics").text
-
-
 def test_nothing_of_a_request_is_logged(serving, caplog):
     caplog.set_level(logging.INFO)
     server = serving(Reranker(Answering(lambda count: None)))
