@@ -404,7 +404,7 @@ def test_other_errors_do_not_give_up_tools(refuses: Exception, code: str) -> Non
 # ---------------------------------------------------------------------- generated replies
 
 # Under the profile `long` ten thousand.
-BULK = 10_000 if settings().max_examples > 1000 else 2 * settings().max_examples
+BULK = 10_000 if settings().max_examples > 1000 else settings().max_examples
 NAMES = ("LABEL0", "LABEL1", "LABEL2", "LABEL3", "LABEL4")
 """Stand for the labels that the model is shown."""
 
