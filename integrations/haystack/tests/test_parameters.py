@@ -35,7 +35,7 @@ def test_standard_parameters() -> None:
     assert result["report"]["left_out"] == {"floor": [0]}
 
 
-def test_a_threshold_that_was_fitted_for_another_depth_is_refused() -> None:
+def test_a_threshold_fitted_for_another_depth_is_refused() -> None:
     fitted = {"method": "lexical", "depth": 100}
     config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
     SecondPassRanker(config, depth=100)

@@ -512,7 +512,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
 
 @settings(max_examples=BULK)
 @given(st.integers(0, len(CONFIGURATIONS) - 1), any_text, st.integers(1, 5), st.booleans())
-def test_property_whatever_is_said_no_node_is_lost_doubled_or_misassigned(
+def test_property_no_reply_loses_or_doubles_a_node(
     loop: asyncio.Runner, which: int, text: str, count: int, cut: bool
 ) -> None:
     nodes = [
