@@ -21,7 +21,7 @@ NOT_YET: dict[str, str] = {
     "adapters/http_server/connections.py": "adapters/http_server/test_hostile.py",
     "adapters/http_server/fields.py": "adapters/http_server/test_shapes.py",
     "adapters/http_server/metrics.py": "adapters/http_server/test_service.py",
-    "adapters/http_server/problems.py": "adapters/http_server/test_bodies.py",
+    "adapters/http_server/errors.py": "adapters/http_server/test_bodies.py",
     "adapters/http_server/server.py": "adapters/http_server/test_drain.py",
     "adapters/http_server/settings.py": "adapters/http_server/test_service.py",
     "adapters/http_server/shapes/__init__.py": "adapters/http_server/test_shapes.py",

@@ -178,7 +178,7 @@ class Own(Client):
 
 
 @pytest.mark.parametrize("how", ["sync", "async", "stream"])
-def test_clients_of_providers_run_within_the_span_of_their_request(telemetry, how):
+def test_clients_run_within_the_span_of_their_request(telemetry, how):
     service = Own()
     with telemetry.instrument():
         rank(Reranker(Listwise(service)), how)

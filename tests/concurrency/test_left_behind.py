@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from rotation import rotated
 from secondpass.concurrency import left_behind
 from secondpass.concurrency.left_behind import Call
 
@@ -57,8 +58,9 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("member", ["score_pairs", "score_batches"])
-@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("way", "member"), rotated(["sync", "async"], ["score_pairs", "score_batches"])
+)
 def test_process_waits_a_moment(way, member, tmp_path):
     done = run(way, member, 0.3, tmp_path / "mark")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

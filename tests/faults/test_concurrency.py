@@ -19,7 +19,7 @@ from rotation import rotated
 from secondpass import Reranker
 
 FLAVOURS = ("openai", "anthropic", "google")
-COUNT = 32
+COUNT = 16
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def test_late_scorers_hold_no_slot(stuck):
 
     async def main():
         given_up = await asyncio.gather(
-            *(stuck_one.arerank("stuck", ["a", "bb"]) for _ in range(80))
+            *(stuck_one.arerank("stuck", ["a", "bb"]) for _ in range(40))
         )
         ranking = await other.arerank("q", ["a", "bb"])
         # The executor of the loop is left alone.
@@ -542,7 +542,9 @@ print(asyncio.run(one.arerank("q", ["a", "b"])).report.status)
 """
 
 
-@pytest.mark.parametrize("flavour", ["openai", "google"])
+@pytest.mark.parametrize(
+    "flavour", ["openai", pytest.param("google", id="google", marks=pytest.mark.long)]
+)
 def test_process_ends_despite_silence(flavour):
     """Abandoned threads and requests neither keep the process nor write to stderr."""
     with FakeProvider(fake.silence()) as provider:

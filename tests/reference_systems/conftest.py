@@ -5,11 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+from pathlib import Path
 
 import pytest
 
 from fake_provider import FakeProvider
 from secondpass import Reranker
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Each row of a table runs by one of the ways of `rank`, in turn; the other is ``long``."""
+    for item in items:
+        if FOLDER not in item.path.parents or "rank" not in getattr(item, "fixturenames", ()):
+            continue
+        indices = dict(item.callspec.indices)
+        way = indices.pop("rank")
+        if indices and (sum(indices.values()) + way) % 2:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,7 @@ BODIES = {
 }
 """What stands in the body of an error."""
 
-LONG = tuple(Candidate(f"{number}: {MARKER} " + "word " * 800) for number in NUMBERS)
+LONG = tuple(Candidate(f"{number}: {MARKER} " + "word " * 250) for number in NUMBERS)
 
 
 def is_long(request: fake.Request) -> bool:

@@ -1,26 +1,97 @@
-"""The server of rerankers, listening on loopback in a thread of this process."""
+"""Servers that listen on loopback in a thread of this process."""
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import socket
 import threading
 from collections.abc import Mapping
-from typing import Any
+from contextvars import Context
+from typing import Any, Self
 
 import httpx
 
 from secondpass import Reranker
 from secondpass.adapters.http_server.application import create_app
 from secondpass.adapters.http_server.server import Plan, Server
+from secondpass.adapters.http_server.service import Service
 from secondpass.adapters.http_server.settings import ServerSettings
 
+_TICK = 0.1
+"""Seconds that uvicorn sleeps before it looks again whether it should end."""
 
-class LoopbackServer:
-    """The server, from ``__enter__`` to ``__exit__``.
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Makes uvicorn's sleeps short, so that a server ends soon."""
+
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return super().call_later(
+            0.01 if delay == _TICK else delay, callback, *args, context=context
+        )
+
+
+@functools.cache
+def http_client() -> httpx.Client:
+    """Opens a connection for each request. Its TLS context takes 30 ms, so all servers share it."""
+    alone = httpx.Limits(max_keepalive_connections=0)
+    return httpx.Client(timeout=30, trust_env=False, limits=alone)
+
+
+class Loopback:
+    """An application under our server, from ``__enter__`` to ``__exit__``."""
+
+    def __init__(self, application: Any, plan: Plan, service: Service | None = None) -> None:
+        self.application = application
+        self._listening = plan.bind()
+        self.port: int = self._listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._server = Server(plan.config(application), service, plan.drain)
+        self._thread = threading.Thread(target=self._run, name="loopback-server", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(self._server.serve(sockets=[self._listening]))
+
+    def stop(self) -> None:
+        """Drain and end, as after SIGTERM."""
+        self._server.should_exit = True
+
+    def connect(self) -> socket.socket:
+        """A connection that speaks whatever the test writes."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def open_connections(self) -> int:
+        """Number of connections."""
+        return len(self._server.server_state.connections)
+
+    def transports(self) -> list[asyncio.Transport]:
+        """Of each connection."""
+        return [connection.transport for connection in self._server.server_state.connections]
+
+    def read_timers(self) -> list[Any]:
+        """Of each connection, the end of the time for its response to be read, if it has one."""
+        return [connection._read_timer for connection in self._server.server_state.connections]
+
+
+class LoopbackServer(Loopback):
+    """The server of rerankers.
 
     Args:
         rerankers: by model name, or one, whose name is ``m``.
         tls: paths of a certificate and of its key.
+        drain: seconds.
         settings: of the application.
     """
 
@@ -29,59 +100,35 @@ class LoopbackServer:
         rerankers: Reranker | Mapping[str, Reranker],
         *,
         tls: tuple[str, str] | tuple[None, None] = (None, None),
+        drain: float = 0.0,
         **settings: Any,
     ) -> None:
         if isinstance(rerankers, Reranker):
             rerankers = {"m": rerankers}
         certificate, key = tls
-        self.plan = Plan(
-            {}, ServerSettings(**settings), port=0, tls_certificate=certificate, tls_key=key
+        plan = Plan(
+            {},
+            ServerSettings(**settings),
+            port=0,
+            drain=drain,
+            tls_certificate=certificate,
+            tls_key=key,
         )
-        self.application = create_app(rerankers, self.plan.settings)
-        self.service = self.application.state.service
-        self._listening = self.plan.bind()
-        self.port: int = self._listening.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._server = Server(self.plan.config(self.application), self.service, drain=0.0)
-        self._thread = threading.Thread(target=self._run, name="loopback-server", daemon=True)
-
-    def __enter__(self) -> LoopbackServer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        self._server.run(sockets=[self._listening])
+        application = create_app(rerankers, plan.settings)
+        self.service: Service = application.state.service
+        super().__init__(application, plan, self.service)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Send a JSON body."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
-        return httpx.post(self.url + path, json=body, headers=names, timeout=30, trust_env=False)
+        return http_client().post(self.url + path, json=body, headers=names)
 
     def send(self, path: str, content: bytes) -> httpx.Response:
         """Send the bytes of a JSON body."""
         kind = {"Content-Type": "application/json"}
-        return httpx.post(
-            self.url + path, content=content, headers=kind, timeout=30, trust_env=False
-        )
+        return http_client().post(self.url + path, content=content, headers=kind)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         """Get a path."""
         names = {name.replace("_", "-"): value for name, value in headers.items()}
-        return httpx.get(self.url + path, headers=names, timeout=30, trust_env=False)
-
-    def open_connections(self) -> int:
-        """Number of connections."""
-        return len(self._server.server_state.connections)
-
-    def read_timers(self) -> list[Any]:
-        """Of each connection, the end of the time for its response to be read, if it has one."""
-        return [connection._read_timer for connection in self._server.server_state.connections]
-
-    def connect(self) -> socket.socket:
-        """A connection that speaks whatever the test writes."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return http_client().get(self.url + path, headers=names)

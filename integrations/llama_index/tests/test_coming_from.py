@@ -153,7 +153,7 @@ numbers = st.integers(1, 14)
 grades_of_all = st.lists(st.integers(1, 10), min_size=1, max_size=12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 4)
 @given(grades=grades_of_all, batch=batches, top_n=numbers)
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
 def test_property_llm_rerank(peer: Any, grades: list[int], batch: int, top_n: int) -> None:
@@ -223,7 +223,7 @@ def test_a_postprocessor_behind_can_drop_what_was_not_named() -> None:
     assert [one.metadata["rerank_score"] for one in kept] == [10.0, 9.0, 4.0]
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 4)
 @given(grades=st.lists(st.integers(0, 99), max_size=15), top_n=numbers)
 def test_property_rank_gpt(grades: list[int], top_n: int) -> None:
     llm = OneMind()

@@ -16,7 +16,7 @@ from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, text
 from secondpass import NotSerializableError, Reranker, RerankError
 
 
-def test_nothing_is_scored_at_construction_and_the_scorer_is_kept() -> None:
+def test_construction_keeps_the_scorer_and_scores_nothing() -> None:
     scorer = ByLength()
     reranker = with_scorer(scorer)
     assert scorer.calls == 0

@@ -72,6 +72,7 @@ from framework_models import (
     spoken_runs,
 )
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from rotation import rotated
 from sampling import sampled
 from secondpass import Candidate, Report
 
@@ -217,8 +218,9 @@ def cancelled(postprocessor: SecondPassRerank, asked: Callable[[], bool]) -> Non
     asyncio.run(asyncio.wait_for(go(), 5))
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("flavour", [*FLAVOURS, *rerank_fault_cases.APIS])
+@pytest.mark.parametrize(
+    ("flavour", "strict"), rotated([*FLAVOURS, *rerank_fault_cases.APIS], [False, True])
+)
 def test_postprocessor_after_a_cancelled_call(
     flavour: str,
     strict: bool,

@@ -404,7 +404,7 @@ def test_other_errors_do_not_give_up_tools(refuses: Exception, code: str) -> Non
 # ---------------------------------------------------------------------- generated replies
 
 # Under the profile `long` ten thousand.
-BULK = 10_000 if settings().max_examples > 1000 else 200
+BULK = 10_000 if settings().max_examples > 1000 else settings().max_examples
 NAMES = ("LABEL0", "LABEL1", "LABEL2", "LABEL3", "LABEL4")
 """Stand for the labels that the model is shown."""
 
@@ -512,7 +512,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
 
 @settings(max_examples=BULK)
 @given(st.integers(0, len(CONFIGURATIONS) - 1), any_text, st.integers(1, 5), st.booleans())
-def test_property_whatever_is_said_no_node_is_lost_doubled_or_misassigned(
+def test_property_no_reply_loses_or_doubles_a_node(
     loop: asyncio.Runner, which: int, text: str, count: int, cut: bool
 ) -> None:
     nodes = [

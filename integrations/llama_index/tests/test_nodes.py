@@ -184,7 +184,7 @@ lies = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=settings().max_examples)
 @given(st.data())
 def test_property_no_node_is_lost_doubled_or_misassigned(data: st.DataObject) -> None:
     count = data.draw(st.integers(0, 8))

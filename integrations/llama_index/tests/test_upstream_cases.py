@@ -222,7 +222,7 @@ def tensor(scores: list[float]) -> Any:
 
 
 @pytest.mark.parametrize("make", [list, tuple, float16, float32, list_of_float32, tensor])
-def test_scores_of_every_number_type_become_floats_that_json_takes(
+def test_scores_of_every_number_type_become_floats(
     make: Callable[[list[float]], Any], rank: Call
 ) -> None:
     make([0.0])  # fails here if there is no torch; the errors of a scorer are only reported

@@ -13,6 +13,8 @@ import time
 import httpx
 import pytest
 
+from loopback_server import http_client
+
 CLIENTS = 8
 BODY = {"query": "cat food", "documents": [f"{n} cats, food" for n in range(40)]}
 
@@ -41,7 +43,7 @@ def until_ready(url):
     asked = 0
     while time.monotonic() < give_up:
         asked += 1
-        if httpx.get(url + "/ready", trust_env=False, timeout=60).status_code == 200:
+        if http_client().get(url + "/ready", timeout=60).status_code == 200:
             return asked
         time.sleep(0.05)
     raise AssertionError("the server is not ready")
@@ -126,28 +128,13 @@ def test_requests_under_way_are_answered():
         assert running.wait(30) == 0
 
 
-def test_draining_is_not_ready():
-    with process("-p", "lexical", "--drain", "2") as (running, url):
-        until_ready(url)
-        running.send_signal(signal.SIGTERM)
-        give_up = time.monotonic() + 20
-        while (response := httpx.get(url + "/ready", trust_env=False)).status_code == 200:
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
-        assert response.json() == {"status": "draining"}
-        assert response.headers["connection"] == "close"
-        response = httpx.post(url + "/v1/rerank", json=BODY, trust_env=False)
-        assert response.status_code == 200
-        assert running.wait(30) == 0
-
-
 @pytest.mark.long
 def test_workers_add_up_their_metrics():
     with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
         until_ready(url)
         for _ in range(20):
-            assert httpx.post(url + "/v1/rerank", json=BODY, trust_env=False).status_code == 200
-        text = httpx.get(url + "/metrics", trust_env=False).text
+            assert http_client().post(url + "/v1/rerank", json=BODY).status_code == 200
+        text = http_client().get(url + "/metrics").text
         assert 'secondpass_rankings_total{model="lexical",status="ok"} 20.0' in text
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 0
@@ -160,7 +147,7 @@ def test_workers_end_when_their_parent_is_killed():
         running.kill()
         give_up = time.monotonic() + 30
         with contextlib.suppress(httpx.TransportError):
-            while httpx.get(url + "/health", trust_env=False):
+            while http_client().get(url + "/health"):
                 assert time.monotonic() < give_up
                 time.sleep(0.1)
 

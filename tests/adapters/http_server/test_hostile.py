@@ -5,12 +5,7 @@ Kinds are generated from lists of parts. After each, the next request must work.
 
 import json
 import re
-import shutil
-import socket
-import ssl
-import subprocess
-import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -19,12 +14,12 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from loopback_server import LoopbackServer
+from raw_http import SECRET, exchange, head, next_request_works, request
 from secondpass import Reranker
-from secondpass.adapters.http_server import connections
+from secondpass.adapters.http_server import bodies, connections
 
 PATHS = {"/v1/rerank": 400, "/jina/v1/rerank": 422, "/tei/rerank": 422}
 GOOD = {"query": "q", "documents": ["a", "bb"], "texts": ["a", "bb"]}
-SECRET = "wombats-of-1899"
 MOST = 20_000
 
 
@@ -45,47 +40,8 @@ def server():
 def _short_wait():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connections, "HEAD_SECONDS", 0.3)
+        patch.setattr(bodies, "_DISCARD_SECONDS", 0.3)
         yield
-
-
-def head(path="/v1/rerank", *lines, method="POST", version="HTTP/1.1"):
-    return "\r\n".join([f"{method} {path} {version}", "Host: localhost", *lines, "", ""]).encode()
-
-
-def request(content, path="/v1/rerank", *lines):
-    content = content if isinstance(content, bytes) else json.dumps(content).encode()
-    length = f"Content-Length: {len(content)}"
-    return head(path, "Content-Type: application/json", length, *lines) + content
-
-
-def exchange(server, *parts, half_close=False):
-    """The statuses of the responses to bytes, until the server closes the connection."""
-    with server.connect() as connection:
-        connection.settimeout(10)
-        with suppress(OSError):  # the server may have closed it
-            for part in parts:
-                connection.sendall(part)
-            if half_close:
-                connection.shutdown(socket.SHUT_WR)
-        answer = b""
-        with suppress(ConnectionResetError, TimeoutError):
-            while chunk := connection.recv(65536):
-                answer += chunk
-                if _complete(answer):
-                    break
-        assert SECRET.encode() not in answer
-        return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", answer)]
-
-
-def _complete(answer):
-    if not (match := re.search(rb"\r\ncontent-length: (\d+)\r\n", answer)):
-        return False
-    return len(answer.partition(b"\r\n\r\n")[2]) >= int(match[1])
-
-
-def next_request_works(server):
-    body = {"query": "q", "documents": ["a", "bb"]}
-    assert [row["index"] for row in server.post("/v1/rerank", body).json()["results"]] == [1, 0]
 
 
 # ---------------------------------------------------------------------- bodies
@@ -273,10 +229,20 @@ LINES = {
 }
 
 
+@pytest.fixture(scope="module")
+def answers(server):
+    """The statuses for each of `LINES` and `STOPS`: the connections wait side by side."""
+    sent = {**LINES, **STOPS}
+    rows = [(case, half_close) for case in sent for half_close in (False, True)]
+    with ThreadPoolExecutor(len(rows)) as pool:
+        running = [pool.submit(exchange, server, sent[row[0]], half_close=row[1]) for row in rows]
+        return {row: one.result(60) for row, one in zip(rows, running, strict=True)}
+
+
 @pytest.mark.parametrize("case", LINES)
 @pytest.mark.parametrize("half_close", [False, True])
-def test_lines(case, half_close, server):
-    statuses = exchange(server, LINES[case], half_close=half_close)
+def test_lines(case, half_close, server, answers):
+    statuses = answers[case, half_close]
     assert not statuses or statuses[0] in {400, 404, 405, 408, 415, 431, 505}
     next_request_works(server)
 
@@ -317,103 +283,11 @@ STOPS = {
 
 @pytest.mark.parametrize("half_close", [False, True])
 @pytest.mark.parametrize("case", STOPS)
-def test_clients_that_stop(case, half_close, server):
-    statuses = exchange(server, STOPS[case], half_close=half_close)
+def test_clients_that_stop(case, half_close, server, answers):
+    statuses = answers[case, half_close]
     assert [code for code in statuses if code != 100] in ([408], [400], [])
     next_request_works(server)
     assert server.service.ready
-
-
-@pytest.fixture
-def certificate(tmp_path):
-    """Paths of a certificate and of its key."""
-    if (openssl := shutil.which("openssl")) is None:
-        pytest.skip("without openssl there is no certificate")
-    paths = str(tmp_path / "certificate.pem"), str(tmp_path / "key.pem")
-    options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command = [openssl, "req", *options, "-out", paths[0], "-keyout", paths[1]]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return paths
-
-
-def read_little(connection, keeps="keep-alive"):
-    """Ask for a response of 7 MB, and read the first bytes of it."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**14)
-    body = {"query": "q", "documents": ["a" * 200_000] * 35, "return_documents": True}
-    connection.sendall(request(body, "/jina/v1/rerank", f"Connection: {keeps}"))
-    received = connection.recv(100)
-    assert received.startswith(b"HTTP/1.1 200")
-    return received
-
-
-def until(condition):
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def _impatient(monkeypatch):
-    monkeypatch.setattr(connections, "READ_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "READ_BYTES_PER_SECOND", 2**30)
-
-
-@pytest.mark.usefixtures("_impatient")
-@pytest.mark.parametrize("keeps", ["keep-alive", "close"])
-def test_a_client_that_does_not_read(keeps, serving):
-    """Its connection ends, and with it what was written for it."""
-    server = serving(Reranker(ByTable()))
-    with server.connect() as connection:
-        received = read_little(connection, keeps)
-        until(lambda: not server.open_connections())
-        with suppress(ConnectionResetError):
-            while chunk := connection.recv(2**20):
-                received += chunk
-    assert len(received) < 35 * 200_000
-    next_request_works(server)
-
-
-@pytest.mark.usefixtures("_impatient")
-def test_a_client_that_does_not_read_what_is_encrypted(certificate, serving):
-    server = serving(Reranker(ByTable()), tls=certificate)
-    context = ssl.create_default_context(cafile=certificate[0])
-    context.check_hostname = False
-    with server.connect() as plain, context.wrap_socket(plain) as connection:
-        read_little(connection)
-        until(lambda: not server.open_connections())
-
-
-@pytest.mark.usefixtures("_impatient")
-def test_a_client_that_asks_and_does_not_read(serving):
-    """Further requests do not put the end off."""
-    server = serving(Reranker(ByTable()))
-    with server.connect() as connection:
-        read_little(connection)
-        with suppress(OSError):
-            for _ in range(3):
-                connection.sendall(request(GOOD))
-        until(lambda: not server.open_connections())
-
-
-def test_the_time_to_read_is_that_of_each_response(serving):
-    server = serving(Reranker(ByTable()))
-    timers = [None]
-
-    def has_another():
-        return server.read_timers()[0] not in timers
-
-    with server.connect() as connection:
-        for _ in range(3):
-            received = read_little(connection)
-            until(has_another)
-            timers.append(*server.read_timers())
-            while not _complete(received):
-                received += connection.recv(2**24)
-        connection.sendall(request(GOOD))
-        assert connection.recv(100).startswith(b"HTTP/1.1 200")
-        until(lambda: server.read_timers() == [None])
-    assert all(timer.cancelled() for timer in timers[1:])
 
 
 def test_whole_requests_of_half_closed_connections(server):

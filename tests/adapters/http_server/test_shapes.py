@@ -2,15 +2,13 @@
 
 import json
 
-import httpx
 import pytest
 
 from fakes import Answering, ByTable
 from secondpass import Reranker
 from secondpass.adapters.http_server.fields import Fields
 from secondpass.adapters.http_server.settings import ServerSettings
-from secondpass.adapters.http_server.shapes import COMMON, SHAPES, shape_of
-from secondpass.effects import ListScores
+from secondpass.adapters.http_server.shapes import SHAPES, shape_of
 
 QUERY, TEXTS = "q", ["a", "ccc", "bb"]
 BEST_FIRST = [1, 2, 0]
@@ -159,12 +157,6 @@ def test_requests_and_responses(case, lengths):
     assert response.headers["secondpass-status"] == "ok"
 
 
-def test_infinity_has_documents_as_strings(lengths):
-    body = {"query": QUERY, "documents": TEXTS, "return_documents": True}
-    rows = lengths.post("/infinity/rerank", body).json()["results"]
-    assert [row["document"] for row in rows] == ["ccc", "bb", "a"]
-
-
 def test_members_that_clients_read(lengths):
     """The Voyage SDK reads the tokens; Haystack's Jina ranker the model and the usage."""
     body = {"query": QUERY, "documents": TEXTS, "top_k": 1}
@@ -276,105 +268,10 @@ def test_the_body_decides_without_a_prefix(case):
     assert shape_of(Fields(body, ServerSettings())).name == name
 
 
-def test_clients_of_tei_learn_the_largest_batch(serving):
-    server = serving(Reranker(ByTable()), max_candidates=2)
-    response = server.post("/rerank", {"query": QUERY, "texts": TEXTS})
-    assert response.status_code == 422
-    assert response.json()["error"] == "batch size 3 > maximum allowed batch size 2"
-
-
 def test_documents_with_lone_surrogates_are_returned(lengths):
     raw = json.dumps({"query": QUERY, "documents": ["a\ud800"], "return_documents": True})
-    response = httpx.post(
-        lengths.url + "/v1/rerank",
-        content=raw.encode(),
-        headers={"content-type": "application/json"},
-        trust_env=False,
-    )
+    response = lengths.send("/v1/rerank", raw.encode())
     assert response.json()["results"][0]["document"] == {"text": "a\ud800"}
 
 
-def test_common_is_no_prefix(lengths):
-    assert lengths.post("/common/rerank", {}).status_code == 404
-    assert COMMON.name not in SHAPES
-
-
 # ---------------------------------------------------------------------- spans
-
-
-class Spanned:
-    """Scores by length, and the last character of each text but the shortest is the best part."""
-
-    model_name = "spanned"
-    score_kind = "probability"
-
-    def score_pairs(self, query, documents):
-        raise AssertionError
-
-    def score_lists(self, requests, deadline):
-        yield [
-            ListScores(
-                [len(text) / 10 for text in documents],
-                (),
-                spans=[(len(text) - 1, len(text)) if len(text) > 1 else None for text in documents],
-            )
-            for _, documents in requests
-        ]
-
-
-SPANS = {
-    # relevant_spans, and which documents have theirs
-    "wanted": ({"mode": "enabled"}, {1, 2}),
-    "at most three": ({"mode": "enabled", "max_spans": 3, "threshold": None}, {1, 2}),
-    "above a threshold": ({"mode": "enabled", "threshold": 0.25}, {1}),
-    "disabled": ({"mode": "disabled", "threshold": 0.1}, set()),
-    "null": (None, set()),
-}
-
-
-@pytest.mark.parametrize("path", ["/v2/rerank", "/cohere/v2/rerank", "/v1/rerank"])
-@pytest.mark.parametrize("case", SPANS)
-def test_spans(case, path, serving):
-    wanted, expected = SPANS[case]
-    texts = ["a", "c\U0001f989c", {"text": "bb"}]
-    body = {"query": QUERY, "documents": texts, "relevant_spans": wanted}
-    found = serving(Reranker(Spanned())).post(path, body).json()
-    spans = {row["index"]: row.get("relevant_spans") for row in found["results"]}
-    assert {index for index, listed in spans.items() if listed} == expected
-    if 1 in expected:
-        assert spans[1] == [{"start": 2, "end": 3, "score": 0.3}]
-    assert found["secondpass"]["issues"] == []
-
-
-def test_no_spans_of_a_text_that_the_server_made(serving):
-    body = {
-        "query": QUERY,
-        "documents": [{"title": text} for text in TEXTS],
-        "rank_fields": ["title"],
-        "relevant_spans": {"mode": "enabled"},
-    }
-    found = serving(Reranker(Spanned())).post("/cohere/v1/rerank", body).json()
-    assert not any("relevant_spans" in row for row in found["results"])
-    (issue,) = found["secondpass"]["issues"]
-    assert issue["message"].endswith("no effect: relevant_spans")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "part"),
-    [
-        (True, "relevant_spans: must be an object"),
-        ({}, "relevant_spans.mode"),
-        ({"mode": "auto"}, "relevant_spans.mode"),
-        ({"mode": ["enabled"]}, "relevant_spans.mode"),
-        ({"mode": "enabled", "max_spans": 0}, "relevant_spans.max_spans"),
-        ({"mode": "enabled", "max_spans": True}, "relevant_spans.max_spans"),
-        ({"mode": "enabled", "threshold": 2}, "relevant_spans.threshold"),
-        ({"mode": "enabled", "threshold": "0.1"}, "relevant_spans.threshold"),
-    ],
-    ids=repr,
-)
-def test_invalid_settings_of_spans(wanted, part, lengths):
-    body = {"query": QUERY, "documents": TEXTS, "relevant_spans": wanted}
-    response = lengths.post("/v2/rerank", body)
-    assert response.status_code == 400
-    assert part in response.json()["message"]

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import re
-import socket
 import threading
 import time
 
@@ -17,13 +16,15 @@ pytest.importorskip("mcp")
 
 from mcp import Client
 
+from loopback_server import Loopback, http_client
 from secondpass import Reranker
-from secondpass.adapters.http_server.server import Plan, Server
+from secondpass.adapters.http_server.server import Plan
 from secondpass.adapters.http_server.settings import ServerSettings
 from secondpass.adapters.mcp_server import http
 from secondpass.adapters.mcp_server.tools import create_server
 
 ACCEPT = "application/json, text/event-stream"
+CALLS = 12
 HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost:80\r\nAccept: {ACCEPT}\r\n"
 
 
@@ -40,45 +41,22 @@ class Waiting:
         return [float(len(text)) for text in texts]
 
 
-class Served:
+class Served(Loopback):
     """The server, listening on loopback in a thread."""
 
     def __init__(self, reranker, **settings):
-        plan = Plan({}, ServerSettings(**settings), port=0)
-        self.application = http.create_app(
-            create_server({"m": reranker}), plan.settings, "127.0.0.1"
-        )
-        self.listening = plan.bind()
-        self.port = self.listening.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
-        self.server = Server(plan.config(self.application), None, drain=0.0)
-        self.thread = threading.Thread(
-            target=lambda: self.server.run(sockets=[self.listening]), daemon=True
-        )
-
-    def __enter__(self):
-        self.thread.start()
-        give_up = time.monotonic() + 20
-        while not self.server.started:
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
-        return self
-
-    def __exit__(self, *_):
-        self.server.should_exit = True
-        self.thread.join(30)
-        assert not self.thread.is_alive()
+        plan = Plan({}, ServerSettings(**settings), port=0, drain=0.0)
+        application = http.create_app(create_server({"m": reranker}), plan.settings, "127.0.0.1")
+        super().__init__(application, plan)
+        self.url += "/mcp"
 
     @property
     def under_way(self):
         return self.application.admission.requests
 
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
-
     def list_tools(self):
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-        return httpx.post(self.url, json=call, headers={"Accept": ACCEPT}, timeout=30)
+        return http_client().post(self.url, json=call, headers={"Accept": ACCEPT})
 
 
 def call(documents):
@@ -174,11 +152,11 @@ def test_calls_at_a_time():
         return answer["results"][0]["text"]
 
     async def all_asked(url):
-        return await asyncio.gather(*(asked(url, number) for number in range(32)))
+        return await asyncio.gather(*(asked(url, number) for number in range(CALLS)))
 
     with Served(Reranker("lexical")) as served:
         found = asyncio.run(asyncio.wait_for(all_asked(served.url), 90))
-        assert found == [f"{number} words" for number in range(32)]
+        assert found == [f"{number} words" for number in range(CALLS)]
         until(lambda: served.under_way == 0)
 
 
@@ -186,7 +164,7 @@ def test_requests_of_one_connection():
     """The end of a response is not taken for the end of the connection."""
     listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     with Served(Reranker("lexical")) as served, httpx.Client() as client:
-        for _ in range(20):
+        for _ in range(8):
             response = client.post(served.url, json=listed, headers={"Accept": ACCEPT})
             names = [tool["name"] for tool in response.json()["result"]["tools"]]
             assert names == ["rerank", "explain", "pack"]

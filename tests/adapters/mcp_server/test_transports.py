@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 
-import httpx
 import pytest
 
 pytest.importorskip("mcp")
@@ -18,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from command_calls import called
+from loopback_server import Loopback, http_client
 from secondpass.adapters.mcp_server import http
 
 DOCUMENTS = ["Trains run on rails.", "Red apples grow on trees."]
@@ -43,21 +43,10 @@ def test_stdio():
 @pytest.fixture(scope="module")
 def served():
     """A server over HTTP without keys; its URL."""
-    yield from serving()
-
-
-@pytest.fixture(scope="module")
-def guarded():
-    """A server over HTTP that demands a key; its URL."""
-    yield from serving("--api-key-env", "MCP_KEYS", MCP_KEYS=KEY)
-
-
-def serving(*options: str, **variables: str):
     process = subprocess.Popen(
-        [sys.executable, *COMMAND, "--transport", "http", "--port", "0", *options],
+        [sys.executable, *COMMAND, "--transport", "http", "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **variables},
     )
     try:
         line = process.stderr.readline()
@@ -69,6 +58,25 @@ def serving(*options: str, **variables: str):
     assert process.returncode == 0
 
 
+@pytest.fixture(scope="module")
+def guarded():
+    """What the command serves with a key, in a thread of this process; its URL."""
+    applications = []
+    options = ["--transport", "http", "--port", "0", "--api-key-env", "MCP_KEYS"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MCP_KEYS", KEY)
+
+        def run(application, plan, listening):
+            listening.close()
+            applications.append((application, plan))
+
+        patch.setattr(http, "run", run)
+        assert called(*COMMAND[2:], *options).code == 0
+        ((application, plan),) = applications
+        with Loopback(application, plan) as server:
+            yield server.url + "/mcp"
+
+
 def test_http(served):
     assert bounded(best(served)) == 1
 
@@ -76,7 +84,7 @@ def test_http(served):
 def post(url, **headers):
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accept = {"Accept": "application/json, text/event-stream"}
-    return httpx.post(url, json=call, headers={**accept, **headers}, timeout=30).status_code
+    return http_client().post(url, json=call, headers={**accept, **headers}).status_code
 
 
 @pytest.mark.parametrize(

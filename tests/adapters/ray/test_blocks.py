@@ -2,18 +2,16 @@
 
 import gzip
 import json
-import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from job_blocks import nothing, rows_of
 from secondpass.adapters.ray.blocks import read_rows, record_text
 from secondpass.adapters.ray.folder import JobFolder
 from secondpass.adapters.ray.inputs import JobInput
-from secondpass.adapters.ray.scanning import LINES, InputFile, input_files, scan
-from secondpass.adapters.ray.storage import located
-from secondpass.errors import InputError
+from secondpass.adapters.ray.scanning import LINES, InputFile, scan
 from secondpass.formats.errors import FormatError
 
 BLANK = st.sampled_from([b"\n", b"  \r\n", "\u00a0\n".encode(), b"\t\n"])
@@ -22,14 +20,6 @@ OBJECT = st.builds(
     st.integers(),
     st.sampled_from([b"\n", b"\r\n"]),
 )
-
-
-def nothing(*_arguments):
-    """Progress that nobody sees."""
-
-
-def rows_of(blocks):
-    return [row for block in blocks for row in read_rows(block, block.first)]
 
 
 def same_lines(rows):
@@ -68,47 +58,6 @@ def test_rows_are_the_lines_that_are_not_blank(tmp_path_factory, lines, size, ma
             ]
 
 
-def test_files_of_a_folder_are_one_input(tmp_path):
-    for name, rows in {"b.jsonl": 2, "a/c.jsonl.gz": 3, "_d.jsonl": 1, ".e/f.jsonl": 1}.items():
-        path = tmp_path / "in" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = b'{"query": "x"}\n' * rows
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    (tmp_path / "in" / "notes.txt").write_text("not this one")
-    (tmp_path / "out").mkdir()
-    source = JobInput(str(tmp_path / "in"))
-    blocks, _ = source.prepare(str(tmp_path / "out"), 2, nothing)
-    assert [(block.first, block.rows) for block in blocks] == [(0, 2), (2, 1), (3, 2)]
-    assert [row.number for row in rows_of(blocks)] == [*range(5)]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "problem"),
-    [
-        ("in.csv", b"", "its format is not known; the name must end in .jsonl"),
-        ("in.jsonl", b'{"a": 1}\n[]\n', ":2: must be a JSON object, which begins with {"),
-        ("in.jsonl", b"PAR1\x00\xff", ":1: must be a JSON object"),
-        ("in.jsonl.gz", b"{}", ": is not a gzip file, or damaged"),
-        ("in.jsonl.gz", gzip.compress(b"{}\n" * 99)[:-9], ": is a gzip file that ends too early"),
-        ("in.jsonl.gz", gzip.compress(b"query\n"), ":1: must be a JSON object"),
-    ],
-    ids=["suffix", "list", "binary", "not-gzip", "cut-gzip", "text-in-gzip"],
-)
-def test_wrong_inputs(tmp_path, name, content, problem):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises((FormatError, InputError)) as caught:
-        JobInput(str(tmp_path / name)).prepare(str(tmp_path), 10, nothing)
-    assert str(caught.value).startswith(str(tmp_path / name))
-    assert problem in str(caught.value)
-
-
-def test_missing_inputs(tmp_path):
-    with pytest.raises(InputError, match="there is no such file or folder"):
-        input_files(str(tmp_path / "absent.jsonl"))
-    with pytest.raises(InputError, match=r"has no file whose name ends in \.jsonl"):
-        input_files(str(tmp_path))
-
-
 @pytest.mark.parametrize("change", [b"", b'{"query": "x"}\n' * 2], ids=["shorter", "longer"])
 def test_a_file_that_changes_is_noticed(tmp_path, change):
     path = tmp_path / "in.jsonl"
@@ -142,22 +91,6 @@ def test_records_that_json_cannot_hold(value):
     assert str(error).startswith("file:3: JSON cannot hold its values")
 
 
-def test_an_input_that_changes_or_moves_is_another(tmp_path):
-    """Blocks are read by name and place: of a file that took the name, they would be other rows."""
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b'{"query": "x"}\n')
-    source = JobInput(str(path))
-    before, stamps = source.hash(), source.stamps()
-    assert (source.hash(), source.stamps()) == (before, stamps)
-    with path.open("ab") as file:
-        file.write(b'{"query": "y"}\n')
-    assert source.stamps() != stamps
-    path.write_bytes(b'{"query": "x"}\n')
-    assert source.hash() == before
-    path.rename(tmp_path / "other.jsonl")
-    assert JobInput(str(tmp_path / "other.jsonl")).hash() != before
-
-
 def test_copies_that_are_gone_are_noticed(tmp_path):
     path, folder = tmp_path / "in.jsonl.gz", tmp_path / "out"
     path.write_bytes(gzip.compress(b'{"query": "x"}\n' * 3))
@@ -183,39 +116,3 @@ def test_a_row_that_python_cannot_hold_does_not_fail_others(tmp_path):
         rows = rows_of(JobInput(str(path)).prepare(str(tmp_path), 10, nothing)[0])
         assert b'"candidates": ["a"]' in rows[0].content
         assert str(rows[1].content).startswith(f"{path}:2: Python cannot hold its values (")
-
-
-def test_a_column_that_is_there_twice(tmp_path):
-    """Of which one would be taken."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "in.parquet"
-    names = ["query", "candidates", "query"]
-    pq.write_table(pa.Table.from_arrays([pa.array(["a"])] * 3, names=names), path)
-    with pytest.raises(FormatError, match="has the column 'query' twice"):
-        JobInput(str(path)).prepare(str(tmp_path), 10, nothing)
-
-
-@pytest.mark.parametrize("query", ["sv=1&sig=SECRET", "X-Amz-Signature=SECRET", "token=SECRET"])
-def test_signed_addresses_are_refused(query):
-    with pytest.raises(InputError, match="must not hold a key") as caught:
-        located(f"https://store/in.jsonl?{query}")
-    assert "SECRET" not in str(caught.value)
-    assert located("s3://store/in.jsonl?region=a&endpoint_override=b")
-
-
-def test_stamps_of_paths_and_uris_are_the_same(tmp_path):
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b'{"query": "x"}\n')
-    (stamp,) = JobInput(str(path)).stamps().values()
-    assert JobInput(path.as_uri()).stamps() == {path.as_uri(): stamp}
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
-@pytest.mark.parametrize("argument", ["name", "run"])
-def test_a_pipe_as_input_is_an_error(tmp_path, argument):
-    pipe = tmp_path / "requests.jsonl"
-    os.mkfifo(pipe)
-    source = JobInput(str(pipe)) if argument == "name" else JobInput(run=pipe)
-    with pytest.raises(InputError, match=r"must be a regular file: .* a pipe cannot"):
-        source.check()

@@ -3,53 +3,15 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from job_blocks import blocks_of, written
 from secondpass.adapters.ray import storage
-from secondpass.adapters.ray.blocks import Block
 from secondpass.adapters.ray.folder import STATE, JobFolder
-from secondpass.adapters.ray.parts import Part, PartWriter, missing, parts_in, read_counts
+from secondpass.adapters.ray.parts import PartWriter
 from secondpass.adapters.ray.storage import files_in
 from secondpass.errors import InputError
 
 MADE_OF = {"input": "a", "configuration": "b"}
-
-
-def blocks_of(sizes):
-    first, found = 0, []
-    for size in sizes:
-        found.append(Block("f", "f", "lines", 0, 0, 1, first, size))
-        first += size
-    return found
-
-
-def written(folder, first, rows):
-    with PartWriter(str(folder), first) as writer:
-        writer.write([f'{{"row": {first + index}}}\n' for index in range(rows)], {"ok": rows})
-        writer.finish()
-
-
-@given(
-    sizes=st.lists(st.integers(1, 9), max_size=8),
-    done=st.sets(st.integers(0, 60), max_size=40),
-    piece=st.integers(1, 10),
-)
-def test_what_is_missing_and_what_is_done_are_all_rows(sizes, done, piece):
-    blocks = blocks_of(sizes)
-    parts = [Part(row, row) for row in sorted(done) if row < sum(sizes)]
-    todo = [*missing(blocks, parts, piece)]
-    rows = [row for one in todo for row in range(one.part.first, one.part.last + 1)]
-    assert sorted([*rows, *(part.first for part in parts)]) == [*range(sum(sizes))]
-    for one in todo:
-        block = one.block
-        assert block.first <= one.part.first <= one.part.last < block.first + block.rows
-        assert (one.part.first - block.first) // piece == (one.part.last - block.first) // piece
-
-
-def test_a_block_is_not_divided_more_often_than_it_can_be_read():
-    (block,) = blocks_of([1_000_000])
-    assert len([*missing([block], [], 1)]) == 64
 
 
 def test_of_two_parts_with_the_same_rows_the_larger_one_stays(tmp_path):
@@ -80,24 +42,6 @@ def test_counts_stay_with_their_part(tmp_path):
     _, counts = JobFolder(str(tmp_path)).done()
     assert counts == {"ok": 1}
     assert len(files_in(str(tmp_path))) == 2
-
-
-def test_a_part_is_there_whole_or_not_at_all(tmp_path):
-    with PartWriter(str(tmp_path), 3) as writer:
-        writer.write(["{}\n"], {"ok": 1})
-    assert not files_in(str(tmp_path))
-    written(tmp_path, 3, 2)
-    files = files_in(str(tmp_path))
-    ((part,), useless) = parts_in(str(tmp_path), files)
-    assert not useless
-    assert (part.first, part.last, part.name) == (3, 4, "part-000000000003-000000000004.jsonl")
-    assert read_counts(str(tmp_path), part, files[part.name]) == {"ok": 2}
-
-
-def test_an_empty_part_is_not_written(tmp_path):
-    with PartWriter(str(tmp_path), 0) as writer:
-        writer.finish()
-    assert not files_in(str(tmp_path))
 
 
 def opened(folder):

@@ -68,7 +68,7 @@ def without_number(number, line):
     return "{" + line.removeprefix(prefix)
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     found=st.lists(st.tuples(REQUEST, st.booleans(), st.booleans()), min_size=1, max_size=6),
     ids=st.booleans(),
@@ -106,7 +106,7 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
     ],
     ids=range(9),
 )
-def test_a_row_that_is_no_request_has_an_error_and_harms_no_other(tmp_path, line, problem):
+def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
     good = json_lines(requests(2)).splitlines()
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"\n".join([good[0], line, good[1]]))

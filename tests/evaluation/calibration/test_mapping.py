@@ -50,7 +50,7 @@ def test_probabilities_of_a_step():
         ({str(n): sample([1.0, 2.0], 0) for n in range(9)}, "needs 10 queries with scores, not 9"),
         ({str(n): sample([1.0, 2.0], 0, 1) for n in range(10)}, "all of them are relevant"),
         ({str(n): sample([1.0, 2.0]) for n in range(10)}, "none of them are relevant"),
-        ({str(n): sample([1.0, 2.0], 0) for n in range(10)}, "the scores say no more of relevance"),
+        ({str(n): sample([1.0, 2.0], 0) for n in range(10)}, "relevance no better than the share"),
     ],
 )
 def test_probabilities_need_evidence(found, message):
@@ -60,7 +60,7 @@ def test_probabilities_need_evidence(found, message):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_scores_that_fall_with_relevance_have_no_probabilities(seed):
-    with pytest.raises(InputError, match="say no more of relevance than the share"):
+    with pytest.raises(InputError, match="relevance no better than the share"):
         fit_probabilities(generated(lambda score: -score, 40, seed), None)
 
 

@@ -52,16 +52,16 @@ def test_engines_share_one_postprocessor_in_threads_and_tasks(
 ) -> None:
     postprocessor = shared()
     engines = engines_that_share(postprocessor)
-    work = [(engines[index % len(engines)], QUERIES[index % len(QUERIES)]) for index in range(64)]
+    work = [(engines[index % len(engines)], QUERIES[index % len(QUERIES)]) for index in range(32)]
     expected = [plain(engine.query(query).source_nodes) for engine, query in work]
     assert len({json.dumps(one) for one in expected}) > 8  # not all the same
 
-    with ThreadPoolExecutor(16) as threads:
+    with ThreadPoolExecutor(8) as threads:
         in_threads = list(threads.map(lambda one: plain(one[0].query(one[1]).source_nodes), work))
     assert in_threads == expected
 
     async def tasks() -> list[Any]:
-        limit = asyncio.Semaphore(32)
+        limit = asyncio.Semaphore(16)
 
         async def one(engine: RetrieverQueryEngine, query: str) -> Any:
             async with limit:
@@ -70,8 +70,8 @@ def test_engines_share_one_postprocessor_in_threads_and_tasks(
         return await asyncio.gather(*(one(engine, query) for engine, query in work))
 
     assert asyncio.run(tasks()) == expected
-    with ThreadPoolExecutor(4) as threads:  # a loop in each of several threads
-        for found in threads.map(lambda _: asyncio.run(tasks()), range(4)):
+    with ThreadPoolExecutor(2) as threads:  # a loop in each of several threads
+        for found in threads.map(lambda _: asyncio.run(tasks()), range(2)):
             assert found == expected
 
 

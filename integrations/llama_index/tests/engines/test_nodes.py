@@ -97,7 +97,7 @@ plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 # ---------------------------------------------------------------------- hashes
 
 
-@settings(max_examples=60)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     text=st.text(max_size=20),
     metadata=st.dictionaries(st.text(max_size=5), plain_values, max_size=3),

@@ -92,10 +92,10 @@ class Plan:
             ConfigurationError: the address is not available.
         """
         try:
-            family, _, _, _, address = socket.getaddrinfo(
+            family, _, protocol, _, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            listening = socket.socket(family, socket.SOCK_STREAM)
+            listening = socket.socket(family, socket.SOCK_STREAM, protocol)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listening.bind(address)

@@ -12,8 +12,10 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_index.postprocessor.secondpass.parameters import holds_a_key, written_order
 from llama_llms import BEST_FIRST, KEY, QUERY, asking, lengths, nodes_of, scripted
 from secondpass import ConfigurationError, Reranker
+from secondpass.ordering import LostInTheMiddle
 
 
 def core(reranker: SecondPassRerank) -> dict[str, Any]:
@@ -230,3 +232,29 @@ def test_it_can_be_a_field_of_another_model() -> None:
     assert again.behind.to_dict() == postprocessor.to_dict()
     assert lengths(again.behind.postprocess_nodes(nodes_of(), None, QUERY)) == [3, 7]
     assert "behind" in Pipeline.model_json_schema()["properties"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"llm": [{"api_key": "sk"}]}, True),
+        ({"apikey": SecretStr("sk")}, True),
+        ({"default_headers": {"X": "sk"}}, True),
+        ({"hub_token": "sk"}, True),
+        ({"api_key": "", "headers": {}}, False),
+        ({"tokens": 5, "max_tokens": 7}, False),
+        ("api_key", False),
+    ],
+    ids=repr,
+)
+def test_what_holds_a_key(value: Any, expected: bool) -> None:
+    assert holds_a_key(value) == expected
+
+
+@pytest.mark.parametrize("order", [None, "lost_in_the_middle", {"type": "lost_in_the_middle"}])
+def test_orders_that_json_can_hold_are_written_as_they_are(order: Any) -> None:
+    assert written_order(order) == order
+
+
+def test_other_orders_are_written_by_their_settings() -> None:
+    assert written_order(LostInTheMiddle()) == {"type": "lost_in_the_middle"}

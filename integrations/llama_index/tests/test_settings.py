@@ -64,7 +64,7 @@ def test_top_n_limits_and_can_be_assigned() -> None:
     assert len(reranker.postprocess_nodes(pandas(), query_str=QUERY)) == 3
 
 
-def test_a_threshold_that_was_fitted_for_another_depth_is_refused() -> None:
+def test_a_threshold_fitted_for_another_depth_is_refused() -> None:
     fitted = {"method": "lexical", "depth": 100}
     config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
     SecondPassRerank(config, depth=100)

@@ -1,4 +1,4 @@
-"""Synchronous and asynchronous calls, and their spans."""
+"""The postprocessor: synchronous and asynchronous calls, and their spans."""
 
 from __future__ import annotations
 

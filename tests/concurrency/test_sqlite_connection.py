@@ -1,0 +1,104 @@
+"""A connection to a SQLite file: failures, interrupts, threads and forks."""
+
+import os
+import sqlite3
+import threading
+
+import pytest
+
+from secondpass.concurrency import sqlite_connection
+from secondpass.concurrency.sqlite_connection import Connection, connect
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "file"
+    connection = connect(path.as_uri() + "?mode=rwc", 1.0)
+    connection.execute("CREATE TABLE notes (text)")
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def connection(path):
+    connection = Connection(path)
+    yield connection
+    connection.close()
+
+
+def count(connection):
+    return connection.execute("SELECT count(*) FROM notes").fetchone()[0]
+
+
+def write(connection):
+    connection.execute("INSERT INTO notes VALUES ('a')")
+
+
+def test_it_opens_again_after_close(connection):
+    connection.run(write)
+    connection.close()
+    connection.close()
+    assert connection.run(count) == 1
+
+
+def test_a_missing_file_is_not_created(tmp_path):
+    with pytest.raises(sqlite3.OperationalError):
+        Connection(tmp_path / "absent").run(count)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_failure_pauses(connection, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(sqlite_connection.time, "monotonic", lambda: clock[0])
+    with pytest.raises(sqlite3.OperationalError):
+        connection.run(lambda one: one.execute("SELECT nothing"))
+    assert connection.run(count) is None
+    clock[0] += 61
+    assert connection.run(count) == 0
+
+
+def test_an_interrupt_rolls_back(connection, path):
+    def interrupted(one):
+        one.execute("BEGIN IMMEDIATE")
+        write(one)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        connection.run(interrupted)
+    other = connect(path.as_uri() + "?mode=rw", 0.0)
+    write(other)  # the file is not locked
+    other.close()
+    assert connection.run(count) == 1
+
+
+def test_one_thread_at_a_time(connection):
+    inside, most = [], []
+
+    def work(one):
+        inside.append(1)
+        most.append(len(inside))
+        write(one)
+        inside.pop()
+
+    threads = [threading.Thread(target=connection.run, args=(work,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (connection.run(count), set(most)) == (8, {1})
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_closes_it_in_both(connection):
+    connection.run(write)
+    seen = []
+    after = os.fork()
+    if after == 0:
+        try:
+            seen.append(connection._connection is None and connection.run(count) == 1)
+        finally:
+            os._exit(0 if seen == [True] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(after, 0)[1]) == 0
+    assert connection._connection is None
+    assert connection.run(count) == 1

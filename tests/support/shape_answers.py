@@ -1,0 +1,26 @@
+"""Requests that a shape has read, and answers that it writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fakes import ByTable
+from secondpass import Reranker
+from secondpass.adapters.http_server.fields import Fields, RerankRequest
+from secondpass.adapters.http_server.settings import ServerSettings
+from secondpass.adapters.http_server.shapes import Answer, Shape
+
+TEXTS = ["a", "ccc", "bb"]
+SCORES = [0.9, 0.5, 0.1]
+
+
+def read(shape: Shape, **body: Any) -> RerankRequest:
+    """The request with this body."""
+    return shape.read(Fields(body, ServerSettings()))
+
+
+def answer_of(request: RerankRequest) -> Answer:
+    """An answer that puts the longest text first."""
+    ranking = Reranker(ByTable()).rerank(request.query, request.texts, top_k=request.top_n)
+    report = {"status": "ok", "issues": []}
+    return Answer("id", "m", request, ranking, SCORES[: len(ranking)], "rank", report)
