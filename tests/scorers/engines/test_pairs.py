@@ -3,52 +3,17 @@
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fake_pairs import REQUESTS, FakeModel, FakePair, InstructedModel, score_of
 from secondpass.scorers.engines import pairs as engine_module
 from secondpass.scorers.engines.batches import by_length
-from secondpass.scorers.engines.cached_pairs import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
 
-
-class FakePair(NamedTuple):
-    score: float
-    length: int
-
-
-class FakeModel:
-    """Scores a pair by its texts; a batch takes ``rate`` seconds per padded token of the clock."""
-
-    backend, precision = "onnx", "float32"
-
-    def __init__(self, threads=1, budget=64, rate=0.001):
-        self.threads, self.budget, self.rate = threads, budget, rate
-        self.batches = []
-        self.now = 100.0
-
-    def identity(self):
-        return {"model": "fake"}
-
-    def prepare(self, query, passages):
-        return [FakePair(score_of(query, passage), 3 + len(passage)) for passage in passages]
-
-    def run(self, pairs):
-        self.batches.append(pairs)
-        self.now += self.rate * len(pairs) * max(pair.length for pair in pairs)
-        return [pair.score for pair in pairs]
-
-
-def score_of(query, passage):
-    return len(query) * 1000.0 + len(passage) + sum(map(ord, passage)) / 1e6
-
-
-PASSAGES = st.lists(st.text("ab ", max_size=40), max_size=30)
 DISTINCT = [chr(number) for number in range(200, 300)]
-REQUESTS = st.lists(st.tuples(st.text("q", max_size=5), PASSAGES), max_size=4)
 
 
 @pytest.fixture
@@ -86,61 +51,6 @@ def test_a_repeated_passage_is_scored_once(deadline):
     assert sum(map(len, model.batches)) == 4
 
 
-@given(REQUESTS)
-def test_remembered_scores(requests):
-    model = FakeModel()
-    cached = CachedPairs(PairEngine(model), 10_000)
-    first = cached.score(requests)
-    model.batches.clear()
-    assert cached.score(requests) == first
-    until = {(r, p): s for batch in cached.score_until(requests, 1.0) for r, p, s in batch}
-    assert until == {(r, p): s for r, one in enumerate(first) for p, s in enumerate(one)}
-    assert not model.batches
-
-
-def test_partly_remembered():
-    model = FakeModel()
-    cached = CachedPairs(PairEngine(model), 10_000)
-    cached.score([("q", ["a", "bb"])])
-    model.batches.clear()
-    assert cached.score([("q", ["ccc", "a"]), ("qq", ["a"])]) == [
-        [score_of("q", "ccc"), score_of("q", "a")],
-        [score_of("qq", "a")],
-    ]
-    assert sorted(pair.score for batch in model.batches for pair in batch) == [
-        score_of("q", "ccc"),
-        score_of("qq", "a"),
-    ]
-
-
-class InstructedModel(FakeModel):
-    def prepare(self, query, passages, *, instruction=""):
-        return super().prepare(query + instruction, passages)
-
-
-@pytest.mark.parametrize("file", [False, True])
-def test_remembered_scores_are_those_of_one_instruction(tmp_path, file):
-    model = InstructedModel()
-    cached = CachedPairs(PairEngine(model), str(tmp_path / "scores.sqlite") if file else 100)
-    scores = {}
-    for instruction in (None, "owls", "cats!", None, "owls", "cats!"):
-        model.batches.clear()
-        (found,) = cached.score([("q", ["a", "b"])], instruction)
-        assert found == [score_of("q" + (instruction or ""), text) for text in "ab"]
-        assert bool(model.batches) == (instruction not in scores)
-        scores[instruction] = found
-        model.batches.clear()
-        until = [
-            row
-            for batch in cached.score_until([("q", ["a", "c"])], None, instruction)
-            for row in batch
-        ]
-        assert sorted(until) == [
-            (0, index, score_of("q" + (instruction or ""), text)) for index, text in enumerate("ac")
-        ]
-    assert b"owls" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
-
-
 def test_the_instruction_is_part_of_the_pairs_of_a_deadline(clock):
     model = clock(InstructedModel())
     batches = PairEngine(model).score_until([("q", ["a", "b"])], 200.0, "owls")
@@ -148,14 +58,6 @@ def test_the_instruction_is_part_of_the_pairs_of_a_deadline(clock):
         (0, 0, score_of("qowls", "a")),
         (0, 1, score_of("qowls", "b")),
     ]
-
-
-def test_a_file_of_scores_is_shared(tmp_path):
-    path = str(tmp_path / "scores.sqlite")
-    CachedPairs(PairEngine(FakeModel()), path).score([("q", ["a", "b"])])
-    model = FakeModel()
-    assert CachedPairs(PairEngine(model), path).score([("q", ["b"])]) == [[score_of("q", "b")]]
-    assert not model.batches
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5, 1.5, 3.0])
@@ -304,26 +206,3 @@ def test_known_scores_come_before_the_rest_is_prepared(clock):
     batches = PairEngine(model).score_until([("q", [*map(str, range(1000))])], model.now + 10)
     assert [place for _, place, _ in next(batches)] == list(range(32))
     assert sum(map(len, batches)) < 200  # and it ends at the deadline
-
-
-def test_scores_of_a_call_that_is_left_are_kept():
-    model = FakeModel(budget=8)
-    cached = CachedPairs(PairEngine(model), 10)
-    batches = cached.score_until([("q", ["a", "b" * 8])], 1e9)
-    scored = next(batches)
-    batches.close()
-    model.batches.clear()
-    known = next(cached.score_until([("q", ["a", "b" * 8])], 1e9))
-    assert known == scored
-    assert not model.batches
-
-
-def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
-    cached = CachedPairs(PairEngine(FakeModel()), 10)
-    kept = []
-    monkeypatch.setattr(cached._cache, "put_many", kept.extend)
-    batches = cached.score_until([("q", ["a"])], None)
-    assert next(batches) == [(0, 0, score_of("q", "a"))]
-    assert not kept
-    assert not list(batches)
-    assert len(kept) == 1

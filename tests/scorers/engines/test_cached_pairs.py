@@ -1,0 +1,105 @@
+"""An engine that remembers scores, with a model whose scores are known."""
+
+import pytest
+from hypothesis import given
+
+from fake_pairs import REQUESTS, FakeModel, InstructedModel, score_of
+from secondpass.errors import ModelLoadError
+from secondpass.scorers.engines.cached_pairs import CachedPairs
+from secondpass.scorers.engines.pairs import PairEngine
+
+
+@given(REQUESTS)
+def test_remembered_scores(requests):
+    model = FakeModel()
+    cached = CachedPairs(PairEngine(model), 10_000)
+    first = cached.score(requests)
+    model.batches.clear()
+    assert cached.score(requests) == first
+    until = {(r, p): s for batch in cached.score_until(requests, 1.0) for r, p, s in batch}
+    assert until == {(r, p): s for r, one in enumerate(first) for p, s in enumerate(one)}
+    assert not model.batches
+
+
+def test_partly_remembered():
+    model = FakeModel()
+    cached = CachedPairs(PairEngine(model), 10_000)
+    cached.score([("q", ["a", "bb"])])
+    model.batches.clear()
+    assert cached.score([("q", ["ccc", "a"]), ("qq", ["a"])]) == [
+        [score_of("q", "ccc"), score_of("q", "a")],
+        [score_of("qq", "a")],
+    ]
+    assert sorted(pair.score for batch in model.batches for pair in batch) == [
+        score_of("q", "ccc"),
+        score_of("qq", "a"),
+    ]
+
+
+@pytest.mark.parametrize("file", [False, True])
+def test_remembered_scores_are_those_of_one_instruction(tmp_path, file):
+    model = InstructedModel()
+    cached = CachedPairs(PairEngine(model), str(tmp_path / "scores.sqlite") if file else 100)
+    scores = {}
+    for instruction in (None, "owls", "cats!", None, "owls", "cats!"):
+        model.batches.clear()
+        (found,) = cached.score([("q", ["a", "b"])], instruction)
+        assert found == [score_of("q" + (instruction or ""), text) for text in "ab"]
+        assert bool(model.batches) == (instruction not in scores)
+        scores[instruction] = found
+        model.batches.clear()
+        until = [
+            row
+            for batch in cached.score_until([("q", ["a", "c"])], None, instruction)
+            for row in batch
+        ]
+        assert sorted(until) == [
+            (0, index, score_of("q" + (instruction or ""), text)) for index, text in enumerate("ac")
+        ]
+    assert b"owls" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_file_of_scores_is_shared(tmp_path):
+    path = str(tmp_path / "scores.sqlite")
+    CachedPairs(PairEngine(FakeModel()), path).score([("q", ["a", "b"])])
+    model = FakeModel()
+    assert CachedPairs(PairEngine(model), path).score([("q", ["b"])]) == [[score_of("q", "b")]]
+    assert not model.batches
+
+
+def test_scores_of_a_call_that_is_left_are_kept():
+    model = FakeModel(budget=8)
+    cached = CachedPairs(PairEngine(model), 10)
+    batches = cached.score_until([("q", ["a", "b" * 8])], 1e9)
+    scored = next(batches)
+    batches.close()
+    model.batches.clear()
+    known = next(cached.score_until([("q", ["a", "b" * 8])], 1e9))
+    assert known == scored
+    assert not model.batches
+
+
+def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
+    cached = CachedPairs(PairEngine(FakeModel()), 10)
+    kept = []
+    monkeypatch.setattr(cached._cache, "put_many", kept.extend)
+    batches = cached.score_until([("q", ["a"])], None)
+    assert next(batches) == [(0, 0, score_of("q", "a"))]
+    assert not kept
+    assert not list(batches)
+    assert len(kept) == 1
+
+
+def test_without_a_cache_the_engine_scores():
+    model = FakeModel()
+    cached = CachedPairs(PairEngine(model), None)
+    for calls in (1, 2):
+        assert cached.score([("q", ["a"])]) == [[score_of("q", "a")]]
+        assert len(model.batches) == calls
+    cached.close()
+    assert cached.info.backend == "onnx"
+
+
+def test_a_file_that_cannot_be_opened(tmp_path):
+    with pytest.raises(ModelLoadError, match="not of a folder"):
+        CachedPairs(PairEngine(FakeModel()), str(tmp_path))

@@ -1,0 +1,335 @@
+"""Scores in a SQLite file: what is deleted, damaged files, other processes and forks."""
+
+import gc
+import sqlite3
+import subprocess
+import sys
+import threading
+import weakref
+from contextlib import closing
+
+import pytest
+
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
+from secondpass.concurrency import sqlite_connection, sqlite_files
+from secondpass.errors import ModelLoadError
+from secondpass.scorers.engines.score_cache import namespace, open_cache, pair_keys
+from secondpass.scorers.engines.sqlite_scores import SQLiteScores
+
+KEYS = pair_keys(namespace({"model": "m"}), "query", [f"passage {n}" for n in range(1200)])
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "scores.sqlite"
+
+
+def test_a_file_outlives_the_cache(path):
+    first = open_cache(path)
+    first.put_many([(KEYS[0], 0.5)])
+    first.close()
+    assert first.get_many(KEYS[:1]) == [0.5]
+    second = open_cache(str(path))
+    assert second.get_many(KEYS[:2]) == [0.5, None]
+    second.put_many([(KEYS[1], 0.25)])
+    assert first.get_many(KEYS[:2]) == [0.5, 0.25]
+    first.close()
+    second.close()
+
+
+def test_no_text_in_the_file(path):
+    cache = open_cache(path)
+    cache.put_many([(key, 1.0) for key in pair_keys(namespace({}), "secret query", ["passage"])])
+    cache.close()
+    data = path.read_bytes()
+    assert b"secret" not in data
+    assert b"passage" not in data
+
+
+def count(path):
+    connection = sqlite3.connect(path)
+    [(pairs,)] = connection.execute("SELECT count(*) FROM pairs")
+    [(stated,)] = connection.execute("SELECT pairs FROM state")
+    connection.close()
+    assert pairs == stated
+    return pairs
+
+
+def test_oldest_pairs_are_deleted(path):
+    cache = SQLiteScores(path, 10)
+    for number in range(25):
+        cache.put_many([(KEYS[number], float(number)), (KEYS[number], 9.0)])
+        assert count(path) == min(number + 1, 10)
+    assert cache.get_many(KEYS[:25]) == [None] * 15 + [float(n) for n in range(15, 25)]
+    cache.put_many((key, 1.0) for key in KEYS[100:200])
+    assert count(path) == 10
+    cache.close()
+
+
+def test_pairs_in_use_stay(path):
+    cache = SQLiteScores(path, 10)
+    for number in range(100):
+        cache.put_many([(KEYS[number], 1.0)])
+        assert cache.get_many(KEYS[:1]) == [1.0]
+    cache.close()
+    assert count(path) == 10
+
+
+def test_uses_are_written_at_the_end(path):
+    first = SQLiteScores(path, 4)
+    for number in range(4):
+        first.put_many([(KEYS[number], 1.0)])
+    first.get_many(KEYS[:1])
+    first.close()
+    second = SQLiteScores(path, 4)
+    second.put_many([(KEYS[4], 1.0)])
+    assert second.get_many(KEYS[:5]) == [1.0, None, 1.0, 1.0, 1.0]
+    second.close()
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+def test_not_a_database(path, size):
+    path.write_bytes(b"This is a text of another kind. " * (size // 32) + b"x")
+    before = path.read_bytes()
+    with pytest.raises(ModelLoadError, match=r"the score cache 'scores.sqlite' cannot be used: "):
+        open_cache(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_another_application(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE pairs (a)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ModelLoadError, match=r"'scores\.sqlite' is another application's file"):
+        open_cache(path)
+    assert path.read_bytes() == before
+
+
+def test_another_version(path):
+    open_cache(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ModelLoadError, match="of another version of secondpass; delete it"):
+        open_cache(path)
+
+
+def test_a_truncated_file(path):
+    cache = open_cache(path)
+    cache.put_many((key, 1.0) for key in KEYS)
+    cache.close()
+    data = path.read_bytes()
+    for size in (4096, len(data) // 2, len(data) - 4096):
+        path.write_bytes(data[:size])
+        try:
+            damaged = open_cache(path)
+        except ModelLoadError as error:
+            assert "the score cache 'scores.sqlite' cannot be used" in str(error)
+        else:
+            assert set(damaged.get_many(KEYS)) <= {None, 1.0}
+            damaged.put_many((key, 1.0) for key in KEYS)
+            damaged.close()
+
+
+def damage(path):
+    """Overwrite all but the first page."""
+    data = path.read_bytes()
+    path.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+
+
+def test_a_failure_is_a_miss_and_logged_once(path, caplog, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(sqlite_connection.time, "monotonic", lambda: clock[0])
+    cache = open_cache(path)
+    cache.put_many((key, 1.0) for key in KEYS)
+    cache.close()
+    good = path.read_bytes()
+    damage(path)
+    assert cache.get_many(KEYS[:2]) == [None, None]
+    cache.put_many([(KEYS[0], 1.0)])
+    path.write_bytes(good)
+    assert cache.get_many(KEYS[:1]) == [None]  # until a minute later
+    clock[0] += 61
+    assert cache.get_many(KEYS[:1]) == [1.0]
+    cache.close()
+    [record] = caplog.records
+    assert (record.name, record.levelname) == ("secondpass", "WARNING")
+    assert "the score cache 'scores.sqlite' is not used for a minute" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE pairs SET score = 'high'", "UPDATE pairs SET score = NULL", "DELETE FROM state"],
+)
+def test_wrong_values_in_a_file(path, caplog, change):
+    cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(change)
+        other.commit()
+    cache.put_many([(KEYS[1], 2.0)])
+    is_logged = change.startswith("DELETE")
+    assert cache.get_many(KEYS[:2]) == ([1.0, None] if is_logged else [None, 2.0])
+    assert len(caplog.records) == is_logged
+    cache.close()
+
+
+def test_a_file_that_is_gone(path, caplog):
+    cache = open_cache(path)
+    cache.close()
+    path.unlink()
+    assert cache.get_many(KEYS[:1]) == [None]
+    cache.put_many([(KEYS[0], 1.0)])
+    assert len(caplog.records) == 1
+    assert not path.exists()
+
+
+def test_a_writer_that_does_not_end(path, caplog, monkeypatch):
+    monkeypatch.setattr(sqlite_connection, "_WRITE_WITHIN", 0.05)
+    cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
+    cache.close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    cache.put_many([(KEYS[1], 1.0)])
+    assert cache.get_many(KEYS[:2]) == [1.0, None]  # reading goes on
+    other.execute("ROLLBACK")
+    other.close()
+    cache.close()
+    assert "locked" in caplog.text
+
+
+WRITER = """
+import sys
+from secondpass.concurrency import sqlite_connection
+from secondpass.scorers.engines.score_cache import open_cache, pair_keys
+
+sqlite_connection._WRITE_WITHIN = 30.0  # the machine may be busy
+cache = open_cache(sys.argv[1])
+for number in range(20):
+    keys = pair_keys(b"n" * 16, f"query {sys.argv[2]} {number}", ["a", "b"])
+    cache.put_many((key, 1.0) for key in keys)
+    assert cache.get_many(keys) == [1.0, 1.0]
+cache.close()
+"""
+
+
+def test_many_processes_open_one_new_file(path):
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, str(n)], stderr=subprocess.PIPE) for n in range(3)]
+    for writer in writers:
+        _, errors = writer.communicate(timeout=60)
+        assert (writer.returncode, errors) == (0, b"")
+    assert count(path) == 3 * 20 * 2
+
+
+@NEEDS_FORK
+@IGNORES_FORKS
+def test_forks_while_threads_write(path):
+    cache = open_cache(path)
+    stop = threading.Event()
+
+    def write(thread):
+        number = 0
+        while not stop.is_set():
+            number += 1
+            cache.put_many((key, 1.0) for key in pair_keys(b"n" * 16, f"{thread} {number}", "ab"))
+
+    threads = [threading.Thread(target=write, args=[n]) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(5):
+            some = KEYS[number * 10 : number * 10 + 10]
+
+            def child(some=some):
+                cache.put_many((key, 1.0) for key in some)
+                return cache.get_many(some) == [1.0] * 10
+
+            assert ended_well(run_child(child))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+    assert cache.get_many(KEYS[:50]) == [1.0] * 50
+    cache.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+    count(path)
+
+
+@NEEDS_FORK
+@IGNORES_FORKS
+def test_a_fork_during_a_long_write(path, monkeypatch):
+    """The child has no cache then: a connection of its parent must not be touched."""
+    monkeypatch.setattr(sqlite_connection, "_FORK_WITHIN", 0.05)
+    cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
+    with cache._writer._lock:
+        child = run_child(
+            lambda: (
+                cache.put_many([(KEYS[1], 1.0)]) is None and cache.get_many(KEYS[:2]) == [1.0, None]
+            )
+        )
+    assert ended_well(child)
+    cache.put_many([(KEYS[2], 1.0)])
+    assert cache.get_many(KEYS[:3]) == [1.0, None, 1.0]
+    cache.close()
+
+
+def test_opening_waits_for_another_process(path, monkeypatch):
+    tries = []
+    create = sqlite_files._prepare
+
+    def locked_twice(*where):
+        tries.append(where)
+        if len(tries) < 3:
+            raise sqlite3.OperationalError("database is locked")
+        create(*where)
+
+    monkeypatch.setattr(sqlite_files, "_prepare", locked_twice)
+    open_cache(path).close()
+    assert len(tries) == 3
+    monkeypatch.setattr(sqlite_files, "_OPEN_WITHIN", 0.0)
+    tries.clear()
+    with pytest.raises(ModelLoadError, match="cannot be used: database is locked"):
+        open_cache(path)
+
+
+def test_an_interrupt_does_not_leave_the_file_locked(path):
+    from secondpass.concurrency.sqlite_connection import Connection
+
+    open_cache(path).close()
+    connection = Connection(path)
+
+    def interrupted(file):
+        file.execute("BEGIN IMMEDIATE")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        connection.run(interrupted)
+    with closing(sqlite3.connect(path, timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")  # raises if the file is locked
+
+
+def test_garbage_is_not_collected_while_a_fork_holds_it(path):
+    """Its connection is locked then, and closing it would wait forever."""
+    cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
+    cache.itself = cache
+    gone = weakref.ref(cache._writer)
+    del cache
+
+    def fork():
+        sqlite_connection.opening.before_fork()
+        gc.collect()
+        sqlite_connection.opening.after_fork_in_parent()
+
+    thread = threading.Thread(target=fork, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    gc.collect()
+    assert gone() is None

