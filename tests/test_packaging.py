@@ -1,6 +1,7 @@
 """What a person gets who installs and imports it."""
 
 import copy
+import json
 import pickle
 import re
 import subprocess
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 PROJECTS = [".", "integrations/haystack", "integrations/llama_index"]
 HEAVY = (
     "anyio asyncio haystack httpx huggingface_hub llama_index numpy onnxruntime openai pydantic "
-    "sentence_transformers tokenizers torch transformers yaml"
+    "sentence_transformers sqlite3 tokenizers torch transformers yaml"
 ).split()
 
 
@@ -42,26 +43,39 @@ def test_the_core_depends_on_little():
     assert names == ["annotated-types", "pydantic", "PyYAML"]
 
 
-def test_importing_is_light_and_silent():
-    told = python(
-        "import sys; before = set(sys.modules); import secondpass; "
-        f"print(sorted(set({HEAVY!r}) & (set(sys.modules) - before)))"
-    )
-    assert told.stdout.strip() == "[]"
-    assert told.stderr == ""
+IMPORTING = """
+import json, logging, os, sys
+read = []
+class Watched(dict):
+    def __getitem__(self, key): read.append(key); return super().__getitem__(key)
+    def get(self, key, default=None): read.append(key); return super().get(key, default)
+real, os.environ = os.environ, Watched(os.environ)
+before = set(sys.modules)
+import secondpass
+handlers = len(logging.getLogger("secondpass").handlers + logging.root.handlers)
+print(json.dumps([sorted(set(sys.modules) - before), read, handlers]))
+"""
 
 
-def test_importing_configures_no_logging_and_reads_no_environment():
-    python(
-        "import logging, os; seen = []\n"
-        "class Watched(dict):\n"
-        "    def __getitem__(self, key): seen.append(key); return super().__getitem__(key)\n"
-        "    def get(self, key, default=None): seen.append(key); return super().get(key, default)\n"
-        "real, os.environ = os.environ, Watched(os.environ)\n"
-        "import secondpass\n"
-        "assert not [key for key in seen if not key.startswith('PYTHON')], seen\n"
-        "assert not logging.getLogger('secondpass').handlers and not logging.root.handlers"
-    )
+@pytest.fixture(scope="module")
+def importing():
+    """What importing it in a new process loads, reads of the environment, configures and prints."""
+    ended = python(IMPORTING)
+    modules, read, handlers = json.loads(ended.stdout)
+    return modules, read, handlers, ended.stderr
+
+
+def test_importing_is_light_and_silent(importing):
+    modules, _, _, stderr = importing
+    assert "secondpass.reranker" in modules
+    assert sorted({*HEAVY} & {*modules}) == []
+    assert stderr == ""
+
+
+def test_importing_configures_no_logging_and_reads_no_environment(importing):
+    _, read, handlers, _ = importing
+    assert [key for key in read if not key.startswith("PYTHON")] == []
+    assert handlers == 0
 
 
 def test_reranking_without_a_model_imports_none():

@@ -153,6 +153,7 @@ def test_promise_1_a_ranking_is_a_permutation(reranker, given_candidates):
     assert [item.rank for item in ranking] == list(range(1, len(ranking) + 1))
 
 
+@settings(max_examples=at_most(25))
 @given(st.sampled_from(sorted(ANSWERS)), lists, st.booleans())
 def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, asynchronous):
     reranker = Reranker(Answering(ANSWERS[fault]), log_level="debug")
@@ -168,6 +169,7 @@ def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, a
         assert all(item.rerank_score is None for item in ranking)
 
 
+@settings(max_examples=at_most(25))
 @given(lists, scores)
 def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     ranking = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
@@ -346,6 +348,7 @@ def test_sync_async_and_many_are_one_logic(reranker, queries):
         ]
 
 
+@settings(max_examples=at_most(25))
 @given(lists, scores)
 def test_promise_6_the_ledger_counts_what_was_asked(given_candidates, answer):
     usage = (

@@ -710,12 +710,6 @@ def test_a_run_does_not_find_its_own_answers(path):
         assert len(llm.prompts) == asked
 
 
-def test_importing_loads_no_sqlite():
-    code = "import sys, secondpass; print('sqlite3' in sys.modules, 'asyncio' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["False", "False"]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child(path):

@@ -114,6 +114,7 @@ judgements = st.builds(
 ).filter(lambda judgement: any(score is not None for score in judgement.scores))
 
 
+@settings(max_examples=at_most(25))
 @given(judgements, st.one_of(st.none(), scores), st.integers(0, COUNT))
 def test_whatever_a_method_returns_nothing_is_lifted_further(judgement, anchor_scores, lift):
     texts = numbered(range(COUNT))
@@ -131,6 +132,7 @@ def test_whatever_a_method_returns_nothing_is_lifted_further(judgement, anchor_s
     assert len(set(values)) == len(values)
 
 
+@settings(max_examples=at_most(25))
 @given(st.permutations(range(30)), st.integers(0, 29), st.integers(0, 5))
 def test_model_that_obeys_a_passage(order, target, lift):
     """The reply names the injected passage alone, so that all others are missing from it."""
@@ -387,6 +389,7 @@ def test_missing_package_of_the_anchor_is_an_error_at_construction():
         Reranker("lexical", anchor=anchor)
 
 
+@settings(max_examples=at_most(25))
 @given(
     st.permutations(range(12)),
     st.integers(1, 12),

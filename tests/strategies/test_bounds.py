@@ -26,7 +26,7 @@ from secondpass.strategies.pointwise import Pointwise
 from secondpass.strategies.setwise import Setwise
 from secondpass.strategies.tournament import Tournament
 
-counts = st.integers(1, 300)
+counts = st.integers(1, 200)
 sizes = st.integers(2, 40)
 
 
@@ -117,7 +117,7 @@ def test_a_judge_that_contradicts_itself_stays_within_the_bounds(method, count, 
 
 
 @settings(max_examples=at_most(15))
-@given(st.integers(2, 120), windows_with(1))
+@given(st.integers(2, 70), windows_with(1))
 def test_the_most_that_a_partition_asks_is_asked_of_an_adversary(count, sizes):
     """All others beat the pivot of the first window, at every level."""
     window, cutoff = sizes
@@ -202,6 +202,7 @@ def test_nothing_is_asked_about_nothing(method):
     assert bounds_of(method, 0) == Bounds()
 
 
+@settings(max_examples=at_most(20))
 @given(counts, sizes)
 def test_services_are_asked_about_each_batch(count, size):
     for method in (

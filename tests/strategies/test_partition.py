@@ -137,6 +137,7 @@ def test_reply_without_the_pivot_compares_nothing():
     assert codes == ["not_in_reply", "windows_not_joined"]
 
 
+@settings(max_examples=at_most(25))
 @given(st.integers(2, 50), st.integers(2, 8), st.integers(0, 10**6))
 def test_nothing_wrong_is_made_of_any_reply(count, window, seed):
     draw = random.Random(seed)
