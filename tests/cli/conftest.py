@@ -5,12 +5,25 @@ import pytest
 from command_calls import called
 from command_requests import json_lines
 from remembered_model import remember
+from without_plots import without_plots
 
 
 @pytest.fixture(autouse=True)
 def _remembered_model(monkeypatch):
     """Each call of the command makes its own reranker; the embedded model stays loaded."""
     remember(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _no_plots(request, monkeypatch):
+    """Reports have plots where a test asks for them."""
+    if "plots" not in request.fixturenames:
+        without_plots(monkeypatch)
+
+
+@pytest.fixture
+def plots():
+    """matplotlib, if it is installed."""
 
 
 @pytest.fixture

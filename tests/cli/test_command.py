@@ -37,9 +37,9 @@ def process(*arguments, stdin=b"", env=None, **options):
     )
 
 
-def python(code, **options):
+def python(code, *arguments, **options):
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -75,9 +75,7 @@ def test_the_help_names_every_command(secondpass):
 
 
 def test_the_version_is_the_package_s(secondpass):
-    version = f"secondpass {package.__version__}"
-    assert secondpass("--version").out == f"{version}\n"
-    assert process("--version").stdout.decode().strip() == version
+    assert secondpass("--version").out == f"secondpass {package.__version__}\n"
 
 
 def test_an_unknown_command_is_a_wrong_call(secondpass):
@@ -96,45 +94,54 @@ def test_without_its_packages_it_says_how_to_get_them():
         assert "Traceback" not in told.stderr
 
 
-def test_importing_the_library_imports_nothing_of_the_command():
-    told = python(
-        "import sys, secondpass; print([one for one in sys.modules if one.partition('.')[0] in "
-        "('typer', 'rich', 'click') or one.startswith('secondpass.cli')])"
-    )
-    assert told.stdout.strip() == "[]"
+IMPORTS = """
+import json, sys
+imported, found = set(), {}
+def record(step):
+    found[step] = sorted({*sys.modules} - imported)
+    imported.update(sys.modules)
+import secondpass
+record("library")
+from secondpass.cli import main
+for command in sys.argv[1].split():
+    sys.argv = ["secondpass", command, "--help"]
+    try: main()
+    except SystemExit: record(command)
+print(json.dumps(found))
+"""
+"""What a process imports for the library, and then for the help of one command after another."""
 
 
-def test_asking_for_help_loads_nothing_slow():
+@pytest.fixture(scope="module")
+def imports():
+    """Imported modules by what imports them first: the library, then ``eval`` and the others."""
+    commands = ["eval", *(name for name in COMMANDS if name != "eval"), "--help"]
+    done = python(IMPORTS, " ".join(commands))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_library_imports_nothing_of_the_command(imports):
+    ours = ("typer", "rich", "click", "secondpass.cli")
+    assert [name for name in imports["library"] if name.startswith(ours)] == []
+
+
+def test_help_imports_nothing_slow(imports):
     """A model runtime or a Markdown parser would double the CPU time."""
     slow = "numpy scipy torch onnxruntime openvino openai matplotlib httpx asyncio yaml pygments"
-    told = python(
-        "import sys; from secondpass.cli import main\n"
-        f"slow = {slow!r}.split()\n"
-        # The help of all commands comes last, since that of `query` imports the search.
-        "search = 'secondpass.search.retrieval'\n"
-        "for command, more in (['eval'], [search]), (['rerank'], []), ([], []):\n"
-        "    sys.argv = ['secondpass', *command, '--help']\n"
-        "    try: main()\n"
-        "    except SystemExit:\n"
-        "        print('>', *[name for name in slow + more if name in sys.modules])"
-    )
-    assert [line.strip() for line in told.stdout.splitlines() if line.startswith(">")] == [">"] * 3
+    assert [name for names in imports.values() for name in names if name in slow.split()] == []
+    assert "secondpass.search.retrieval" not in imports["library"] + imports["eval"]
 
 
-def test_a_command_imports_no_other():
-    told = python(
-        "import sys; from secondpass.cli import main\n"
-        f"for command in {COMMANDS!r}:\n"
-        "    before = {*sys.modules}\n"
-        "    sys.argv = ['secondpass', command, '--help']\n"
-        "    try: main()\n"
-        "    except SystemExit:\n"
-        "        print('>', *[name for name in sys.modules\n"
-        "                     if 'cli.commands.' in name and name not in before])"
-    )
-    imported = [line[2:] for line in told.stdout.splitlines() if line.startswith("> ")]
-    modules = [app.COMMANDS[command].partition(":")[0] for command in COMMANDS]
-    assert imported == [f"secondpass.cli.commands.{module}" for module in modules]
+def test_a_command_imports_no_other(imports):
+    modules = {
+        command: [name for name in imports[command] if "cli.commands." in name]
+        for command in COMMANDS
+    }
+    assert modules == {
+        command: [f"secondpass.cli.commands.{app.COMMANDS[command].partition(':')[0]}"]
+        for command in COMMANDS
+    }
 
 
 def test_a_similar_command_is_suggested(secondpass):
@@ -257,7 +264,7 @@ def test_colour_is_for_terminals_that_want_it(secondpass):
     wrong = ["rerank", "--preset", "nosuch"]
     assert "\x1b[1;31m" in on_a_terminal(*wrong)
     assert "31m" not in on_a_terminal(*wrong, env={"NO_COLOR": "1"})
-    assert "\x1b[" not in process(*wrong).stderr.decode()
+    assert "\x1b[" not in secondpass(*wrong).err
 
 
 def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
@@ -303,14 +310,15 @@ def test_json_can_be_asked_for_in_a_terminal(tmp_path, command):
 
 def test_output_is_utf8_whatever_the_locale_says():
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    line = json.dumps({"text": "Überfluß 日本 \ud83d\ude00 \ud800"})
-    told = process("rerank", "-p", "lexical", "-q", "ß", stdin=line.encode(), env=env)
-    assert told.returncode == 0
-    (item,) = json.loads(told.stdout.decode("utf-8"))["ranking"]
-    assert item["text"] == "Überfluß 日本 \U0001f600 \ud800"
-    assert json.loads(told.stdout)["query"] == "ß"
-    wrong = process("rerank", "-p", "lexical", stdin="{é".encode(), env=env)
-    assert (wrong.returncode, "is not JSON" in wrong.stderr.decode("utf-8")) == (1, True)
+    candidate = {"text": "Überfluß 日本 \ud83d\ude00 \ud800"}
+    request = json.dumps({"query": "ß", "candidates": [candidate]})
+    stdin = f"{request}\n{{é".encode()
+    told = process("rerank", "-p", "lexical", "--batch", 1, stdin=stdin, env=env)
+    (answer,) = map(json.loads, told.stdout.decode("utf-8").splitlines())
+    assert answer["ranking"][0]["text"] == "Überfluß 日本 \U0001f600 \ud800"
+    assert answer["query"] == "ß"
+    error = told.stderr.decode("utf-8")
+    assert (told.returncode, "is not JSON" in error, "\x1b" in error) == (1, True, False)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
@@ -325,7 +333,7 @@ def test_a_full_disk_is_told():
 
 def test_a_closed_standard_output_is_told():
     told = subprocess.run(
-        ["sh", "-c", 'exec "$0" -m secondpass schema >&-', sys.executable],
+        ["sh", "-c", 'exec "$0" -m secondpass presets --json >&-', sys.executable],
         capture_output=True,
         timeout=60,
         check=False,

@@ -260,6 +260,7 @@ def test_files_are_written_once_unless_forced(secondpass, given_suite, tmp_path)
     assert told.out.startswith("# suite")
     for name in ("results.json", "per_query.csv", "report.md", "report.html"):
         assert (out / name).stat().st_size
+    assert "Plots need matplotlib" in (out / "report.html").read_text()
     assert (out / "runs" / "given_rerank.trec").exists() or (
         out / "runs" / "given+rerank.trec"
     ).exists()
@@ -383,7 +384,7 @@ def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, m
     assert platform.node() not in settings["machine"].values()
 
 
-def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tmp_path):
+def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tmp_path, plots):
     secret, out = "s3cret-value", tmp_path / "out"
     endpoint = {"type": "endpoint", "api": "vllm", "model": "m"}
     endpoint["base_url"] = f"http://127.0.0.1:9/v1?code={secret}"
@@ -399,7 +400,9 @@ def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tm
     assert (
         systems(told)["given+a"]["config"]["method"]["base_url"] == "http://127.0.0.1:9/v1?<hidden>"
     )
-    assert "&lt;hidden&gt;" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "&lt;hidden&gt;" in page
+    assert '<svg class="chart"' in page
     for text in (told.out, told.err, *(file.read_text() for file in out.glob("*.*"))):
         assert secret not in text
 

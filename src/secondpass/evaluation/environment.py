@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,18 @@ def versions() -> dict[str, str]:
     """Version by package, of those that are installed, and that of Python."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
+        if (version := _version(package)) is not None:
+            found[package] = version
     return found
+
+
+@cache
+def _version(package: str) -> str | None:
+    """The installed version; finding it reads a file of up to 100 kB."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def machine() -> dict[str, Any]:
