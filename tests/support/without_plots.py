@@ -7,4 +7,4 @@ import pytest
 
 def without_plots(patch: pytest.MonkeyPatch) -> None:
     """Let matplotlib seem not to be installed."""
-    patch.setitem(sys.modules, "matplotlib.backends.backend_svg", None)
+    patch.setitem(sys.modules, "matplotlib", None)
