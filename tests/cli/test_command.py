@@ -61,7 +61,7 @@ def test_colour_is_for_terminals_that_want_it(secondpass):
     assert "\x1b[" not in secondpass(*wrong).err
 
 
-def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
+def test_force_color_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
     call = ["rerank", "-p", "lexical", "-q", "a"]
     monkeypatch.setenv("FORCE_COLOR", "1")
     told = secondpass(*call, stdin=b'"a"')
@@ -70,9 +70,7 @@ def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe(secondpass,
     assert "Reranking" not in told.err
 
 
-def test_a_table_in_a_file_is_the_same_from_a_terminal_and_from_a_pipe(
-    secondpass, tmp_path, monkeypatch
-):
+def test_a_table_in_a_file_is_the_same_for_terminal_and_pipe(secondpass, tmp_path, monkeypatch):
     candidates = tmp_path / "in.jsonl"
     candidates.write_text(json.dumps("a text that is long enough to be cut " * 9))
     call = ["rerank", "-p", "lexical", str(candidates), "-q", "text", "-f", "table", "-o"]

@@ -10,7 +10,7 @@ from secondpass import ConfigurationError
 from secondpass.cli.compared import loadable_rerankers, reranker_specs
 
 
-def test_one_reranker_is_called_rerank_and_several_by_their_names(secondpass, given_suite, write):
+def test_one_reranker_is_named_rerank_several_by_their_names(secondpass, given_suite, write):
     one = systems(secondpass("eval", given_suite, "--json", "--preset", "lexical"))
     assert list(one) == ["given", "given+rerank"]
     assert one["given+rerank"]["means"]["nDCG@10"] > one["given"]["means"]["nDCG@10"]

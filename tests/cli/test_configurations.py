@@ -44,7 +44,7 @@ def test_what_is_wrong_with_a_configuration_is_told(
 @pytest.mark.parametrize(
     "setting", ["method..api_key=KEY", "api_key: KEY", "api_key KEY", f"{'a.' * 30}api_key=KEY"]
 )
-def test_a_setting_that_is_not_understood_is_named_without_its_value(secondpass, setting):
+def test_an_invalid_setting_is_named_without_its_value(secondpass, setting):
     told = secondpass("rerank", "--preset", "lexical", "--set", setting)
     assert (told.code, "write KEY=VALUE" in told.flat) == (1, True)
     assert "KEY" not in told.flat.replace("KEY=VALUE", "")

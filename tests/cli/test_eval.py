@@ -13,7 +13,7 @@ from secondpass import Reranker
 from terminals import on_a_terminal
 
 
-def test_without_a_reranker_three_modes_run_and_the_fourth_is_told(secondpass, suite):
+def test_without_a_reranker_three_modes_run(secondpass, suite):
     told = secondpass("eval", suite, "--json", "--no-cache")
     found = systems(told)
     assert told.code == 0
@@ -90,9 +90,7 @@ def test_a_reranker_that_cannot_run_is_listed_with_the_reason(
     assert "warning: given+no-model is not run: no model can be loaded" in told.err
 
 
-def test_without_the_embedded_model_vectors_are_not_run_with_the_command(
-    secondpass, suite, monkeypatch
-):
+def test_without_the_extra_vectors_are_not_run(secondpass, suite, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     told = secondpass("eval", suite, "--json", "--preset", "lexical")
     found = systems(told)
@@ -107,9 +105,7 @@ def test_rerankers_stand_behind_the_mode_that_is_asked_for(secondpass, given_sui
     assert list(systems(secondpass(*call))) == [mode, f"{mode}+rerank"]
 
 
-def test_of_the_modes_that_are_asked_for_rerankers_stand_behind_one_that_runs(
-    secondpass, suite, monkeypatch
-):
+def test_rerankers_stand_behind_a_requested_mode_that_runs(secondpass, suite, monkeypatch):
     call = ["eval", suite, "--json", "--preset", "lexical", "--mode", "lexical", "--mode", "hybrid"]
     assert list(systems(secondpass(*call, "--no-cache"))) == ["lexical", "hybrid", "hybrid+rerank"]
     monkeypatch.setitem(sys.modules, "tokenizers", None)

@@ -34,7 +34,7 @@ def test_ids_that_do_not_fit_into_trecs_files_cost_no_figures(secondpass, write,
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_files_that_cannot_be_written_are_an_error_though_the_output_is_closed(
+def test_unwritable_files_are_an_error_if_the_output_is_closed(
     secondpass, given_suite, tmp_path, monkeypatch
 ):
     def failing(*_arguments, **_options):
@@ -110,9 +110,7 @@ def test_rankings_that_are_finished_cost_nothing(
     assert calls == provider.calls - before == 2 * (len(QUERIES) * (1 + shuffles) - finished)
 
 
-def test_an_interrupted_run_is_neither_overwritten_nor_continued_unasked(
-    secondpass, given_suite, tmp_path, interrupted
-):
+def test_an_interrupted_run_needs_resume_or_force(secondpass, given_suite, tmp_path, interrupted):
     out = tmp_path / "out"
     call = ["eval", given_suite, "--out", out, "--preset", "lexical"]
     interrupted(2)
@@ -146,7 +144,7 @@ def test_answers_of_an_interrupted_run_are_used_on_request_only(
     assert provider.calls == before + whole - (0 if asked_again else before)
 
 
-def test_an_interrupted_run_that_was_to_replace_results_is_continued(
+def test_an_interrupted_run_that_replaces_results_is_continued(
     secondpass, given_suite, tmp_path, interrupted
 ):
     out = tmp_path / "out"

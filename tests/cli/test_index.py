@@ -103,7 +103,7 @@ def test_many_skipped_files_are_counted(docs) -> None:
     assert "skipped: 3 more files (--json lists all)" in done.stderr
 
 
-def test_without_the_extra_words_alone_are_indexed_and_that_is_told(docs, monkeypatch) -> None:
+def test_without_the_extra_only_words_are_indexed(docs, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     done = call("docs", "--into", "index")
     assert done.exit_code == 0

@@ -61,7 +61,7 @@ def test_apis_of_the_user_are_tried(secondpass, write, monkeypatch, listening, f
         "method: &a {type: graded, llm: *a, more: [*a, *a]}",
     ],
 )
-def test_a_wrong_configuration_is_told_whatever_the_network_is_asked(secondpass, write, content):
+def test_a_wrong_configuration_is_reported_with_network(secondpass, write, content):
     told = secondpass("doctor", "--config", write("c.yaml", content), "--network")
     assert (told.code, "cannot run: " in told.out) == (1, True), told.err
 

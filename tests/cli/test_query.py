@@ -126,7 +126,7 @@ def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
         assert (one["text"], one["metadata"]) == (original.text, dict(original.metadata))
 
 
-def test_the_second_pass_judges_the_first_of_the_fused_list_and_then_k_are_returned(here) -> None:
+def test_the_first_of_the_fused_list_are_reranked_and_k_returned(here) -> None:
     retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
     lists = [retriever.retrieve("owl", 100, mode) for mode in ("vector", "lexical")]
     fused = [one.id for one in reciprocal_rank_fusion(lists, rrf_k=1)]
@@ -252,7 +252,7 @@ def test_the_model_can_be_another(here, tmp_path) -> None:
     assert all(isinstance(one["rerank_score"], float) for one in answer["results"])
 
 
-def test_a_model_that_cannot_be_loaded_is_told_and_the_fallback_ranks(here) -> None:
+def test_a_fallback_ranks_if_a_model_cannot_be_loaded(here) -> None:
     done = call(*OWL, "--hybrid", "--rerank", "--rerank-model", "./absent")
     assert done.exit_code == 0
     assert done.stderr.startswith("warning: the results were reranked by a fallback (")
@@ -331,7 +331,7 @@ def test_words_only_are_searched_by_words_only(here) -> None:
         )
 
 
-def test_the_command_that_adds_vectors_keeps_the_passages_as_they_are(own) -> None:
+def test_the_command_that_adds_vectors_keeps_passages(own) -> None:
     build("corpus.jsonl", "index", passage_size=500, force=True)
     done = call("-q", "owl", "--corpus", "index")
     source = own / "corpus.jsonl"
@@ -536,7 +536,7 @@ def test_results_are_explained(here) -> None:
     assert "--explain far: was not retrieved" in done.stderr
 
 
-def test_what_the_threshold_leaves_out_is_explained_without_a_result(here) -> None:
+def test_candidates_below_the_threshold_are_explained(here) -> None:
     options = ["--corpus", "words", "--lexical", "--rerank", "-p", "lexical", "-s", "floor=99"]
     output = on_a_terminal("query", "owl", *options, "--explain", "owls")
     assert "No results." in output

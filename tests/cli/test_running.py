@@ -10,7 +10,7 @@ import pytest
 from command_calls import SCRIPT, process, python
 
 
-def test_ctrl_c_is_told_as_such_whatever_a_library_makes_of_it():
+def test_ctrl_c_is_reported_whatever_a_library_makes_of_it():
     told = python(
         "import os, signal\n"
         "from secondpass.cli.running import run\n"

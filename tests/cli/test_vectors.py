@@ -28,7 +28,7 @@ def test_the_vectors_are_kept_and_a_broken_file_is_made_anew(secondpass, suite, 
     assert means[0] == means[1] == means[2]
 
 
-def test_where_vectors_were_kept_the_model_is_loaded_before_queries_are_timed(
+def test_with_cached_vectors_the_model_is_loaded_before_queries(
     secondpass, suite, tmp_path, monkeypatch
 ):
     call = ["eval", suite, "--mode", "vector", "--json", "--cache", tmp_path / "cache"]

@@ -90,7 +90,7 @@ def test_yaml_loads(page):
             Reranker.from_config({"method": "lexical", **value})
 
 
-def test_every_block_has_a_language_that_is_tested_or_shown_for_a_reason():
+def test_every_block_has_a_known_language():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         opening = re.findall(r"^ *```(\w*)", text, re.MULTILINE)[::2]
