@@ -1,221 +1,22 @@
-"""The command as a whole: help, exit codes, streams, and that no traceback reaches anybody."""
+"""The command as a whole: terminals and pipes, and that no input gives a traceback."""
 
-import inspect
 import json
 import os
 import pty
 import subprocess
-import sys
 
 import pytest
-import typer
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import secondpass as package
-from secondpass.cli import app
+from command_calls import SCRIPT
 from terminals import on_a_terminal
 
-COMMANDS = sorted(app.COMMANDS)
-SCRIPT = [sys.executable, "-m", "secondpass"]
 # Each example is a whole run of the command, so there are fewer of them than usual.
 shared_folder = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     max_examples=settings().max_examples // 8,
 )
-
-
-def process(*arguments, stdin=b"", env=None, **options):
-    return subprocess.run(
-        [*SCRIPT, *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **(env or {})},
-        **options,
-    )
-
-
-def python(code, **options):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        **options,
-    )
-
-
-# ---------------------------------------------------------------------- help and versions
-
-
-def test_these_commands_there_are():
-    assert {"rerank", "eval", "doctor", "presets", "schema"} <= set(COMMANDS)
-
-
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [(command, ("--help", "-h")[number % 2]) for number, command in enumerate(COMMANDS)],
-)
-def test_every_command_has_help(secondpass, command, option):
-    told = secondpass(command, option)
-    assert told.code == 0
-    assert f"Usage: secondpass {command}" in told.out
-    assert "--help" in told.out
-    assert told.err == ""
-
-
-def test_the_help_names_every_command(secondpass):
-    told = secondpass("--help")
-    assert told.code == 0
-    for command in COMMANDS:
-        assert command in told.out
-
-
-def test_the_version_is_the_package_s(secondpass):
-    version = f"secondpass {package.__version__}"
-    assert secondpass("--version").out == f"{version}\n"
-    assert process("--version").stdout.decode().strip() == version
-
-
-def test_an_unknown_command_is_a_wrong_call(secondpass):
-    told = secondpass("rerang")
-    assert (told.code, "rerang" in told.flat) == (2, True)
-
-
-def test_without_its_packages_it_says_how_to_get_them():
-    for missing in ("typer", "rich"):
-        told = python(
-            f"import sys; sys.modules[{missing!r}] = None\n"
-            "sys.argv = ['secondpass', 'presets']; from secondpass.cli import main; main()"
-        )
-        assert told.returncode == 1
-        assert 'pip install "secondpass[cli]"' in told.stderr
-        assert "Traceback" not in told.stderr
-
-
-def test_importing_the_library_imports_nothing_of_the_command():
-    told = python(
-        "import sys, secondpass; print([one for one in sys.modules if one.partition('.')[0] in "
-        "('typer', 'rich', 'click') or one.startswith('secondpass.cli')])"
-    )
-    assert told.stdout.strip() == "[]"
-
-
-def test_asking_for_help_loads_nothing_slow():
-    """A model runtime or a Markdown parser would double the CPU time."""
-    slow = "numpy scipy torch onnxruntime openvino openai matplotlib httpx asyncio yaml pygments"
-    told = python(
-        "import sys; from secondpass.cli import main\n"
-        f"slow = {slow!r}.split()\n"
-        # The help of all commands comes last, since that of `query` imports the search.
-        "search = 'secondpass.search.retrieval'\n"
-        "for command, more in (['eval'], [search]), (['rerank'], []), ([], []):\n"
-        "    sys.argv = ['secondpass', *command, '--help']\n"
-        "    try: main()\n"
-        "    except SystemExit:\n"
-        "        print('>', *[name for name in slow + more if name in sys.modules])"
-    )
-    assert [line.strip() for line in told.stdout.splitlines() if line.startswith(">")] == [">"] * 3
-
-
-def test_a_command_imports_no_other():
-    told = python(
-        "import sys; from secondpass.cli import main\n"
-        f"for command in {COMMANDS!r}:\n"
-        "    before = {*sys.modules}\n"
-        "    sys.argv = ['secondpass', command, '--help']\n"
-        "    try: main()\n"
-        "    except SystemExit:\n"
-        "        print('>', *[name for name in sys.modules\n"
-        "                     if 'cli.commands.' in name and name not in before])"
-    )
-    imported = [line[2:] for line in told.stdout.splitlines() if line.startswith("> ")]
-    modules = [app.COMMANDS[command].partition(":")[0] for command in COMMANDS]
-    assert imported == [f"secondpass.cli.commands.{module}" for module in modules]
-
-
-def test_a_similar_command_is_suggested(secondpass):
-    told = secondpass("rernk")
-    assert (told.code, told.out) == (2, "")
-    suggests = "suggest_commands" in inspect.signature(typer.Typer).parameters  # newer ones do
-    assert ("rerank" in told.flat) is suggests
-
-
-def test_ctrl_c_is_told_as_such_whatever_a_library_makes_of_it():
-    told = python(
-        "import os, signal\n"
-        "from secondpass.cli.running import run\n"
-        "def command():\n"
-        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
-        "    except KeyboardInterrupt: raise ImportError('a module could not be loaded')\n"
-        "run(command)"
-    )
-    assert (told.returncode, told.stderr) == (130, "secondpass: stopped\n")
-
-
-# ---------------------------------------------------------------------- configurations
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--preset", "lexcal"], "no preset is named 'lexcal'; did you mean 'lexical'"),
-        (["--preset", ""], "no preset is named"),
-        (["--config", "gone.yaml"], "gone.yaml: there is no such file"),
-        (["--config", "."], "cannot be read"),
-        (["--config", "broken.yaml"], "broken.yaml: not YAML at line 2"),
-        (["--config", "list.yaml"], "list.yaml: must hold a mapping"),
-        (["--config", "good.yaml", "--set", "dept=3"], "dept: unknown key; did you mean 'depth'"),
-        (["--config", "good.yaml", "--set", "depth=many"], "depth: "),
-        (["--config", "good.yaml", "--set", "depth"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "=1"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "a..b=1"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "." * 100 + "=1"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "method.k9=1"], "method.k9"),
-        (["--config", "good.yaml", "--set", "method=nosuch"], "no kind is named 'nosuch'"),
-        (["--config", "good.yaml", "--set", "depth=&a [*a]"], "refers to itself"),
-        (["--config", "good.yaml", "--set", "depth=2020-99-99"], "depth: "),
-        (["--config", "good.yaml", "--set", "depth=!!int"], "depth: "),
-        (["--config", "good.yaml", "--set", "depth=!!timestamp x"], "depth: "),
-    ],
-)
-@pytest.mark.parametrize("command", ["rerank"])
-def test_what_is_wrong_with_a_configuration_is_told(
-    secondpass, write, tmp_path, monkeypatch, command, arguments, told
-):
-    monkeypatch.chdir(tmp_path)
-    write("good.yaml", "method: lexical")
-    write("broken.yaml", "method: lexical\n  depth: [")
-    write("list.yaml", "- lexical")
-    outcome = secondpass(command, *arguments)
-    assert (outcome.code, told in outcome.flat, outcome.out) == (1, True, ""), outcome.err
-
-
-@pytest.mark.parametrize(
-    "setting", ["method..api_key=KEY", "api_key: KEY", "api_key KEY", f"{'a.' * 30}api_key=KEY"]
-)
-def test_a_setting_that_is_not_understood_is_named_without_its_value(secondpass, setting):
-    told = secondpass("rerank", "--preset", "lexical", "--set", setting)
-    assert (told.code, "write KEY=VALUE" in told.flat) == (1, True)
-    assert "KEY" not in told.flat.replace("KEY=VALUE", "")
-
-
-@pytest.mark.parametrize("command", ["rerank", "doctor"])
-def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command):
-    outcome = secondpass(
-        command, "--preset", "lexical", "--config", write("a.yaml", "method: lexical")
-    )
-    assert (outcome.code, outcome.out) == (2, ""), outcome.err
-    assert "--preset, --config: give one of them" in outcome.flat
-
-
-def test_presets_are_listed_one_a_line_for_whatever_reads_them(secondpass):
-    told = secondpass("presets")
-    names = json.loads(secondpass("presets", "--json").out)
-    assert [line.split()[0] for line in told.out.splitlines()] == ["preset", *names]
 
 
 # ---------------------------------------------------------------------- streams
@@ -257,10 +58,10 @@ def test_colour_is_for_terminals_that_want_it(secondpass):
     wrong = ["rerank", "--preset", "nosuch"]
     assert "\x1b[1;31m" in on_a_terminal(*wrong)
     assert "31m" not in on_a_terminal(*wrong, env={"NO_COLOR": "1"})
-    assert "\x1b[" not in process(*wrong).stderr.decode()
+    assert "\x1b[" not in secondpass(*wrong).err
 
 
-def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
+def test_force_color_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
     call = ["rerank", "-p", "lexical", "-q", "a"]
     monkeypatch.setenv("FORCE_COLOR", "1")
     told = secondpass(*call, stdin=b'"a"')
@@ -269,9 +70,7 @@ def test_a_variable_that_asks_for_colour_makes_no_terminal_of_a_pipe(secondpass,
     assert "Reranking" not in told.err
 
 
-def test_a_table_in_a_file_is_the_same_from_a_terminal_and_from_a_pipe(
-    secondpass, tmp_path, monkeypatch
-):
+def test_a_table_in_a_file_is_the_same_for_terminal_and_pipe(secondpass, tmp_path, monkeypatch):
     candidates = tmp_path / "in.jsonl"
     candidates.write_text(json.dumps("a text that is long enough to be cut " * 9))
     call = ["rerank", "-p", "lexical", str(candidates), "-q", "text", "-f", "table", "-o"]
@@ -292,61 +91,13 @@ def test_rankings_that_are_shown_have_no_bars_between_them(tmp_path):
     assert "Reranking" not in shown
 
 
-@pytest.mark.parametrize("command", [["schema"], ["presets"], ["rerank", "-q", "a", "--quiet"]])
+@pytest.mark.parametrize("command", [["presets"], ["rerank", "-q", "a", "--quiet"]])
 def test_json_can_be_asked_for_in_a_terminal(tmp_path, command):
     if command[0] == "rerank":
         candidates = tmp_path / "in.jsonl"
         candidates.write_text('"a text"')
         command = [*command, "-p", "lexical", str(candidates)]
     assert json.loads(on_a_terminal(*command, "--json"))
-
-
-def test_output_is_utf8_whatever_the_locale_says():
-    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    line = json.dumps({"text": "Überfluß 日本 \ud83d\ude00 \ud800"})
-    told = process("rerank", "-p", "lexical", "-q", "ß", stdin=line.encode(), env=env)
-    assert told.returncode == 0
-    (item,) = json.loads(told.stdout.decode("utf-8"))["ranking"]
-    assert item["text"] == "Überfluß 日本 \U0001f600 \ud800"
-    assert json.loads(told.stdout)["query"] == "ß"
-    wrong = process("rerank", "-p", "lexical", stdin="{é".encode(), env=env)
-    assert (wrong.returncode, "is not JSON" in wrong.stderr.decode("utf-8")) == (1, True)
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
-def test_a_full_disk_is_told():
-    with open("/dev/full", "wb") as full:
-        told = subprocess.run(
-            [*SCRIPT, "presets"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
-        )
-    assert told.returncode == 1
-    assert told.stderr.decode().strip() == "secondpass: No space left on device"
-
-
-def test_a_closed_standard_output_is_told():
-    told = subprocess.run(
-        ["sh", "-c", 'exec "$0" -m secondpass schema >&-', sys.executable],
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert told.returncode == 1
-    assert told.stderr.decode().strip() == "secondpass: standard output: is closed"
-
-
-def test_a_defect_is_told_as_one_and_shown_on_request(secondpass, monkeypatch):
-    from secondpass.cli.commands import rerank
-
-    def broken(*_arguments, **_settings):
-        raise ZeroDivisionError("of ours")
-
-    monkeypatch.setattr(rerank, "batches", broken)
-    told = secondpass("rerank", "-p", "lexical", "-q", "x")
-    assert told.code == 1
-    assert "internal error: ZeroDivisionError: of ours" in told.flat
-    monkeypatch.setenv("SECONDPASS_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
-        secondpass("rerank", "-p", "lexical", "-q", "x")
 
 
 # ---------------------------------------------------------------------- no tracebacks

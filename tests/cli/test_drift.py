@@ -1,4 +1,4 @@
-"""``secondpass drift``, and ``--monitor`` of the subcommands that rank."""
+"""``secondpass drift``."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from monitored_days import days_of
 from secondpass.formats.lines import write_lines
-from secondpass.formats.ranking_days import days_to_lines, read_days
+from secondpass.formats.ranking_days import days_to_lines
 
 
 @pytest.fixture
@@ -142,34 +142,3 @@ def test_a_file_that_is_absent(secondpass, tmp_path):
     outcome = secondpass("drift", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
     assert outcome.code == 1
     assert "there is no such file" in outcome.flat
-
-
-CANDIDATES = [{"id": "a", "text": "owls at night"}, {"id": "b", "text": "cats"}]
-
-
-def test_monitor_of_rerank(secondpass, write, tmp_path):
-    lines = [{"query": f"owls {number}", "candidates": CANDIDATES} for number in range(5)]
-    path = write("requests.jsonl", lines)
-    for _ in range(2):
-        outcome = secondpass(
-            "rerank", path, "--set", "method=lexical", "--monitor", tmp_path / "days"
-        )
-        assert outcome.code == 0
-    (counts,) = read_days(tmp_path / "days").values()
-    assert counts.statuses == {"ok": 10}
-
-
-def test_monitor_of_query(secondpass, write, tmp_path):
-    corpus = write("corpus.jsonl", [{"_id": one["id"], "text": one["text"]} for one in CANDIDATES])
-    command = ["query", "owls", "--corpus", corpus, "--lexical", "--monitor", tmp_path / "days"]
-    assert secondpass(*command, "--rerank", "--set", "method=lexical").code == 0
-    (counts,) = read_days(tmp_path / "days").values()
-    assert counts.statuses == {"ok": 1}
-    assert "no effect without --rerank" in secondpass(*command).flat
-
-
-def test_a_monitor_that_is_a_file(secondpass, write):
-    path = write("requests.jsonl", CANDIDATES)
-    outcome = secondpass("rerank", path, "-q", "owls", "--monitor", path)
-    assert outcome.code == 1
-    assert "is a file; give a folder to write to" in outcome.flat

@@ -1,7 +1,6 @@
 """``secondpass index``, as it is called."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -104,7 +103,7 @@ def test_many_skipped_files_are_counted(docs) -> None:
     assert "skipped: 3 more files (--json lists all)" in done.stderr
 
 
-def test_without_the_extra_words_alone_are_indexed_and_that_is_told(docs, monkeypatch) -> None:
+def test_without_the_extra_only_words_are_indexed(docs, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     done = call("docs", "--into", "index")
     assert done.exit_code == 0
@@ -186,6 +185,15 @@ def test_help_says_what_it_does() -> None:
     assert "query" in commands
 
 
+def test_a_pipe_gets_no_colour_and_no_bars(docs, secondpass, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    (docs / "x.bin").write_bytes(b"\0")
+    done = secondpass("index", "docs", "--into", "index", "--words-only")
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+    assert done.err == "warning: skipped: x.bin is not text\n"
+
+
 # ------------------------------------------------------------------ as a process
 
 
@@ -234,19 +242,6 @@ def test_ctrl_c_leaves_nothing_behind(docs) -> None:
     assert process.returncode in {130, -signal.SIGINT}
     assert told.splitlines()[-1] == "secondpass: stopped"
     assert not Path("index").exists()
-
-
-def test_a_pipe_gets_no_colour_and_no_bars(docs) -> None:
-    (docs / "x.bin").write_bytes(b"\0")
-    done = subprocess.run(
-        [*SECONDPASS, "index", "docs", "--into", "index", "--words-only"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "TERM": "xterm-256color"},
-    )
-    assert "\x1b" not in done.stdout + done.stderr
-    assert done.stderr == "warning: skipped: x.bin is not text\n"
 
 
 def test_a_terminal_sees_how_far_it_is(docs) -> None:

@@ -1,6 +1,7 @@
 """``secondpass query``: S3's query command."""
 
 import gzip
+import io
 import json
 import os
 import re
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from command_calls import run_main
 from fakes import Model
+from remembered_model import remember
 from secondpass import Candidate, Reranker
 from secondpass.cli.app import app
 from secondpass.evaluation import HybridRetriever, write_corpus
@@ -34,7 +37,9 @@ CORPUS = [
 def indexed(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("indexed")
     write_corpus(folder / "corpus.jsonl", CORPUS)
-    build(folder / "corpus.jsonl", folder / "index", default_embedder())
+    with pytest.MonkeyPatch.context() as patch:
+        remember(patch)
+        build(folder / "corpus.jsonl", folder / "index", default_embedder())
     build(folder / "corpus.jsonl", folder / "words")
     return folder
 
@@ -121,7 +126,7 @@ def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
         assert (one["text"], one["metadata"]) == (original.text, dict(original.metadata))
 
 
-def test_the_second_pass_judges_the_first_of_the_fused_list_and_then_k_are_returned(here) -> None:
+def test_the_first_of_the_fused_list_are_reranked_and_k_returned(here) -> None:
     retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
     lists = [retriever.retrieve("owl", 100, mode) for mode in ("vector", "lexical")]
     fused = [one.id for one in reciprocal_rank_fusion(lists, rrf_k=1)]
@@ -137,13 +142,20 @@ def test_the_second_pass_judges_the_first_of_the_fused_list_and_then_k_are_retur
     assert [one["final_rank"] for one in beyond] == [*range(1, len(fused) + 1)]
 
 
+@pytest.fixture(scope="module")
+def indexed_many(tmp_path_factory) -> Path:
+    """An index of 240 passages of eight lengths, each of which has an owl."""
+    folder = tmp_path_factory.mktemp("many")
+    passages = [Candidate(f"owl {'a ' * (at % 8)}", f"d{at}") for at in range(240)]
+    write_corpus(folder / "corpus.jsonl", passages)
+    build(folder / "corpus.jsonl", folder / "index")
+    return folder
+
+
 @pytest.fixture
-def many(tmp_path, monkeypatch) -> Path:
-    """An index of 240 passages, each of which has an owl."""
-    monkeypatch.chdir(tmp_path)
-    write_corpus("corpus.jsonl", [Candidate(f"owl {'a ' * at}", f"d{at}") for at in range(240)])
-    build("corpus.jsonl", "index")
-    return tmp_path
+def many(indexed_many, monkeypatch) -> Path:
+    monkeypatch.chdir(indexed_many)
+    return indexed_many
 
 
 @pytest.mark.parametrize(
@@ -164,11 +176,12 @@ def many(tmp_path, monkeypatch) -> Path:
     ],
 )
 def test_how_many_are_retrieved_and_judged(
-    many, monkeypatch, config, options, judged, retrieved
+    many, tmp_path, monkeypatch, config, options, judged, retrieved
 ) -> None:
     monkeypatch.setenv("OWL_DEPTH", "11")
-    (many / "c.yaml").write_text(f"method: lexical\n{config}\n")
-    done = call("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-c", "c.yaml", *options)
+    file = tmp_path / "c.yaml"
+    file.write_text(f"method: lexical\n{config}\n")
+    done = call("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-c", file, *options)
     assert done.exit_code == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["report"]["usage"]["pairs"] == judged
@@ -239,7 +252,7 @@ def test_the_model_can_be_another(here, tmp_path) -> None:
     assert all(isinstance(one["rerank_score"], float) for one in answer["results"])
 
 
-def test_a_model_that_cannot_be_loaded_is_told_and_the_fallback_ranks(here) -> None:
+def test_a_fallback_ranks_if_a_model_cannot_be_loaded(here) -> None:
     done = call(*OWL, "--hybrid", "--rerank", "--rerank-model", "./absent")
     assert done.exit_code == 0
     assert done.stderr.startswith("warning: the results were reranked by a fallback (")
@@ -318,21 +331,11 @@ def test_words_only_are_searched_by_words_only(here) -> None:
         )
 
 
-def test_the_command_that_adds_vectors_keeps_the_passages_as_they_are(own) -> None:
+def test_the_command_that_adds_vectors_keeps_passages(own) -> None:
     build("corpus.jsonl", "index", passage_size=500, force=True)
     done = call("-q", "owl", "--corpus", "index")
     source = own / "corpus.jsonl"
     assert done.stderr.endswith(f"index {source} --into index --passage-size 500\n")
-
-
-def test_a_question_is_read_as_it_was_typed_whatever_the_locale(here) -> None:
-    done = subprocess.run(
-        [*SECONDPASS, "query", "-q", "owl caf\xe9", "--corpus", "index", "--lexical"],
-        capture_output=True,
-        check=True,
-        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    )
-    assert json.loads(done.stdout)["question"] == "owl caf\xe9"
 
 
 def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
@@ -453,28 +456,26 @@ def test_help_says_what_it_does() -> None:
 # ------------------------------------------------------------------ as a process
 
 
-def test_a_pipe_gets_json_without_colour(here) -> None:
+def test_a_pipe_gets_plain_json_whatever_the_locale(here) -> None:
+    question = ("--question", "owl caf\xe9 at night", "--corpus", "index", "--hybrid", "--k", "2")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run(
-        [*SECONDPASS, "query", *OWL, "--hybrid", "--k", "2"],
+        [*SECONDPASS, "query", *question],
         capture_output=True,
-        text=True,
         check=True,
-        env={**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "ascii"},
+        env={**os.environ, **plain, "TERM": "xterm-256color", "PYTHONIOENCODING": "ascii"},
     )
-    assert done.stderr == ""
-    assert json.loads(done.stdout) == asked(*OWL, "--hybrid", "--k", 2)
+    assert done.stderr == b""
+    assert json.loads(done.stdout)["question"] == "owl caf\xe9 at night"
+    assert json.loads(done.stdout) == asked(*question)
 
 
-def test_whoever_stops_reading_gets_no_complaint(here) -> None:
-    process = subprocess.Popen(
-        [*SECONDPASS, "query", *OWL, "--lexical"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    told = process.stderr.read()
-    process.stderr.close()
-    assert (process.wait(), told) == (0, b"")
+def test_a_reader_that_stops_is_no_error(here) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stdout, io.StringIO() as stderr:
+        code = run_main(["query", *OWL, "--lexical"], io.StringIO(), stdout, stderr)
+        assert (code, stderr.getvalue()) == (0, "")
 
 
 def test_a_terminal_gets_a_table(own) -> None:
@@ -535,7 +536,7 @@ def test_results_are_explained(here) -> None:
     assert "--explain far: was not retrieved" in done.stderr
 
 
-def test_what_the_threshold_leaves_out_is_explained_without_a_result(here) -> None:
+def test_candidates_below_the_threshold_are_explained(here) -> None:
     options = ["--corpus", "words", "--lexical", "--rerank", "-p", "lexical", "-s", "floor=99"]
     output = on_a_terminal("query", "owl", *options, "--explain", "owls")
     assert "No results." in output

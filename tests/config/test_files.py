@@ -227,18 +227,6 @@ def test_a_preset_extends_no_preset():
         Reranker.from_preset("embedded", preset="lexical")
 
 
-def test_the_command_reads_the_same(path):
-    from secondpass.cli.configurations import configuration
-
-    described = configuration("objlib", None, ["order=learn"])
-    assert Reranker.from_config(described).to_config()["order"] == "learn"
-    path.write_text("preset: polymarket\n")
-    described = configuration(None, path, ["method.device=cpu"])
-    assert described == config.preset("polymarket", method={"device": "cpu"})
-    with pytest.raises(ConfigurationError, match="use --preset"):
-        configuration("objlib", None, ["preset=embedded"])
-
-
 def test_presets_are_listed_with_their_purposes():
     purposes = config.presets()
     assert list(purposes) == config.preset_names()

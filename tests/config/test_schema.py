@@ -24,7 +24,11 @@ def each_once(value, seen):
     """
     if not isinstance(value, dict):
         return [each_once(item, seen) for item in value] if isinstance(value, list) else value
-    if isinstance(value.get("type"), str) or isinstance(value.get("anyOf"), list):
+    if (
+        isinstance(value.get("type"), str)
+        or isinstance(value.get("anyOf"), list)
+        or isinstance(value.get("$ref"), str)
+    ):
         text = json.dumps(value, sort_keys=True)
         if text in seen:
             return True

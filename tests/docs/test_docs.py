@@ -12,6 +12,7 @@ import yaml
 
 from command_calls import called
 from secondpass import Reranker
+from without_plots import without_plots
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -57,8 +58,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+PLOTTED = "evaluation.md"
+"""The page that describes the plots of reports; the reports of others have none."""
+
+
 @pages_with("python")
-def test_python_runs(page):
+def test_python_runs(page, monkeypatch):
+    if page.name != PLOTTED:
+        without_plots(monkeypatch)
     names: dict[str, object] = {"__name__": "__page__"}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)
@@ -83,7 +90,7 @@ def test_yaml_loads(page):
             Reranker.from_config({"method": "lexical", **value})
 
 
-def test_every_block_has_a_language_that_is_tested_or_shown_for_a_reason():
+def test_every_block_has_a_known_language():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         opening = re.findall(r"^ *```(\w*)", text, re.MULTILINE)[::2]
@@ -156,8 +163,9 @@ def extras_of_projects():
 
 
 @pages_with("console", "bash", among=CONSOLES)
-def test_consoles_run(page, bash):
+def test_consoles_run(page, bash, monkeypatch):
     """All commands of the blocks; those of secondpass run in this process, after the block."""
+    without_plots(monkeypatch)
     for block in blocks(page, "console", "bash"):
         outputs = re.findall(r"^(?:secondpass) [^\n#]*[|>&;]", block, re.MULTILINE)
         assert not outputs, f"{outputs}: needs a process"
@@ -169,10 +177,14 @@ def test_consoles_run(page, bash):
                 check_exists(program, arguments)
 
 
+SHORT = ROOT / "docs/monitoring.md"
+"""The page whose console takes the least time."""
+
+
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.stem, marks=() if page.stem == "start" else pytest.mark.long)
+        pytest.param(page, id=page.stem, marks=() if page == SHORT else pytest.mark.long)
         for page in CONSOLES
         if any("secondpass " in block for block in blocks(page, "console", "bash"))
     ],

@@ -44,7 +44,8 @@ def keys_of(schema):
     if not isinstance(schema, dict):
         return set()
     own = schema.get("properties", {})
-    return {*own, *keys_of(list(schema.values())), *keys_of(list(own.values()))}
+    others = [value for name, value in schema.items() if name != "properties"]
+    return {*own, *keys_of(others), *keys_of(list(own.values()))}
 
 
 def test_every_setting_has_a_meaning(written):

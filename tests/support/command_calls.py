@@ -1,15 +1,19 @@
-"""The command, run in this process: as its script runs it, with its own streams."""
+"""The command in this process, as its script runs it, with its own streams; and as a process."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from secondpass.cli import main
+
+SCRIPT = [sys.executable, "-m", "secondpass"]
 
 
 @dataclass
@@ -55,3 +59,28 @@ def run_main(arguments: Iterable[object], stdin: TextIO, stdout: TextIO, stderr:
         for stream in (stdout, stderr):
             stream.flush()
     return code
+
+
+def process(
+    *arguments: object, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """The command as a process."""
+    return subprocess.run(
+        [*SCRIPT, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program as a process."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

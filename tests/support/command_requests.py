@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import contextmanager
 
 LEXICAL = ("rerank", "--preset", "lexical")
 FRUIT = [
@@ -44,16 +45,14 @@ def process(*arguments, **options):
     )
 
 
-def with_small_files(*arguments, stdin=b""):
-    """The command where no file can have more than 4 kB."""
-    code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "from secondpass.cli import main; main()"
-    )
-    return subprocess.run(
-        [sys.executable, "-B", "-c", code, *LEXICAL, *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+@contextmanager
+def small_files():
+    """Within the context no file can have more than 4 kB."""
+    import resource
+
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -48,6 +49,7 @@ class _LazyGroup(TyperGroup):
         return self.commands.get(cmd_name)
 
 
+@cache
 def _build(name: str) -> Any:
     module, _, member = COMMANDS[name].partition(":")
     command = getattr(import_module(f"secondpass.cli.commands.{module}"), member)

@@ -31,14 +31,9 @@ def test_closed_output_pipe_is_not_an_error():
     assert run.returncode == 0
 
 
-def test_a_malformed_line_ends_it_after_the_answers_before():
-    with process(*LEXICAL, "--batch", "1") as run:
-        (request,) = requests(1)
-        run.stdin.write(json_lines([request]))
-        run.stdin.flush()
-        assert json.loads(run.stdout.readline())["query_id"] == request["query_id"]
-        run.stdin.write(b'{"query": 5}\n')
-        run.stdin.flush()
-        assert run.stdout.read() == b""
-        assert b"standard input:2: needs a 'query'" in run.stderr.read()
-    assert run.returncode == 1
+def test_a_malformed_line_ends_it_after_the_answers_before(secondpass):
+    stdin = json_lines(requests(1)) + b'{"query": 5}\n'
+    run = secondpass(*LEXICAL, "--batch", "1", stdin=stdin)
+    assert [line["query_id"] for line in run.lines()] == ["q0"]
+    assert "standard input:2: needs a 'query'" in run.err
+    assert run.code == 1

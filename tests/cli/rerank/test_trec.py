@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from command_requests import LEXICAL, json_lines, with_small_files
+from command_requests import LEXICAL, json_lines, small_files
 from secondpass.evaluation import read_corpus, read_run
 
 
@@ -142,11 +142,12 @@ def test_corpus_cannot_come_through_a_pipe(secondpass, trec, part):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
-def test_disk_full_while_indexing_a_corpus(write, trec):
+def test_disk_full_while_indexing_a_corpus(secondpass, write, trec):
     _, files = trec
     files["--corpus"] = write(
         "corpus", "".join(f'{{"_id": "{"d" * 90}{at}", "text": ""}}\n' for at in range(40_000))
     )
-    told = with_small_files(*options(files))
-    assert told.returncode == 1
-    assert b"the offsets of its documents cannot be stored on disk" in told.stderr
+    with small_files():
+        told = secondpass(*LEXICAL, *options(files))
+    assert told.code == 1
+    assert "the offsets of its documents cannot be stored on disk" in told.err

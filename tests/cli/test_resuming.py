@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from command_requests import LEXICAL, json_lines, process, requests, with_small_files
+from command_requests import LEXICAL, json_lines, process, requests, small_files
 
 shared_folder = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -83,8 +83,9 @@ def test_an_input_without_a_last_line_end_may_grow(secondpass, write, tmp_path):
 def test_disk_full_output_is_resumed(secondpass, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     stdin = json_lines(requests(9))
-    told = with_small_files("-o", cut, "--batch", "1", stdin=stdin)
-    assert (told.returncode, f"{cut}: File too large" in told.stderr.decode()) == (1, True)
+    with small_files():
+        told = secondpass(*LEXICAL, "-o", cut, "--batch", 1, stdin=stdin)
+    assert (told.code, f"{cut}: File too large" in told.err) == (1, True)
     for target in (whole, cut):
         assert secondpass(*LEXICAL, "-o", target, "--batch", 1, "--resume", stdin=stdin).code == 0
     assert cut.read_bytes() == whole.read_bytes()
@@ -94,31 +95,6 @@ def test_disk_full_output_is_resumed(secondpass, tmp_path):
         "cut",
         "cut.state",
     }
-
-
-def test_one_output_has_one_writer(secondpass, tmp_path):
-    target = tmp_path / "out"
-    lines = json_lines(requests(4)).splitlines(keepends=True)
-    with process(*LEXICAL, "-o", target, "--batch", "1") as first:
-        first.stdin.write(lines[0])
-        first.stdin.flush()
-        state = target.with_name("out.state")
-        until = time.monotonic() + 60
-        while not (state.exists() and json.loads(state.read_text())["requests"]):
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        for option in ("--resume", "--force"):
-            second = secondpass(*LEXICAL, "-o", target, option, stdin=b"".join(lines))
-            assert (second.code, "another process is writing to it" in second.flat) == (1, True)
-        first.stdin.write(b"".join(lines[1:]))
-        first.stdin.close()
-    assert first.returncode == 0
-    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
-        "q0",
-        "q1",
-        "q2",
-        "q3",
-    ]
 
 
 def test_existing_output_stays_unless_forced(secondpass, tmp_path):
@@ -217,8 +193,8 @@ def test_changed_output_is_refused(secondpass, tmp_path, change):
     assert target.read_bytes() == changed
 
 
-def killed_half_way(lines, target, *options):
-    """Begin to rank, and kill the process when about half is done."""
+def killed_half_way(lines, target, *options, before=lambda: None):
+    """Begin to rank, and kill the process when about half is done, after a call of `before`."""
     run = process(*LEXICAL, "-o", target, *options)
     state = target.with_name(f"{target.name}.state")
     half = len(lines) // 2
@@ -229,15 +205,24 @@ def killed_half_way(lines, target, *options):
         assert time.monotonic() < until
         assert run.poll() is None
         time.sleep(0.02)
+    before()
+    assert run.poll() is None
     run.kill()
     run.communicate()
     assert run.returncode == -signal.SIGKILL
 
 
-def test_a_killed_process_is_gone_on_with(secondpass, write, tmp_path):
+def test_the_only_writer_is_killed_and_its_output_resumed(secondpass, write, tmp_path):
     file = write("in.jsonl", requests(40))
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    killed_half_way(file.read_bytes().splitlines(keepends=True), cut, "--batch", "3")
+
+    def write_too():
+        for option in ("--resume", "--force"):
+            second = secondpass(*LEXICAL, file, "-o", cut, option, "--batch", 3)
+            assert (second.code, "another process is writing to it" in second.flat) == (1, True)
+
+    lines = file.read_bytes().splitlines(keepends=True)
+    killed_half_way(lines, cut, "--batch", "3", before=write_too)
     assert secondpass(*LEXICAL, file, "-o", whole, "--batch", 3).code == 0
     assert cut.read_bytes() != whole.read_bytes()
     assert secondpass(*LEXICAL, file, "-o", cut, "--resume", "--batch", 3).code == 0

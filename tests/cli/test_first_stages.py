@@ -135,7 +135,7 @@ class Reading:
         return [1.0] * len(documents)
 
 
-def test_rerankers_behind_an_index_read_titles_as_the_search_does(asked, tmp_path):
+def test_rerankers_behind_an_index_read_titles(asked, tmp_path):
     build(tmp_path / "docs", tmp_path / "words")
     index, reading = open_index(tmp_path / "words"), Reading()
     suite = load_suite(asked, corpus=index.corpus)

@@ -1,0 +1,113 @@
+"""Help, versions, and what the command imports."""
+
+import inspect
+import json
+
+import pytest
+import typer
+
+import secondpass as package
+from command_calls import python
+from secondpass.cli import app
+
+COMMANDS = sorted(app.COMMANDS)
+
+
+def test_these_commands_there_are():
+    assert {"rerank", "eval", "doctor", "presets", "schema"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [(command, ("--help", "-h")[number % 2]) for number, command in enumerate(COMMANDS)],
+)
+def test_every_command_has_help(secondpass, command, option):
+    told = secondpass(command, option)
+    assert told.code == 0
+    assert f"Usage: secondpass {command}" in told.out
+    assert "--help" in told.out
+    assert told.err == ""
+
+
+def test_the_help_names_every_command(secondpass):
+    told = secondpass("--help")
+    assert told.code == 0
+    for command in COMMANDS:
+        assert command in told.out
+
+
+def test_the_version_is_the_package_s(secondpass):
+    assert secondpass("--version").out == f"secondpass {package.__version__}\n"
+
+
+def test_an_unknown_command_is_a_wrong_call(secondpass):
+    told = secondpass("rerang")
+    assert (told.code, "rerang" in told.flat) == (2, True)
+
+
+def test_a_similar_command_is_suggested(secondpass):
+    told = secondpass("rernk")
+    assert (told.code, told.out) == (2, "")
+    suggests = "suggest_commands" in inspect.signature(typer.Typer).parameters  # newer ones do
+    assert ("rerank" in told.flat) is suggests
+
+
+def test_without_its_packages_it_says_how_to_get_them():
+    for missing in ("typer", "rich"):
+        told = python(
+            f"import sys; sys.modules[{missing!r}] = None\n"
+            "sys.argv = ['secondpass', 'presets']; from secondpass.cli import main; main()"
+        )
+        assert told.returncode == 1
+        assert 'pip install "secondpass[cli]"' in told.stderr
+        assert "Traceback" not in told.stderr
+
+
+IMPORTS = """
+import json, sys
+imported, found = set(), {}
+def record(step):
+    found[step] = sorted({*sys.modules} - imported)
+    imported.update(sys.modules)
+import secondpass
+record("library")
+from secondpass.cli import main
+for command in sys.argv[1].split():
+    sys.argv = ["secondpass", command, "--help"]
+    try: main()
+    except SystemExit: record(command)
+print(json.dumps(found))
+"""
+"""What a process imports for the library, and then for the help of one command after another."""
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """Imported modules by what imports them first: the library, then ``eval`` and the others."""
+    commands = ["eval", *(name for name in COMMANDS if name != "eval"), "--help"]
+    done = python(IMPORTS, " ".join(commands))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_library_imports_nothing_of_the_command(imports):
+    ours = ("typer", "rich", "click", "secondpass.cli")
+    assert [name for name in imports["library"] if name.startswith(ours)] == []
+
+
+def test_help_imports_nothing_slow(imports):
+    """A model runtime or a Markdown parser would double the CPU time."""
+    slow = "numpy scipy torch onnxruntime openvino openai matplotlib httpx asyncio yaml pygments"
+    assert [name for names in imports.values() for name in names if name in slow.split()] == []
+    assert "secondpass.search.retrieval" not in imports["library"] + imports["eval"]
+
+
+def test_a_command_imports_no_other(imports):
+    modules = {
+        command: [name for name in imports[command] if "cli.commands." in name]
+        for command in COMMANDS
+    }
+    assert modules == {
+        command: [f"secondpass.cli.commands.{app.COMMANDS[command].partition(':')[0]}"]
+        for command in COMMANDS
+    }

@@ -1,0 +1,103 @@
+"""``--preset``, ``--config`` and ``--set``."""
+
+import pytest
+
+from secondpass import ConfigurationError, Reranker, config
+from secondpass.cli.configurations import configuration, with_depth
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--preset", "lexcal"], "no preset is named 'lexcal'; did you mean 'lexical'"),
+        (["--preset", ""], "no preset is named"),
+        (["--config", "gone.yaml"], "gone.yaml: there is no such file"),
+        (["--config", "."], "cannot be read"),
+        (["--config", "broken.yaml"], "broken.yaml: not YAML at line 2"),
+        (["--config", "list.yaml"], "list.yaml: must hold a mapping"),
+        (["--config", "good.yaml", "--set", "dept=3"], "dept: unknown key; did you mean 'depth'"),
+        (["--config", "good.yaml", "--set", "depth=many"], "depth: "),
+        (["--config", "good.yaml", "--set", "depth"], "write KEY=VALUE"),
+        (["--config", "good.yaml", "--set", "=1"], "write KEY=VALUE"),
+        (["--config", "good.yaml", "--set", "a..b=1"], "write KEY=VALUE"),
+        (["--config", "good.yaml", "--set", "." * 100 + "=1"], "write KEY=VALUE"),
+        (["--config", "good.yaml", "--set", "method.k9=1"], "method.k9"),
+        (["--config", "good.yaml", "--set", "method=nosuch"], "no kind is named 'nosuch'"),
+        (["--config", "good.yaml", "--set", "depth=&a [*a]"], "refers to itself"),
+        (["--config", "good.yaml", "--set", "depth=2020-99-99"], "depth: "),
+        (["--config", "good.yaml", "--set", "depth=!!int"], "depth: "),
+        (["--config", "good.yaml", "--set", "depth=!!timestamp x"], "depth: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["rerank"])
+def test_what_is_wrong_with_a_configuration_is_told(
+    secondpass, write, tmp_path, monkeypatch, command, arguments, told
+):
+    monkeypatch.chdir(tmp_path)
+    write("good.yaml", "method: lexical")
+    write("broken.yaml", "method: lexical\n  depth: [")
+    write("list.yaml", "- lexical")
+    outcome = secondpass(command, *arguments)
+    assert (outcome.code, told in outcome.flat, outcome.out) == (1, True, ""), outcome.err
+
+
+@pytest.mark.parametrize(
+    "setting", ["method..api_key=KEY", "api_key: KEY", "api_key KEY", f"{'a.' * 30}api_key=KEY"]
+)
+def test_an_invalid_setting_is_named_without_its_value(secondpass, setting):
+    told = secondpass("rerank", "--preset", "lexical", "--set", setting)
+    assert (told.code, "write KEY=VALUE" in told.flat) == (1, True)
+    assert "KEY" not in told.flat.replace("KEY=VALUE", "")
+
+
+@pytest.mark.parametrize("command", ["rerank", "doctor"])
+def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command):
+    outcome = secondpass(
+        command, "--preset", "lexical", "--config", write("a.yaml", "method: lexical")
+    )
+    assert (outcome.code, outcome.out) == (2, ""), outcome.err
+    assert "--preset, --config: give one of them" in outcome.flat
+
+
+def test_options_make_the_configuration_of_the_library(tmp_path):
+    described = configuration("objlib", None, ["order=learn"])
+    assert Reranker.from_config(described).to_config()["order"] == "learn"
+    path = tmp_path / "rerank.yaml"
+    path.write_text("preset: polymarket\n")
+    described = configuration(None, path, ["method.device=cpu"])
+    assert described == config.preset("polymarket", method={"device": "cpu"})
+    with pytest.raises(ConfigurationError, match="use --preset"):
+        configuration("objlib", None, ["preset=embedded"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "described"),
+    [
+        ([], {"method": "lexical"}),
+        (["depth=7", "depth=8"], {"method": {"type": "lexical"}, "depth": 8}),
+        (["method.k1=2"], {"method": {"type": "lexical", "k1": 2}}),
+        (["prefix=a: b: c"], {"method": {"type": "lexical"}, "prefix": "a: b: c"}),
+        (["prefix="], {"method": {"type": "lexical"}, "prefix": ""}),
+        (["blend={original: 0.2}"], {"method": {"type": "lexical"}, "blend": {"original": 0.2}}),
+    ],
+    ids=["none", "the last", "nested", "not YAML", "empty", "mapping"],
+)
+def test_settings_override_a_base(settings, described):
+    base = {"method": "lexical"}
+    assert configuration(None, None, settings, base=base) == described
+    assert base == {"method": "lexical"}
+
+
+def test_without_options_the_default_preset_is_used():
+    assert configuration(None, None, None) == config.preset("default")
+    assert configuration("lexical", None, None, base={}) == config.preset("lexical")
+
+
+@pytest.mark.parametrize(
+    ("described", "top_n", "depth"),
+    [({}, None, 50), ({}, 3, 3), ({"depth": 7}, None, 7), ({"depth": 7}, 3, 3),
+     ({"depth": None}, None, None)],
+    ids=["default", "option", "own", "both", "no limit"],
+)  # fmt: skip
+def test_depth(described, top_n, depth):
+    assert with_depth(described, top_n) == {"depth": depth}

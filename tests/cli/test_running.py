@@ -1,0 +1,71 @@
+"""How the command ends: streams that fail, Ctrl-C and defects."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from command_calls import SCRIPT, process, python
+
+
+def test_ctrl_c_is_reported_whatever_a_library_makes_of_it():
+    told = python(
+        "import os, signal\n"
+        "from secondpass.cli.running import run\n"
+        "def command():\n"
+        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt: raise ImportError('a module could not be loaded')\n"
+        "run(command)"
+    )
+    assert (told.returncode, told.stderr) == (130, "secondpass: stopped\n")
+
+
+def test_output_is_utf8_whatever_the_locale_says():
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    candidate = {"text": "Überfluß 日本 \ud83d\ude00 \ud800"}
+    request = json.dumps({"query": "ß", "candidates": [candidate]})
+    stdin = f"{request}\n{{é".encode()
+    told = process("rerank", "-p", "lexical", "--batch", 1, stdin=stdin, env=env)
+    (answer,) = map(json.loads, told.stdout.decode("utf-8").splitlines())
+    assert answer["ranking"][0]["text"] == "Überfluß 日本 \U0001f600 \ud800"
+    assert answer["query"] == "ß"
+    error = told.stderr.decode("utf-8")
+    assert (told.returncode, "is not JSON" in error, "\x1b" in error) == (1, True, False)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
+def test_a_full_disk_is_told():
+    with open("/dev/full", "wb") as full:
+        told = subprocess.run(
+            [*SCRIPT, "presets"], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert told.returncode == 1
+    assert told.stderr.decode().strip() == "secondpass: No space left on device"
+
+
+def test_a_closed_standard_output_is_told():
+    told = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m secondpass presets --json >&-', sys.executable],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert told.returncode == 1
+    assert told.stderr.decode().strip() == "secondpass: standard output: is closed"
+
+
+def test_a_defect_is_told_as_one_and_shown_on_request(secondpass, monkeypatch):
+    from secondpass.cli.commands import rerank
+
+    def broken(*_arguments, **_settings):
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr(rerank, "batches", broken)
+    told = secondpass("rerank", "-p", "lexical", "-q", "x")
+    assert told.code == 1
+    assert "internal error: ZeroDivisionError: of ours" in told.flat
+    monkeypatch.setenv("SECONDPASS_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        secondpass("rerank", "-p", "lexical", "-q", "x")
