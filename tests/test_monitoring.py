@@ -10,12 +10,12 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import secondpass
-from example_counts import at_most
 from fakes import Answering, InOrder
+from sampling import examples
 from secondpass import Candidate, InputError, MethodError, Reranker
 from secondpass.formats.files import lock
 from secondpass.formats.ranking_days import OTHER
@@ -153,7 +153,7 @@ def test_adapters(tmp_path):
 
 
 @given(query=st.text("αβγδ", min_size=4), text=st.text("κλμν", min_size=4), code=st.text())
-@settings(max_examples=at_most(6))
+@examples(6)
 def test_no_text(tmp_path_factory, query, text, code):
     folder = tmp_path_factory.mktemp("monitor")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import ByTable, Model, numbered, ranked
-from sampling import few
+from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass.evaluation import compare, dry_run, make_suite
 from secondpass.evaluation.dry_run import expected_comparison, expected_use
@@ -49,7 +49,7 @@ def rerankers(draw):
     return Reranker(method, depth=depth, limits=limits, fallback=[ByTable()]), model
 
 
-@few(25)
+@examples(25)
 @given(rerankers(), st.integers(0, 25))
 def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
     reranker, model = made

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import Model
-from sampling import few
+from sampling import examples
 from secondpass import Candidate, ConfigurationError, InputError, MissingExtraError, Reranker
 from secondpass.evaluation import (
     HybridRetriever,
@@ -204,7 +204,7 @@ def test_missing_packages_fail_first(package: str, monkeypatch: pytest.MonkeyPat
     st.lists(st.sampled_from([-1, 1]), min_size=1, max_size=3),
     st.integers(1, 30),
 )
-@few(10)
+@examples(10)
 def test_same_figures_as_ir_measures(order, signs, depth) -> None:
     suite = suite_of(passages(*order))
     rerankers = {f"r{at}": Reranker(ByGrade(sign)) for at, sign in enumerate(signs)}

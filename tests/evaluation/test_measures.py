@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sampling import few
+from sampling import examples
 from secondpass import Candidate, InputError, MissingExtraError, Reranker
 from secondpass.evaluation import (
     MeasureError,
@@ -39,7 +39,7 @@ MEASURES = ["nDCG@10", "nDCG@2", "RR", "R@100", "AP(rel=2)", "P@1"]
 
 
 @given(run=tied_runs, qrels=some_qrels)
-@settings(few(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_as_ir_measures_on_files(tmp_path: Path, run, qrels) -> None:
     write_run(tmp_path / "run", run)
     write_qrels(tmp_path / "qrels", qrels)
@@ -58,7 +58,7 @@ def test_as_ir_measures_on_files(tmp_path: Path, run, qrels) -> None:
 
 
 @given(run=tied_runs, qrels=some_qrels)
-@settings(few(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_foreign_runs_as_trec_eval(tmp_path: Path, run, qrels) -> None:
     path = tmp_path / "foreign"
     path.write_text(
@@ -85,7 +85,7 @@ grades = st.integers(-3, 3)
     judged=st.lists(st.dictionaries(ids, grades, min_size=1, max_size=6), min_size=1, max_size=3),
     found=st.lists(st.dictionaries(ids, st.sampled_from([0.0, 1.0, 2.0]), max_size=6), max_size=3),
 )
-@settings(few(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_ids_and_negative_grades(tmp_path, judged, found) -> None:
     # trec_eval crashes, or reads what it did not write, where a query's highest grade is negative.
     qrels = {f"q{at}": {"top": 0, **each} for at, each in enumerate(judged)}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampling import few
+from sampling import examples
 from secondpass.config import load, read_yaml
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.evaluation.provenance import check_output, with_provenance, write_config
@@ -17,7 +17,7 @@ VALUES = st.recursive(
 )
 
 
-@few(25)
+@examples(25)
 @given(
     st.dictionaries(st.sampled_from(["method", "depth", "blend", "top_k"]), VALUES),
     st.lists(st.text()),

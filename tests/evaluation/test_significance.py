@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampling import few
+from sampling import examples
 from secondpass import InputError, MissingExtraError
 from secondpass.evaluation import difference, holm
 
@@ -44,7 +44,7 @@ def by_all_signs(gains: list[float]) -> float:
     return min(1.0, 2 * min(above, below))
 
 
-@few(25)
+@examples(25)
 @given(paired(2, 40))
 def test_t_test_as_in_scipy(pair) -> None:
     own, base = pair
@@ -63,7 +63,7 @@ def test_t_test_as_in_scipy(pair) -> None:
         {"a": 0.85, "b": 0.2, "c": 0.0, "d": 0.0},
     )
 )  # whose mean is 0, but for rounding
-@few(20)
+@examples(20)
 def test_few_queries_try_all_signs(pair) -> None:
     own, base = pair
     gains = [own[query] - base[query] for query in own]
@@ -92,7 +92,7 @@ def test_many_queries_as_in_scipy() -> None:
 
 
 @given(paired(2, 8), st.sampled_from(["t", "randomization"]))
-@few(20)
+@examples(20)
 def test_antisymmetric(pair, test) -> None:
     own, base = pair
     one, other = difference("m", own, base, test=test), difference("m", base, own, test=test)
@@ -124,7 +124,7 @@ def test_wins_ties_and_losses(own, base, counts) -> None:
 
 @pytest.mark.parametrize("test", ["t", "randomization"])
 @given(pair=paired(2, 12), noise=st.lists(st.floats(-9e-10, 9e-10), min_size=12, max_size=12))
-@few(20)
+@examples(20)
 def test_gains_below_tie_count_as_zero(test, pair, noise) -> None:
     own, base = pair
     noisy = {
@@ -228,7 +228,7 @@ def test_holm_by_hand(p_values, corrected) -> None:
 p_lists = st.lists(st.none() | st.floats(0, 1), max_size=12)
 
 
-@few(25)
+@examples(25)
 @given(p_lists, st.randoms(use_true_random=False))
 def test_holm_properties(p_values, random) -> None:
     corrected = holm(p_values)

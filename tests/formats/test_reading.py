@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from example_counts import at_most
+from sampling import examples
 from secondpass import SecondPassError
 from secondpass.evaluation import (
     FormatError,
@@ -33,9 +33,7 @@ runs = st.dictionaries(ids, st.dictionaries(ids, scores, min_size=1, max_size=12
 all_qrels = st.dictionaries(
     ids, st.dictionaries(ids, st.integers(-2, 5), min_size=1, max_size=8), max_size=4
 )
-in_tmp_path = settings(
-    max_examples=at_most(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+in_tmp_path = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def written(path: Path, text: str | bytes) -> Path:

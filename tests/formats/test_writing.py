@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from example_counts import at_most
+from sampling import examples
 from secondpass import Candidate
 from secondpass.evaluation import (
     FormatError,
@@ -16,9 +16,7 @@ from secondpass.evaluation import (
 )
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=8)
-shared_folder = settings(
-    max_examples=at_most(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+shared_folder = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @shared_folder

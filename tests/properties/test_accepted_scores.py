@@ -3,11 +3,11 @@
 import json
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import InOrder, play, task_of
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Answer, Completion
 from secondpass.errors import MethodError
@@ -112,7 +112,7 @@ def stated_by(size, rows):
     return stated
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(answered_batches(), st.sampled_from(["cohere", "vllm", "infinity"]))
 def test_endpoint_accepts_what_its_answers_state(batches, api):
     size = batches[0][0]

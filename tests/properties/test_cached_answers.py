@@ -7,17 +7,17 @@ from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import Model
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.prompts.labels import replace_secret
 
-SOME = settings(max_examples=at_most(15))
+SOME = examples(15)
 
 METHODS = [
     {"type": "graded", "batch_size": 4},

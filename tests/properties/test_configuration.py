@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from example_counts import at_most
+from sampling import examples
 from schema_examples import NULL, changed, fitting
 from secondpass import ConfigurationError, MissingExtraError, Reranker, config
 
@@ -68,7 +68,7 @@ def problems_of(path, configuration):
 
 
 SLOW = settings(
-    max_examples=at_most(20),
+    examples(20),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

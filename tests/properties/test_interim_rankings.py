@@ -5,11 +5,11 @@ import hashlib
 import json
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import ByTable, Model, number_of, numbered
+from sampling import examples
 from secondpass import Candidate, Reranker
 from secondpass.errors import LLMError
 from secondpass.strategies.blocks import Blocks
@@ -117,7 +117,7 @@ async def streamed(reranker, candidates):
     return [ranking async for ranking in reranker.astream("query", candidates)]
 
 
-@settings(max_examples=at_most(50))
+@examples(50)
 @given(rerankers, lists)
 def test_interim_rankings_are_permutations_and_the_last_is_that_of_arerank(reranker, candidates):
     rankings = asyncio.run(streamed(reranker, candidates))
@@ -140,7 +140,7 @@ def test_interim_rankings_are_permutations_and_the_last_is_that_of_arerank(reran
     assert plain(rankings[-1]) == plain(asyncio.run(reranker.arerank("query", candidates)))
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(rerankers, lists)
 def test_the_callback_gets_the_rankings_of_the_stream_and_changes_nothing(reranker, candidates):
     shown = []

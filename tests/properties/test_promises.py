@@ -6,10 +6,9 @@ import logging
 import math
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import (
     ANSWERS,
     Answering,
@@ -23,6 +22,7 @@ from fakes import (
     ranked,
 )
 from remembered_model import remember_loaded
+from sampling import examples
 from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
@@ -144,7 +144,7 @@ list_scorers = st.builds(
 )
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(rerankers, lists)
 def test_promise_1_a_ranking_is_a_permutation(reranker, given_candidates):
     ranking = reranker.rerank("query", given_candidates)
@@ -153,7 +153,7 @@ def test_promise_1_a_ranking_is_a_permutation(reranker, given_candidates):
     assert [item.rank for item in ranking] == list(range(1, len(ranking) + 1))
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(st.sampled_from(sorted(ANSWERS)), lists, st.booleans())
 def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, asynchronous):
     reranker = Reranker(Answering(ANSWERS[fault]), log_level="debug")
@@ -169,7 +169,7 @@ def test_promise_2_no_fault_raises_and_none_is_silent(fault, given_candidates, a
         assert all(item.rerank_score is None for item in ranking)
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(lists, scores)
 def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     ranking = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
@@ -186,7 +186,7 @@ def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     assert [place for place in places if place[0]] == sorted(place for place in places if place[0])
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(lists, scores)
 def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidates, answer):
     lenient = Reranker(InOrder(answer), log_level="debug").rerank("query", given_candidates)
@@ -202,7 +202,7 @@ def test_promise_2_strict_raises_a_typed_error_that_loses_nothing(given_candidat
         assert not faults
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(list_scorers, blends, st.lists(lists, max_size=3), st.booleans())
 @example(InLists([ListScores([0.0, 0.0], None)]), None, [[Candidate(None), Candidate("")]], False)
 def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, queries, timed):
@@ -241,7 +241,7 @@ def test_promise_2_scorers_of_lists_lose_nothing_and_never_raise(scorer, blend, 
         ]
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(rerankers, lists)
 def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
     before = copy.deepcopy(given_candidates)
@@ -257,7 +257,7 @@ def test_promise_3_inputs_are_never_changed(reranker, given_candidates):
     assert repr(given_candidates) == repr(before)
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(rerankers, lists)
 def test_promise_3_scores_are_plain_finite_floats_or_none(reranker, given_candidates):
     for item in reranker.rerank("query", given_candidates):
@@ -267,7 +267,7 @@ def test_promise_3_scores_are_plain_finite_floats_or_none(reranker, given_candid
         assert item.metadata["rerank_score"] == item.rerank_score
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(lists, scores, blends)
 def test_promise_4_the_order_agrees_with_the_scores(given_candidates, answer, blend):
     reranker = Reranker(InOrder(answer), blend=blend, log_level="debug")
@@ -285,7 +285,7 @@ def test_promise_5_ties_keep_the_order_that_came_in(texts):
     )
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(rerankers, lists)
 def test_promise_5_the_same_input_gives_the_same_output(reranker, given_candidates):
     first = reranker.rerank("query", given_candidates)
@@ -306,7 +306,7 @@ def loaded_once():
 
 @pytest.mark.usefixtures("loaded_once")
 @pytest.mark.parametrize("settings_", [{}, {"feedback": 0, "idf": False}], ids=["list", "pairs"])
-@settings(max_examples=at_most(15), deadline=None)
+@examples(15)
 @given(st.lists(st.permutations(TEXTS), min_size=2, max_size=3), st.integers(1, len(TEXTS)))
 def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, count):
     scorer = EmbeddedScorer(**settings_, precision="exact", remember=50)
@@ -327,7 +327,7 @@ def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, coun
             assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
 
 
-@settings(max_examples=at_most(15))
+@examples(15)
 @given(rerankers, st.lists(lists, max_size=4))
 def test_sync_async_and_many_are_one_logic(reranker, queries):
     requests = [(f"query {number}", given) for number, given in enumerate(queries)]
@@ -348,7 +348,7 @@ def test_sync_async_and_many_are_one_logic(reranker, queries):
         ]
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(lists, scores)
 def test_promise_6_the_ledger_counts_what_was_asked(given_candidates, answer):
     usage = (
@@ -404,7 +404,7 @@ instructed_methods = st.one_of(
 )
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(instructed_methods, instructions)
 def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instruction):
     heard: list[str] = []
@@ -436,7 +436,7 @@ def test_promise_9_no_instruction_in_reports_errors_logs_and_reprs(method, instr
     assert MARK not in "".join(heard)
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.sampled_from(strategies_that_ask()), instructions, st.integers(1, 45), st.booleans())
 def test_promise_7_an_instruction_is_fenced_in_every_prompt(name, instruction, count, answered):
     model = Model([graded, ranked] if answered else always("no"), has_logprobs=True)

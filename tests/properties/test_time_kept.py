@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from example_counts import at_most
+from sampling import examples
 from secondpass import Reranker
 from secondpass import reranker as reranker_module
 from secondpass.effects import Answer, Ask, Estimate, Judgement, Prompt, Question, Turn
@@ -85,7 +85,7 @@ def questions_of(method):
     return [rounds for stage in method.stages for rounds in questions_of(stage.method)]
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(
     methods,
     st.lists(methods, max_size=3),

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from question_keys import LLM, METHODS, keys
+from sampling import examples
 from secondpass.effects import Completion, Estimate, Prompt, Question, Turn
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.function import CallableLLM
@@ -191,7 +191,7 @@ class Keyed:
         self.cache_key = cache_key
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(plain, plain)
 def test_keys_are_equal_if_and_only_if_values_are(first, second):
     if first is None or second is None:
@@ -200,7 +200,7 @@ def test_keys_are_equal_if_and_only_if_values_are(first, second):
     assert (service_key(Keyed(first)) == service_key(Keyed(second))) == same
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(plain, plain)
 def test_keys_of_questions_likewise(first, second):
     digests = [answer_key(b"s", asking(lambda value=value: value)) for value in (first, second)]

@@ -4,11 +4,11 @@ import json
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import Answering, InOrder, candidate_likes, odd_scores
+from sampling import examples
 from secondpass import InputError, Ranking, Reranker
 from secondpass.blending import Blend
 from secondpass.types import Report
@@ -166,7 +166,7 @@ def test_rankings_are_pickled_with_their_explanations():
     assert copied.explain("fig") == ranking.explain("fig")
 
 
-@settings(max_examples=at_most(50))
+@examples(50)
 @given(
     st.lists(candidate_likes, max_size=8),
     st.lists(odd_scores, min_size=8, max_size=8),

@@ -5,11 +5,11 @@ import math
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batch_scorers import both, scores_of
-from example_counts import at_most
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -290,7 +290,7 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=at_most(60))
+@examples(60)
 @given(
     st.lists(anything, max_size=4),
     st.one_of(anything, st.lists(st.one_of(anything, st.just(GOOD)), max_size=3)),

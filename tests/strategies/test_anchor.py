@@ -4,10 +4,9 @@ import json
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import (
     Answering,
     ByTable,
@@ -23,6 +22,7 @@ from fakes import (
     shown_in,
     task_of,
 )
+from sampling import examples
 from secondpass import (
     Candidate,
     ConfigurationError,
@@ -114,7 +114,7 @@ judgements = st.builds(
 ).filter(lambda judgement: any(score is not None for score in judgement.scores))
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(judgements, st.one_of(st.none(), scores), st.integers(0, COUNT))
 def test_whatever_a_method_returns_nothing_is_lifted_further(judgement, anchor_scores, lift):
     texts = numbered(range(COUNT))
@@ -132,7 +132,7 @@ def test_whatever_a_method_returns_nothing_is_lifted_further(judgement, anchor_s
     assert len(set(values)) == len(values)
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(st.permutations(range(30)), st.integers(0, 29), st.integers(0, 5))
 def test_model_that_obeys_a_passage(order, target, lift):
     """The reply names the injected passage alone, so that all others are missing from it."""
@@ -309,7 +309,7 @@ def first_if_injected(shown):
     return json.dumps({"ranking": labels})
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.integers(2, 4), st.integers(0, 4), st.integers(0, 15), st.booleans())
 def test_several_stages_that_ask_a_model_are_bounded_as_one(stages, lift, target, behind):
     texts = [f"{number} a" for number in range(16)]
@@ -389,7 +389,7 @@ def test_missing_package_of_the_anchor_is_an_error_at_construction():
         Reranker("lexical", anchor=anchor)
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(
     st.permutations(range(12)),
     st.integers(1, 12),

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import (
     ByTable,
     Model,
@@ -20,6 +19,7 @@ from fakes import (
     shown_in,
     task_of,
 )
+from sampling import examples
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Ask, Chose, Interim, Judgement, LimitsLeft
 from secondpass.errors import LLMError, MethodError
@@ -122,7 +122,7 @@ limits = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=at_most(15))
+@examples(15)
 @given(
     limits,
     st.integers(1, 130),
@@ -182,7 +182,7 @@ def test_candidates_that_are_left_out_come_last_and_are_reported():
     assert scores == sorted(scores, reverse=True)
 
 
-@settings(max_examples=at_most(8))
+@examples(8)
 @given(st.integers(300, 7000), st.sampled_from([0, 3]))
 def test_one_more_candidate_would_not_fit(tokens, calls):
     limits = {"tokens": tokens, **({"calls": calls} if calls else {})}

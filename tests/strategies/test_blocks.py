@@ -5,11 +5,11 @@ import random
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import Model, failing, in_answer, numbered, play, ranked, shown_in, task_of
+from sampling import examples
 from secondpass import Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
@@ -116,7 +116,7 @@ def test_calls(settings, count, calls):
     assert not judgement.degraded
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.permutations(range(50)))
 def test_best_are_in_the_order_of_an_exact_judge(numbers):
     judgement, asks = judge(Blocks(Model(), block=10, final=20), numbered(numbers))
@@ -163,7 +163,7 @@ def test_without_the_last_answer_the_joint_order_stands():
     assert list(judgement.scores) == list(without.scores)
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(st.integers(2, 60), st.integers(2, 9), st.integers(2, 3), st.integers(0, 10**6))
 def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
     draw = random.Random(seed)

@@ -4,11 +4,11 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import ByTable, Model, in_answer, numbered, play, ranked, task_of
+from sampling import examples
 from secondpass import Reranker
 from secondpass.candidates import to_requests
 from secondpass.effects import Interim
@@ -82,7 +82,7 @@ def within(number, bounds):
     return bounds[0] <= number <= bounds[1]
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(METHODS | cascades(), counts, st.integers(0, 10**6))
 def test_ledger_of_a_faultless_run_is_within_the_bounds(method, count, seed):
     texts = numbered(random.Random(seed).sample(range(count), count))
@@ -97,7 +97,7 @@ def test_ledger_of_a_faultless_run_is_within_the_bounds(method, count, seed):
     assert within(item.ledger._question_rounds, bounds.rounds)
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(ORDERING, counts, st.integers(0, 10**6), st.sampled_from(["random", "first last"]))
 def test_a_judge_that_contradicts_itself_stays_within_the_bounds(method, count, seed, kind):
     draw = random.Random(seed)
@@ -116,7 +116,7 @@ def test_a_judge_that_contradicts_itself_stays_within_the_bounds(method, count, 
     assert within(len(asks), bounds.rounds)
 
 
-@settings(max_examples=at_most(15))
+@examples(15)
 @given(st.integers(2, 70), windows_with(1))
 def test_the_most_that_a_partition_asks_is_asked_of_an_adversary(count, sizes):
     """All others beat the pivot of the first window, at every level."""
@@ -202,7 +202,7 @@ def test_nothing_is_asked_about_nothing(method):
     assert bounds_of(method, 0) == Bounds()
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(counts, sizes)
 def test_services_are_asked_about_each_batch(count, size):
     for method in (

@@ -4,11 +4,11 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import Model, failing, in_answer, number_of, numbered, play, ranked, shown_in, task_of
+from sampling import examples
 from secondpass import ConfigurationError, Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.partition import Partition
@@ -50,7 +50,7 @@ def transcribed(values, window, cutoff, beats):
     return [*transcribed(candidates, window, cutoff, beats), pivot, *backfill]
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(
     st.integers(2, 60).flatmap(lambda count: st.permutations(range(count))),
     st.integers(2, 9),
@@ -137,7 +137,7 @@ def test_reply_without_the_pivot_compares_nothing():
     assert codes == ["not_in_reply", "windows_not_joined"]
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(st.integers(2, 50), st.integers(2, 8), st.integers(0, 10**6))
 def test_nothing_wrong_is_made_of_any_reply(count, window, seed):
     draw = random.Random(seed)

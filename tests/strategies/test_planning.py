@@ -1,12 +1,12 @@
 """What a ranking would take: against what it takes, by tables, and by its limits."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded, numbered, ranked
+from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass.evaluation.dry_run import expected_use
 from secondpass.limits import Prices
@@ -28,7 +28,7 @@ def within(number, bounds):
     return bounds[0] <= number <= bounds[1]
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(
     st.sampled_from(sorted(STRATEGIES)),
     st.integers(0, 150),
@@ -58,7 +58,7 @@ def test_a_ranking_takes_what_was_planned(kind, count, depth, behind_another, ra
     assert planned.notes == []
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(
     st.integers(0, 30),
     st.integers(0, 30),
@@ -169,7 +169,7 @@ def test_a_fallback_is_left_its_time():
     assert (item.limit, item.allowed) == ("deadline", 8)
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.permutations(range(12)), st.integers(1, 12), st.integers(0, 12), st.integers(1, 12))
 def test_a_confirmation_is_planned(order, count, lift, depth):
     texts = numbered(order[:count])

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
+from sampling import examples
 from secondpass.strategies.rerank_scores import SpanScores, dump, load
 from secondpass.strategies.rerank_spans import RerankSpans, SpanReader
 from span_texts import TEXTS, span
@@ -33,7 +33,7 @@ def read(text, listed, unit="code_points", **places):
 
 
 @pytest.mark.parametrize("unit", SIZES)
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(cut=cuts(), with_text=st.booleans())
 def test_a_span_cuts_out_the_text_that_the_server_means(unit, cut, with_text):
     text, start, stop = cut

@@ -6,12 +6,12 @@ import random
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fakes
-from example_counts import at_most
 from fakes import Model, in_answer, number_of, numbered, play, shown_in, task_of
+from sampling import examples
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion, RoundsLeft
 from secondpass.errors import BudgetError, DeadlineError, LLMError, MethodError
@@ -87,7 +87,7 @@ def any_judge(seed):
     return lambda indices: random.Random(f"{seed} {indices}").randrange(len(indices))
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(counts, sizes, st.integers(1, 70), st.integers(0, 10**6), st.sampled_from(["auto", "reply"]))
 def test_order_and_calls_are_those_of_the_authors_code(count, size, best, seed, by):
     compare = any_judge(seed)
@@ -112,7 +112,7 @@ def test_order_and_calls_are_those_of_the_authors_code(count, size, best, seed, 
         assert calls == expected.calls
 
 
-@settings(max_examples=at_most(15))
+@examples(15)
 @given(st.permutations(range(50)), sizes, st.integers(1, 60))
 def test_an_exact_judge_finds_the_best(numbers, size, best):
     judgement, _ = judge(Setwise(Model(), set_size=size, best=best), numbered(numbers))
@@ -286,7 +286,7 @@ def test_time_for_few_rounds_is_time_for_many_questions():
     assert len(effect.questions) == 25  # the lowest sets of 100 candidates
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(counts, sizes, st.integers(1, 30), st.integers(0, 10**6))
 def test_nothing_wrong_is_made_of_any_reply(count, size, best, seed):
     draw = random.Random(seed)

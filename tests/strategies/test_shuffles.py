@@ -6,10 +6,9 @@ import random
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import (
     ByTable,
     Model,
@@ -22,6 +21,7 @@ from fakes import (
     shown_in,
     task_of,
 )
+from sampling import examples
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Judgement, RoundsLeft
 from secondpass.errors import LLMError, MethodError
@@ -116,7 +116,7 @@ def test_no_order_is_repeated_before_all_were_used(count, seed):
 # ---------------------------------------------------------------------- what is made of it
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.permutations(range(30)), st.integers(2, 4))
 def test_an_exact_judge_gives_what_it_gives_once(numbers, shuffles):
     texts = numbered(numbers)
@@ -418,7 +418,7 @@ def test_the_shuffles_disagree_about_a_grade(grades, disagree):
 # ---------------------------------------------------------------------- the ranking
 
 
-@settings(max_examples=at_most(25))
+@examples(25)
 @given(st.integers(1, 40), st.integers(2, 4), st.integers(0, 10**6), st.sampled_from([*METHODS]))
 def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
     draw = random.Random(seed)

@@ -5,11 +5,11 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import Model, failing, in_answer, number_of, numbered, play, ranked, shown_in, task_of
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Answer, Completion
 from secondpass.errors import LLMError, MethodError, ReplyError
@@ -95,7 +95,7 @@ def transcribed(count, tournaments, select):
     return sorted(range(count), key=lambda document: -total[document])
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.integers(1, 3), st.integers(0, 10**6))
 def test_order_is_that_of_the_pseudocode(tournaments, seed):
     """The judge is noisy, and each tournament gets other answers about the same group."""
@@ -124,7 +124,7 @@ def test_order_is_that_of_the_pseudocode(tournaments, seed):
     assert not judgement.degraded
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.permutations(range(40)))
 def test_an_exact_judge_puts_the_best_first(numbers):
     judgement, _ = judge(Tournament(Model(), group=10), numbered(numbers))
@@ -266,7 +266,7 @@ def test_limits_allow_fewer_tournaments(calls, number, codes):
     assert report.status == "ok"
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.integers(2, 60), st.integers(3, 9), st.integers(1, 3), st.integers(0, 10**6))
 def test_nothing_wrong_is_made_of_any_reply(count, group, tournaments, seed):
     draw = random.Random(seed)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import ByTable, InOrder, Model, in_answer, number_of, play, shown_in, task_of
+from sampling import examples
 from secondpass import Candidate, Reranker
 from secondpass.effects import Judgement, ListScores, RawScores
 from secondpass.errors import MethodError
@@ -62,7 +62,7 @@ passages = st.integers(1, 30).flatmap(
 )
 
 
-@settings(max_examples=at_most(40))
+@examples(40)
 @given(st.lists(candidate_texts, max_size=4), passages)
 def test_a_span_is_the_text_that_a_scorer_was_given(texts, split):
     recording = Recording()

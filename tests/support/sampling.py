@@ -9,15 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-_USUAL = 100
-"""Profiles with more examples than this are for `make test-long`."""
-
-
-def few(examples: int) -> settings:
-    """For a property whose examples are expensive: fewer of them, but all in `make test-long`."""
-    every = settings().max_examples
-    return settings(max_examples=every if every > _USUAL else min(examples, every))
-
 
 def sampled(rows: Iterable[Any], count: int = 30) -> list[Any]:
     """The rows, of which ``count``, spread evenly over those that are not ``long``, remain usual.
@@ -39,7 +30,7 @@ def sampled(rows: Iterable[Any], count: int = 30) -> list[Any]:
 
 
 def examples(count: int) -> settings:
-    """At most that many examples of a property in `make test`; in long runs, as many as of others.
+    """That many examples of a property in `make test`; in `make test-long`, as many as of others.
 
     Args:
         count: fewer than usual where an example is expensive, more where the property needs them.

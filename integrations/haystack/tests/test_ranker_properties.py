@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from sampling import few
+from sampling import examples
 from secondpass import Candidate, Reranker
 
-PATIENT = settings(few(25), suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(examples(25), suppress_health_check=[HealthCheck.too_slow])
 
 
 class Liar:

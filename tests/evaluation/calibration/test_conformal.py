@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampling import few
+from sampling import examples
 from secondpass.evaluation.calibration.conformal import (
     best_threshold,
     fewest,
@@ -26,7 +26,7 @@ KEEPS = st.sampled_from([0.5, 0.8, 0.9, 0.95])
 PER = st.sampled_from(["query", "document"])
 
 
-@few(25)
+@examples(25)
 @given(QUERIES, KEEPS, PER)
 def test_the_highest_threshold_within_the_bound(relevant, keep, per):
     count = len(relevant) if per == "query" else sum(map(len, relevant))
@@ -44,7 +44,7 @@ def test_the_highest_threshold_within_the_bound(relevant, keep, per):
         assert floor <= best_threshold(relevant, keep, per)
 
 
-@few(25)
+@examples(25)
 @given(QUERIES, KEEPS, PER)
 def test_the_best_threshold_keeps_the_share_here(relevant, keep, per):
     assert share_kept(relevant, best_threshold(relevant, keep, per), per) >= keep - 1e-9

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampling import few
+from sampling import examples
 from secondpass.errors import InputError
 from secondpass.evaluation import corrected_difference, corrected_mean, kappa
 
@@ -23,7 +23,7 @@ def by_query(values):
     return {f"q{number}": value for number, value in enumerate(values)}
 
 
-@few(25)
+@examples(25)
 @given(VALUES, st.integers(6, 40))
 def test_corrected_intervals_are_never_wider_than_the_persons(pairs, people):
     model = by_query([first for first, _ in pairs])
@@ -40,7 +40,7 @@ def test_corrected_intervals_are_never_wider_than_the_persons(pairs, people):
     assert found.weight or found.mean == found.people_mean
 
 
-@few(25)
+@examples(25)
 @given(
     st.lists(st.floats(0, 1), min_size=10, max_size=40, unique=True),
     st.floats(0.1, 3),

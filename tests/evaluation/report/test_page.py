@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import EDGES, INJECTIONS, Parsed, check, make, with_reranker, without
-from sampling import few
+from sampling import examples
 from secondpass import MissingExtraError
 from secondpass.evaluation import Cost, Stability
 from secondpass.evaluation.report.markdown import report as markdown
@@ -103,7 +103,7 @@ def test_text_stays_text(text):
             assert f"{text} passage" in Parsed(html(hostile)).texts
 
 
-@few(12)
+@examples(12)
 @given(st.text(st.characters(), min_size=1))
 def test_any_text_keeps_structure(text):
     hostile = make(count=2, text=text, rerankers=(text,), suite=text, notes=(text,))

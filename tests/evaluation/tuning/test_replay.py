@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampling import few
+from sampling import examples
 from secondpass import Candidate, Reranker
 from secondpass.blending import Blend
 from secondpass.config import load
@@ -38,7 +38,7 @@ LLM = {"type": "openai", "model": "m", "base_url": "http://h/v1"}
 BLENDS = st.none() | st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"]))
 
 
-@few(25)
+@examples(25)
 @given(CANDIDATES, BLENDS, st.integers(1, 10))
 def test_a_replayed_order_is_that_of_a_ranking(candidates, blend, depth):
     bare = Reranker(ByText(), depth=10, log_level="debug").rerank("q", candidates)
@@ -61,7 +61,7 @@ class HalfSure:
         return Judgement([float(len(text) % 4) for text in task.texts], original=0.5)
 
 
-@few(25)
+@examples(25)
 @given(CANDIDATES, BLENDS)
 def test_a_weight_that_the_method_states_is_kept(candidates, blend):
     bare = Reranker(HalfSure(), log_level="debug").rerank("q", candidates)

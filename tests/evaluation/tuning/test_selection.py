@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampling import few
+from sampling import examples
 from secondpass.evaluation.tuning.selection import (
     Held,
     Selection,
@@ -43,7 +43,7 @@ def test_flipped_signs_are_as_good_as_flipped_gains(seed):
         assert held == pytest.approx(flipped)
 
 
-@few(20)
+@examples(20)
 @given(st.integers(0, 2**32 - 1))
 def test_a_set_of_methods_is_one_method_with_all_variants(seed):
     rng = np.random.default_rng(seed)
@@ -58,7 +58,7 @@ def test_a_set_of_methods_is_one_method_with_all_variants(seed):
         assert squares == pytest.approx(sums)
 
 
-@few(10)
+@examples(10)
 @given(st.integers(0, 2**32 - 1), st.floats(0.5, 100))
 def test_the_scale_of_gains_does_not_matter(seed, scale):
     gains = {name: np.random.default_rng([seed, i]).normal(size=(3, 20)) for i, name in

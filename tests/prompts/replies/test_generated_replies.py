@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import shown_in
 from reply_cases import ORDERS, SCORES, order_of, scores_of
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
@@ -22,7 +22,7 @@ from secondpass.strategies.listwise import Listwise
 
 CASES = [*SCORES.values(), *ORDERS.values()]
 # Ten times what the profile gives other properties: these hold up the promise of strict readers.
-BULK = 10 * at_most(20)
+BULK = 10 * examples(20).max_examples
 
 NAMES = ["k4t", "b2c", "z9x", "d7f", "m3p"]
 labels_of = st.integers(1, 5).map(lambda count: Labels(NAMES[:count], None))
@@ -183,7 +183,7 @@ def test_any_reply_is_read_or_refused(labels, reply, cut):
     assert all(0 <= at < len(labels) for at in order.places)
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(clear(), clear())
 def test_two_answers_are_refused(one, other):
     both = Labels(NAMES, None)

@@ -7,8 +7,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from reply_oracle import REFUSE, by_grades, by_order, ranking, shifted
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
@@ -19,7 +19,7 @@ from secondpass.prompts.replies.ranked import read_ranked
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
-BULK = 5 * at_most(20)
+BULK = 5 * examples(20).max_examples
 COUNT = 4
 NAMES = {None: ["k4t", "b2c", "z9x", "d7f"], 0: list("0123"), 1: list("1234")}
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
+from sampling import examples
 from secondpass.prompts.replies.values import BatchScores, Order, dump, load
 from secondpass.strategies.rerank_scores import ResponseScores
 
@@ -19,7 +19,7 @@ values = st.one_of(
 )
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(values)
 def test_values_come_back(value):
     data = json.loads(json.dumps(dump(value)))

@@ -7,11 +7,11 @@ import time
 from itertools import chain, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from batch_scorers import LATE, InBatches, both, in_twos, rerank, scores_of
-from example_counts import at_most
+from sampling import examples
 from secondpass import Reranker
 from secondpass.concurrency import left_behind, threads
 from secondpass.runtime import drivers
@@ -127,7 +127,7 @@ def plans(draw):
     return result
 
 
-@settings(max_examples=at_most(40))
+@examples(40)
 @given(plans=plans(), ending=st.sampled_from(sorted(CODES)))
 def test_interruptions_lose_nothing(plans, ending):
     """Sync and async use exactly the batches that came before the interruption."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fake_provider as fake
-from example_counts import at_most
 from fake_provider import http
 from rankings import codes, scores
 from rerank_answers import KEY, documents, where
 from rerank_dialects import DIALECTS, NUMBERS
+from sampling import examples
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.adapters.scores import provenance
 from secondpass.strategies.rerank_apis import resolve
@@ -253,7 +253,7 @@ ASKED = st.lists(
 
 
 @given(asked=ASKED)
-@settings(max_examples=at_most(20))
+@examples(20)
 def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):
     """Of its own text: what the server meant of a title or of a prefix is left out."""
     before = f"passage: {TITLE}\n"

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import at_most
 from fakes import ByTable, Model, always, number_of, numbered, ranked
 from listwise_plans import ascending, judge, numbers_of
+from sampling import examples
 from secondpass import Reranker, RerankError
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, ReplyError
@@ -171,7 +171,7 @@ def starts_of(count, window, stride, rounds):
         starts.append(max(0, starts[-1] - stride))
 
 
-@settings(max_examples=at_most(20))
+@examples(20)
 @given(st.data())
 def test_unbroken_run_is_scored(data):
     window = data.draw(st.integers(2, 6), "window")

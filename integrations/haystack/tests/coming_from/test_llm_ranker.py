@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_peers import QUERY, both, named
 from haystack_rankers import ids, scores
-from sampling import few
+from sampling import examples
 
 BY_INDEX: dict[str, Any] = {
     "method": {"type": "listwise", "labels": "index1", "window": None},
@@ -44,7 +44,7 @@ def indices(*numbers: int) -> str:
 orders = st.integers(1, 30).flatmap(lambda count: st.permutations(range(1, count + 1)))
 
 
-@few(20)
+@examples(20)
 @given(order=orders, own=st.integers(1, 35), of_the_call=st.none() | st.integers(1, 35))
 def test_a_full_order_is_followed_as_llmranker_does(
     order: list[int], own: int, of_the_call: int | None
@@ -70,7 +70,7 @@ def test_asynchronously_too_and_of_duplicates_the_best() -> None:
     assert "another text 0" in says.asked[0]
 
 
-@few(20)
+@examples(20)
 @given(data=st.data(), order=orders)
 def test_left_out_documents_follow_those_of_llmranker(
     data: st.DataObject, order: list[int]
