@@ -49,6 +49,6 @@ def test_retry_after_is_the_mean_duration(seconds, wait):
     admission = Admission(ServerSettings())
     for one in seconds:
         admission.add_duration(one)
-    error = admission.refusal("there is no room")
+    error = admission.overloaded("there is no room")
     assert error.headers == {"Retry-After": wait}
     assert error.message == f"there is no room; try again in {wait} s"

@@ -33,7 +33,7 @@ def calibration(per="query", **changes):
     ("per", "parts"),
     [
         ("query", ["exchangeable with these 40,", "a share of 0.9 or more", "risk control"]),
-        ("document", ["exchangeable with these 55,", "probability 0.9 or more", "Vovk"]),
+        ("document", ["exchangeable with these 55", "probability 0.9 or more", "Vovk"]),
     ],
 )
 def test_the_bound_names_what_it_assumes(per, parts):

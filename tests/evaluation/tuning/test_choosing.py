@@ -53,7 +53,7 @@ def test_failures_are_noted_of_what_was_tried():
     missing.statuses.update(unchanged=3)
     assert chosen(tried, missing).notes == (
         "a was not tried at all depths: out of memory",
-        "a: of 1,204 rankings, 1,200 degraded, 1 partial; its figures are with these",
+        "a: of 1,204 rankings, 1,200 degraded, 1 partial; its figures include these",
     )
 
 

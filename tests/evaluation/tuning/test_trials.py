@@ -121,7 +121,7 @@ def test_the_time_within_which_most_queries_are_reranked():
     assert Variant(5, None, {}, {}, (), None).p95 == 0.0
 
 
-def test_methods_that_score_alone_are_run_once():
-    assert Attempt("a", depths=(5, 10), alone=True).runs == (10,)
+def test_pointwise_methods_are_run_once():
+    assert Attempt("a", depths=(5, 10), pointwise=True).runs == (10,)
     assert Attempt("a", depths=(5, 10)).runs == (5, 10)
-    assert Attempt("a", alone=True).runs == ()
+    assert Attempt("a", pointwise=True).runs == ()
