@@ -248,7 +248,7 @@ def test_a_mark_with_a_wrong_value_is_an_error(tmp_path, change):
     judged().write(tmp_path)
     mark = tmp_path / "qrels.judged-by.json"
     mark.write_text(json.dumps({**json.loads(mark.read_text()), **change}))
-    with pytest.raises(FormatError, match="was not written by `secondpass judge`"):
+    with pytest.raises(FormatError, match="is not in the format of `secondpass judge`"):
         load_suite(tmp_path, corpus=[Candidate(one["text"], one["id"]) for one in CORPUS])
 
 
