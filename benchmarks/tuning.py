@@ -104,7 +104,7 @@ def _gains(observed: Observations, name: str, cache: Path | None, seed: int) -> 
 
 
 def _key(observed: Observations, seed: int) -> str:
-    """A hash of everything that the gains depend on, including the version of secondpass."""
+    """A hash of the inputs of the gains and the version of secondpass, but not of its code."""
     config = {"rerankers": [EMBEDDED, LEXICAL, seed], "blends": WEIGHTS, "measure": MEASURE}
     digest = hashlib.sha256()
     for query, candidates in observed.candidates.items():

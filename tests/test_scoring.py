@@ -11,7 +11,7 @@ from fakes import ByTable, InOrder, Model
 from rankings import order
 from secondpass import MethodError, Reranker
 from secondpass.errors import ConfigurationError
-from secondpass.scoring import in_range, range_of, to_float, to_list
+from secondpass.scoring import ScorerMethod, in_range, range_of, scores_alone, to_float, to_list
 from secondpass.strategies.graded import Graded
 
 
@@ -145,3 +145,8 @@ def test_an_endless_iterator_is_refused():
 
 def test_numbers_beyond_floats_are_infinite():
     assert to_float(10**400) == math.inf
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
+def test_ranks_depend_on_the_whole_list(kind, expected):
+    assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected

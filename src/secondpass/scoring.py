@@ -221,10 +221,12 @@ def member(scorer: object, name: str, default: Any) -> Any:
 
 def scores_alone(method: Method) -> bool:
     """Whether each score of a method depends on the query and one candidate alone."""
+    if method.score_kind == "rank":
+        return False
     if isinstance(method, ScorerMethod):
         return bool(member(method.scorer, "pointwise", True))
     windows = getattr(method, "windows", "one")
-    return method.score_kind != "rank" and bool(getattr(method, "isolated", windows == "each"))
+    return bool(getattr(method, "isolated", windows == "each"))
 
 
 def _engine(scorer: object) -> EngineInfo | None:

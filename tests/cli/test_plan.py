@@ -1,5 +1,6 @@
 """``secondpass plan``: calls, rounds, tokens, cost and time; the model must not be asked."""
 
+import functools
 import json
 
 import pytest
@@ -106,6 +107,7 @@ def test_a_strategy_that_cannot_be_created_is_not_run_and_said(secondpass, listw
     from secondpass.errors import ConfigurationError
     from secondpass.strategies.blocks import Blocks
 
+    @functools.wraps(Blocks.__init__)  # the settings of a method are read from its signature
     def refuse(*_arguments, **_settings):
         raise ConfigurationError("llm: has no logprobs")
 

@@ -20,7 +20,7 @@ class OwnedLLM(Protocol):
 
 
 class LifeCycle:
-    """Warms up a component once and closes it once, however often it is asked to.
+    """Warms up a component once and closes it once, however often it is called.
 
     Args:
         reranker: its models are loaded and closed.

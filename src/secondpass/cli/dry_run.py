@@ -1,4 +1,4 @@
-"""What ``--dry-run`` prints: calls, tokens and cost, per model."""
+"""Prints the estimates of ``--dry-run``: calls, tokens and cost, per model."""
 
 from __future__ import annotations
 

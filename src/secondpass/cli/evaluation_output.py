@@ -1,4 +1,4 @@
-"""What ``secondpass eval`` prints and writes."""
+"""The output of ``secondpass eval``."""
 
 from __future__ import annotations
 

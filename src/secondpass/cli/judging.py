@@ -1,4 +1,4 @@
-"""What ``secondpass judge`` reads, estimates and prints."""
+"""The inputs, estimates and output of ``secondpass judge``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``secondpass plan`` prints: calls, rounds, tokens, cost and time."""
+"""Prints the plans of ``secondpass plan``: calls, rounds, tokens, cost and time."""
 
 from __future__ import annotations
 

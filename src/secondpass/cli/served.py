@@ -43,7 +43,9 @@ ApiKeyEnv = Annotated[
 ]
 ApiKeyFile = Annotated[
     Path | None,
-    typer.Option(help="File with one such key per line; it is read again when it changes."),
+    typer.Option(
+        help="File with keys that clients may use, one per line. It is read again when it changes."
+    ),
 ]
 
 

@@ -15,7 +15,7 @@ class Cost:
         seconds: query id -> seconds, for each query that was run. For a reranker, the reranking
             alone; for a first stage, the search.
         calls: number of calls to methods.
-        pairs: number of query-candidate pairs that methods were shown.
+        pairs: number of query-candidate pairs that methods judged.
         input_tokens: None where a method does not report them.
         output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.

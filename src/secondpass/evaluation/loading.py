@@ -201,6 +201,11 @@ def _relevances(line: Line, relevant: Any) -> Iterator[tuple[str, int]]:
 
 
 def checked_id(line: Line, value: Any, what: str) -> str:
+    """The id as a string; ``what`` names it in messages.
+
+    Raises:
+        FormatError: it is neither a string with characters nor an integer.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise line.error(f"{what} must be a string or an integer, not {describe(value)}")
     return str(value)

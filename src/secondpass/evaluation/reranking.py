@@ -240,7 +240,7 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
 
 
 def _saved(reports: Collection[Report]) -> dict[str, Any]:
-    """What the setting ``when`` saved."""
+    """The savings by the setting ``when``."""
     skipped = [report for report in reports if report.skipped is not None]
     others = [report.seconds for report in reports if report.skipped is None]
     seconds = None

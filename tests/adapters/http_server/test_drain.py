@@ -155,13 +155,13 @@ def test_workers_end_when_their_parent_is_killed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--host", "0.0.0.0"), "clients must send a key: set api_key_env or api_key_file"),
+        (("--host", "0.0.0.0"), "clients must send a key: set --api-key-env or --api-key-file"),
         (("--api-key-env", "SERVE_TEST_UNSET"), "the variable SERVE_TEST_UNSET: has no key"),
-        (("--api-key-file", "/nonexistent"), "api_key_file: cannot be read"),
+        (("--api-key-file", "/nonexistent"), "API keys in /nonexistent: cannot be read"),
         (("-p", "lexical=a", "-p", "embedded=a"), "'a' is named twice; write NAME=MODEL"),
         (("-p", "lexcal"), "did you mean 'lexical'"),
         (("--host", "192.0.2.1", "--api-key-env", "SERVE_TEST_KEY"), "cannot listen on 192.0.2.1"),
-        (("--tls-key", "x"), "TLS: give both the certificate and the key"),
+        (("--tls-key", "x"), "--tls-certificate, --tls-key: give both"),
     ],
     ids=["no key", "empty variable", "no file", "one name twice", "preset", "address", "TLS"],
 )

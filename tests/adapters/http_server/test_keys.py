@@ -87,7 +87,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path, caplog):
     now[0] += 2
     assert accepted(keys, NEW)
     (record,) = caplog.records  # told once
-    assert "the keys that were read before remain: api_key_file" in record.getMessage()
+    assert f"the previous keys remain valid: API keys in {path}: has no" in record.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path, caplog):
         ({"api_key_env": "SERVER_BLANK"}, "the variable SERVER_BLANK: has no key"),
         ({"api_key_env": "SERVER_SHORT"}, "a key is too short; give each 8 characters or more"),
         ({"api_key_env": "SERVER_ACCENTS"}, "the variable SERVER_ACCENTS: a key is not ASCII"),
-        ({"api_key_file": "/nonexistent/keys"}, "api_key_file: cannot be read"),
+        ({"api_key_file": "/nonexistent/keys"}, "API keys in /nonexistent/keys: cannot be read"),
     ],
 )
 def test_settings_without_a_usable_key(settings, message):

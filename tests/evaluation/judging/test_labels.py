@@ -112,7 +112,7 @@ def test_a_damaged_mark_is_an_error(qrels, text):
 def test_a_mark_with_a_wrong_value_is_an_error(qrels, change):
     path = judged_by_path(qrels)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(FormatError, match="was not written by `secondpass judge`"):
+    with pytest.raises(FormatError, match="is not in the format of `secondpass judge`"):
         read_judged_by(qrels, GRADES)
 
 

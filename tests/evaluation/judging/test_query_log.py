@@ -38,11 +38,7 @@ def test_ids_are_kept_or_made_of_the_text(tmp_path):
         ("", InputError, "there are no queries"),
         ('{"q": "pears"}\n', FormatError, "needs a 'query'"),
         ('{"query": 3}\n', FormatError, "a string, not"),
-        (
-            '{"query": "a", "id": 1}\n{"query": "b", "id": 1}\n',
-            FormatError,
-            "another text in an earlier line",
-        ),
+        ('{"query": "a", "id": 1}\n{"query": "b", "id": 1}\n', FormatError, "'1' has another text"),
         ('{"query": "a", "id": true}\n', FormatError, "the id must be a string or an integer"),
         ("pears\n", FormatError, "there is no tab"),
     ],

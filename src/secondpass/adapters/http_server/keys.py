@@ -43,7 +43,7 @@ class Keys:
         self._clock = clock
         self._fixed: tuple[bytes, ...] = ()
         for name in variables(settings.api_key_env):
-            self._fixed += _keys_in(variable(name), f"api_key_env: the variable {name}")
+            self._fixed += _keys_in(variable(name), f"API keys in the variable {name}")
         self._checked = clock()
         self._version: object = None
         self._stale = False
@@ -91,7 +91,7 @@ class Keys:
         except ConfigurationError as error:
             # The file may be half written; the next check reads it again.
             if not self._stale:
-                log("warning", "the keys that were read before remain: %s", error)
+                log("warning", "the previous keys remain valid: %s", error)
             self._stale = True
         else:
             self._stale = False
@@ -104,19 +104,20 @@ def _version(path: str) -> object:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise ConfigurationError(f"api_key_file: cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"API keys in {path}: cannot be read: {error.strerror}") from None
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _read(path: str) -> tuple[bytes, ...]:
+    source = f"API keys in {path}"
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line for line in file.read().splitlines() if not line.lstrip().startswith("#")]
     except OSError as error:
-        raise ConfigurationError(f"api_key_file: cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{source}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigurationError("api_key_file: must be UTF-8") from None
-    return _keys_in("\n".join(lines), "api_key_file")
+        raise ConfigurationError(f"{source}: must be UTF-8") from None
+    return _keys_in("\n".join(lines), source)
 
 
 def _keys_in(text: str, source: str) -> tuple[bytes, ...]:

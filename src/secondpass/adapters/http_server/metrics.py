@@ -23,7 +23,7 @@ class Metrics:
     """Counts requests and rankings.
 
     Args:
-        admission: has the requests under way.
+        admission: has the number of running requests.
     """
 
     def __init__(self, admission: Admission) -> None:

@@ -64,13 +64,13 @@ class Plan:
         from secondpass.settings import changed
 
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ConfigurationError("TLS: give both the certificate and the key")
+            raise ConfigurationError("--tls-certificate, --tls-key: give both or neither")
         checked = self
         if not self.settings.demands_key:
             if not is_loopback(self.host):
                 raise ConfigurationError(
-                    f"host: {self.host!r} can be reached from other machines, so clients must send "
-                    "a key: set api_key_env or api_key_file"
+                    f"--host {self.host}: other machines can reach it, so clients must send a key: "
+                    "set --api-key-env or --api-key-file"
                 )
             checked = replace(self, settings=changed(self.settings, local_names=True))
         checked.application()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @configurable
 @dataclass(frozen=True)
 class ServerSettings:
-    """What a server accepts, and how it answers.
+    """Settings of a server: limits, keys and defaults.
 
     Attributes:
         api_key_env: environment variables that hold the keys of clients; each may hold several,
@@ -35,8 +35,8 @@ class ServerSettings:
             answered 429.
         max_bytes: maximum bytes of a body.
         max_candidates: maximum number of candidates in a request.
-        max_query_characters: maximum length of a query, and of an instruction.
-        max_text_characters: maximum length of a candidate.
+        max_query_characters: maximum number of characters of a query, and of an instruction.
+        max_text_characters: maximum number of characters of a candidate.
         body_timeout: seconds in which the body of a request must arrive.
     """
 

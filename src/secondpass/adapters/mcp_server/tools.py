@@ -52,8 +52,8 @@ class ToolLimits:
 
     Attributes:
         documents: maximum number of documents.
-        characters: maximum length of a document.
-        query_characters: maximum length of the query, and of the instruction.
+        characters: maximum number of characters of a document.
+        query_characters: maximum number of characters of the query, and of the instruction.
         deadline: seconds for a ranking; None: that of the configuration. At the deadline the best
             order so far is the answer.
     """

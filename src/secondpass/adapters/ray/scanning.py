@@ -172,8 +172,8 @@ def _row_groups(name: str) -> Iterator[int]:
         problem = f"is not a Parquet file, or damaged ({type(error).__name__})"
         raise FormatError(name, None, problem) from None
     if "request" not in columns and not {"query", "candidates"} <= columns.keys():
-        shown = ", ".join(sorted(columns)[:8]) or "none"
-        problem = f"needs the columns 'query' and 'candidates', or 'request'; it has: {shown}"
+        listed = ", ".join(sorted(columns)[:8]) or "none"
+        problem = f"needs the columns 'query' and 'candidates', or 'request'; it has: {listed}"
         raise FormatError(name, None, problem)
     if twice := [column for column in columns if columns[column] > 1]:
         raise FormatError(name, None, f"has the column {twice[0]!r} twice")

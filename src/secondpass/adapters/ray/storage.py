@@ -62,9 +62,9 @@ def located(name: str) -> str:
     if not is_uri(name):
         return os.path.abspath(name)
     if _AUTHORITY.match(name):
-        shown = _AUTHORITY.sub(lambda match: match[0].replace(match[1], "***"), name)
+        masked = _AUTHORITY.sub(lambda match: match[0].replace(match[1], "***"), name)
         problem = "must not hold a user name or a password; set them in the workers' environment"
-        raise InputError(f"{shown.partition('?')[0]}: {problem}")
+        raise InputError(f"{masked.partition('?')[0]}: {problem}")
     for setting in re.split("[&;]", name.partition("?")[2]):
         key = setting.partition("=")[0]
         if may_name_key(key) or key.lower() in _SIGNATURES:

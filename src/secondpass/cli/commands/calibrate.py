@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Exchangeable(StrEnum):
-    """What the bound assumes to be exchangeable."""
+    """The units that the bound assumes to be exchangeable."""
 
     query = "query"
     document = "document"

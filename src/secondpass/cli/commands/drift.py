@@ -156,7 +156,7 @@ def _print(result: Drift, *, details: bool) -> None:
 
 
 def _verdict(result: Drift) -> str:
-    """What has changed, in a sentence."""
+    """A change in words."""
     compared = f"{result.before:,} rankings before, {result.after:,} after"
     if not result.alarms:
         return f"No change was found ({compared}, {len(result.changes)} comparisons)."

@@ -50,7 +50,7 @@ def mcp(
         int, typer.Option(min=1, help="Maximum number of documents in a call.")
     ] = 1000,
     max_characters: Annotated[
-        int, typer.Option(min=1, help="Maximum length of a document.")
+        int, typer.Option(min=1, help="Maximum number of characters in a document.")
     ] = 200_000,
 ) -> None:
     """Serve rerankers to agents as tools of the Model Context Protocol.
@@ -86,7 +86,7 @@ def mcp(
     )
     if not keys.demands_key and not is_loopback(host):
         raise ConfigurationError(
-            f"host: {host!r} can be reached from other machines, so clients must send a key: set "
+            f"--host {host}: other machines can reach it, so clients must send a key: set "
             "--api-key-env or --api-key-file"
         )
     server = create_server({name: load(value) for name, value in served.items()}, limits)

@@ -42,7 +42,7 @@ def plan(
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare", help="Compare all strategies with the configured language model."
+            "--compare", help="Plan all strategies with the configured language model instead."
         ),
     ] = False,
     as_json: AsJson = False,

@@ -51,7 +51,7 @@ def serve(
         int, typer.Option(min=1, help="Maximum number of candidates in a request.")
     ] = 1000,
     max_characters: Annotated[
-        int, typer.Option(min=1, help="Maximum length of a candidate.")
+        int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
     ] = 200_000,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")] = 1,
     drain: Annotated[

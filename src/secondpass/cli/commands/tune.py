@@ -80,7 +80,7 @@ def tune(
     report: Annotated[Path | None, typer.Option(help="HTML file to write the report to.")] = None,
     latency: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Time limit of the second pass of a query."),
+        typer.Option(min=0, metavar="SECONDS", help="Maximum seconds of a query's second pass."),
     ] = None,
     latency_of: Annotated[
         LatencyOf, typer.Option(help="Whether --latency limits the 95th percentile or the mean.")
@@ -237,7 +237,7 @@ def _journal_of(into: Path | None, *, resume: bool, force: bool) -> Path | None:
 
 
 def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """What can be loaded of the rerankers to try, and why the others cannot, by name."""
+    """By name, the rerankers to try that can be loaded, and why the others cannot."""
     from difflib import get_close_matches
 
     from secondpass.config import preset_names, resolve

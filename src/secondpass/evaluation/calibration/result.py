@@ -60,7 +60,7 @@ class Calibration:
 
     @property
     def fitted(self) -> Fit:
-        """What the threshold is bound to."""
+        """The settings that the threshold is valid for."""
         assert self.floor.fitted is not None
         return self.floor.fitted
 
@@ -155,5 +155,5 @@ class Calibration:
 
 
 def _losses(losses: Mapping[str, float]) -> str:
-    shown = ", ".join(f"{kind} {loss:.4f}" for kind, loss in losses.items())
-    return f"log loss on held-out queries in nats: {shown}"
+    listed = ", ".join(f"{kind} {loss:.4f}" for kind, loss in losses.items())
+    return f"log loss on held-out queries in nats: {listed}"

@@ -53,7 +53,8 @@ class GateFit:
         saved: share of all query-candidate pairs that are not judged, 0 to 1.
         regret: mean of the measure with the pass for every query, minus the mean with the gate, on
             these queries.
-        max_regret: upper bound of the regret on future queries, with probability ``confidence``.
+        max_regret: upper bound of the mean regret on future queries, with probability
+            ``confidence``.
         confidence: 0 to 1.
         measure: name of the measure.
     """

@@ -133,7 +133,7 @@ def judge(
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
         expected: called before the language model, with its expected calls, tokens and cost. An
-            exception that it raises passes through.
+            exception that it raises passes through, before any call.
 
     Raises:
         InputError: an argument is wrong, no first stage can run, nothing was found, nothing could

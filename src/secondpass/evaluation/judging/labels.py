@@ -29,7 +29,7 @@ _NUMBERS = ("sampled_from", "queries", "documents", "ungraded", "depth", "seed")
 
 @dataclass(frozen=True)
 class JudgedBy:
-    """How a language model's judgements were made; None in a suite judged by people.
+    """The origin of a language model's judgements; None in a suite judged by people.
 
     Attributes:
         model: name of the language model.
@@ -104,12 +104,12 @@ def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
     try:
         record = json.loads(mark.read_text(encoding="utf-8"))
         if record.pop("format") != _FORMAT:
-            raise FormatError(mark, None, "was written by another version of secondpass")
+            raise FormatError(mark, None, "has the format of another version of secondpass")
         judged = _judged_by(record)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        message = f"was not written by `secondpass judge` ({type(error).__name__})"
+        message = f"is not in the format of `secondpass judge` ({type(error).__name__})"
         raise FormatError(mark, None, message) from None
     return with_people(judged, qrels, read_people(path))
 

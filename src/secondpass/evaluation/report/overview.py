@@ -45,7 +45,7 @@ def overview(comparison: ComparisonData) -> Table:
 
 
 def cost_of_1000(result: Result) -> float | None:
-    """What a thousand queries cost at the configured prices; None without prices."""
+    """The cost of a thousand queries at the configured prices; None without prices."""
     count = len(result.cost.seconds)
     return None if result.cost.cost is None or not count else result.cost.cost / count * 1000
 

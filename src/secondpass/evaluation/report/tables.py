@@ -234,7 +234,7 @@ def not_run(comparison: ComparisonData) -> Table:
 
 
 def settings(comparison: ComparisonData) -> Table:
-    """How the comparison was made; in the page only."""
+    """The settings of the comparison; in the page only."""
     return settings_table(comparison.settings)
 
 

@@ -54,7 +54,8 @@ class Tuning(TuningData):
         more_queries: number of further judged queries needed to detect the gain ``detectable``, if
             nothing is adopted. 0: there are enough. None: something is adopted, or the number
             cannot be estimated.
-        detectable: a mean gain; None if something is adopted.
+        detectable: the mean gain that all these queries together would detect more often than not.
+            None: something is adopted, or nothing could be tried.
         trials: the rerankers that were tried, and those that could not be.
         front: the variants that no other beats in quality, time and cost at once, cheapest first.
         gate: why the configuration has a gate (``when``), or has none.
@@ -64,7 +65,7 @@ class Tuning(TuningData):
 
     @property
     def verdict(self) -> str:
-        """What to do, in a sentence or two."""
+        """The recommendation, in one or two sentences."""
         return report.verdict(self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +172,7 @@ def tune(
         progress: as for :func:`~secondpass.evaluation.compare`.
         journal: receives each finished ranking; rankings that it has are reused.
         expected: called with the expected calls, tokens and cost before a language model or a
-            rerank API is called. An exception that it raises passes through.
+            rerank API is called. An exception that it raises passes through, before any call.
 
     Raises:
         InputError: an argument is wrong; there are too few queries; or no relevant document is

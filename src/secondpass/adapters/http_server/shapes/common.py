@@ -26,7 +26,7 @@ class Common(Shape):
         )
 
     def unit_scores(self, request: RerankRequest) -> bool:
-        """As Cohere documents them, unless raw scores are asked for."""
+        """As Cohere documents them, unless raw scores are requested."""
         return not request.raw_scores
 
     def response(self, answer: Answer) -> Any:

@@ -66,7 +66,7 @@ class Infinity(Jina):
     returns_documents = False
 
     def unit_scores(self, request: RerankRequest) -> bool:
-        """Infinity applies a sigmoid unless raw scores are asked for."""
+        """Infinity applies a sigmoid unless raw scores are requested."""
         return not request.raw_scores
 
     def response(self, answer: Answer) -> Any:

@@ -38,7 +38,7 @@ class Tei(Shape):
         return request
 
     def unit_scores(self, request: RerankRequest) -> bool:
-        """TEI applies a sigmoid unless raw scores are asked for."""
+        """TEI applies a sigmoid unless raw scores are requested."""
         return not request.raw_scores
 
     def response(self, answer: Answer) -> Any:
