@@ -33,7 +33,7 @@ class Candidate:
     """One retrieved document.
 
     Attributes:
-        text: what a method is shown by default. Only strings are read; others are returned.
+        text: what a method is shown by default. Only strings are read; others are only returned.
         id: the caller's identifier; may repeat, or be None.
         score: the retrieval score, higher is better; None if there is none.
         metadata: any further fields; never modified.

@@ -59,11 +59,10 @@ class Cascade(Composite):
     (``stage_scores``); the score kind is ``rank``.
 
     With a single candidate, a stage whose method does not score it changes nothing, and needs no
-    call. A stage that
-    fails is skipped: the next one takes the best of the order so far, and the report says
-    ``degraded``, as it does if a stage keeps its input order or gives it a weight. With a weight,
-    its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage scores
-    anything and one keeps its input order, the cascade keeps the original order.
+    call. A stage that fails is skipped: the next one takes the best of the order so far, and the
+    report says ``degraded``, as it does if a stage keeps its input order or gives it a weight. With
+    a weight, its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage
+    scores anything and one keeps its input order, the cascade keeps the original order.
 
     Every stage that takes an instruction gets that of the call. The report lists those that take
     none only if no stage that scored candidates takes one.

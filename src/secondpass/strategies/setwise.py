@@ -139,7 +139,7 @@ class Setwise(LLMStrategy):
         return Judgement(scores, unjudged, sets.issues.issues(), degraded=degraded)
 
     def bounds(self, count: int) -> Bounds:
-        """The fewest questions if the candidates are in order already, the most if in reverse."""
+        """The fewest questions if the candidates are in order already; the most if all sink far."""
         return heap_bounds(count, self.set_size - 1, self.best)
 
     def _affordable(self, count: int) -> Plan[int]:
