@@ -56,8 +56,8 @@ class Left:
         seconds: until questions end.
         concurrency: maximum number of concurrent questions.
         question_seconds: how long the rounds of questions so far took in all.
-        question_waves: number of calls that had to wait for each other in these rounds: a round of
-            more than ``concurrency`` questions takes several.
+        question_waves: number of waves of concurrent questions in these rounds: a round of more
+            than ``concurrency`` questions takes several.
         seconds_per_call: assumed by a plan; None in a ranking.
     """
 

@@ -58,7 +58,7 @@ class Reranker(CostPlanner):
         limits: of the time, calls, tokens and cost of one ranking; None sets no limit.
         cache: stores the answers of language models and rerank APIs: a path, or a mapping.
         top_k: number of items to return; None returns all.
-        tail: ``keep`` returns the tail behind the head, ``drop`` leaves it out.
+        tail: ``keep`` returns the tail after the head, ``drop`` leaves it out.
         dedupe: of candidates with the same id, keep the one with the highest retrieval score.
         candidate_multiplier: candidates to retrieve per item returned (:meth:`candidates_needed`).
         strict: raise RerankError unless each candidate of the head that can be shown was scored.

@@ -33,7 +33,7 @@ class Candidate:
     """One retrieved document.
 
     Attributes:
-        text: what a method is shown by default. A value that is not a string is returned unread.
+        text: what a method is shown by default. Only strings are read; others are only returned.
         id: the caller's identifier; may repeat, or be None.
         score: the retrieval score, higher is better; None if there is none.
         metadata: any further fields; never modified.
@@ -121,7 +121,7 @@ class Usage:
 
     Attributes:
         calls: calls of scorers and questions to services; a shared one counts in each ranking.
-        rounds: of the calls, how many had to wait for each other.
+        rounds: number of rounds of these calls, each of which waited for the one before.
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.

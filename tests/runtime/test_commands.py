@@ -12,6 +12,7 @@ from secondpass.runtime.commands import (
     CallLists,
     CallScorer,
     StartQuestions,
+    question_deadline_error,
     scoring_deadline_error,
 )
 from secondpass.runtime.gate import Gate
@@ -56,3 +57,14 @@ def test_all_questions_fail_alike(count):
 def test_the_error_of_a_late_call():
     assert type(scoring_deadline_error()) is DeadlineError
     assert scoring_deadline_error().code == "deadline"
+
+
+@pytest.mark.parametrize("missed", ["asked", "answered"])
+def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
+    late = ledger(10)
+    error = question_deadline_error(late, missed)
+    assert (error.code, str(error)) == ("deadline", f"the deadline passed before this was {missed}")
+    late.keep_time(False)
+    assert str(question_deadline_error(late, missed)) == (
+        f"the deadline, less the time kept for other methods, passed before this was {missed}"
+    )

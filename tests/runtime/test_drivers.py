@@ -22,6 +22,7 @@ from secondpass.runtime.scheduler import Pass
 from secondpass.runtime.scorer_calls import score as score_call
 
 LATE = "the deadline passed before these were scored"
+NOT_ANSWERED = "the deadline passed before this was answered"
 
 
 class Scorer:
@@ -380,7 +381,7 @@ def test_overdue_questions_are_given_up():
     ((number, answers),) = drivers._take_answers(started, [])
     assert number == 3
     assert [(answer.error.code, str(answer.error)) for answer in answers] == [
-        ("deadline", LATE)
+        ("deadline", NOT_ANSWERED)
     ] * 2
     assert [name for name, future in futures.items() if future.cancelled()] == ["overdue"]
     assert list(started) == [future for name, future in futures.items() if name != "overdue"]
@@ -409,7 +410,7 @@ def test_blocked_loop_is_given_up(asynchronous, monkeypatch):
     )
     ((answers,),) = drive(asynchronous, pass_of(ask(None, "x"), deadline=0.05))
     release.set()
-    assert [str(answer.error) for answer in answers] == [LATE]
+    assert [str(answer.error) for answer in answers] == [NOT_ANSWERED]
     assert waited[0] <= 0.05 + 0.1
 
 

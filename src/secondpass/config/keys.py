@@ -1,4 +1,4 @@
-"""Keys in configurations: where they stand, and copies of configurations without them."""
+"""Finds keys in configurations, and copies configurations without them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def literal_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Probl
 def with_hidden_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a configuration that shows no key.
 
-    Hidden are the settings that hold keys, parameters of other libraries whose names say that they
-    may hold one, and what of an address may be one. Names of variables are kept.
+    Hides the settings of keys, parameters of other libraries that may be keys by their names, and
+    the parts of an address that may be keys. Names of variables are kept.
     """
     hidden: dict[str, Any] = _hidden(config, foreign=False)
     return hidden

@@ -1,4 +1,4 @@
-"""Overrides: an adapter's flat parameters laid over the settings that they stand for."""
+"""Overrides: flat parameters of an adapter, which replace settings of a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secondpass.settings.environment import Unfilled
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """The value of a parameter and the setting that it stands for.
+    """The value of a parameter and the setting that it replaces.
 
     Attributes:
         value: of the setting. It may be a key, so it is not in the repr.

@@ -74,7 +74,7 @@ def _when(preset_schema: _Schema, name: str) -> _Schema:
 
 
 def _beside(cls: type, methods: list[_Schema]) -> list[_Schema]:
-    """The schemas of an object around a method: its settings stand beside those of the method."""
+    """The schemas of an object around a method: its settings and the method's in one mapping."""
     own = model_of(cls, without=("method",)).model_json_schema()["properties"]
     return [
         *({**option, "properties": {**option["properties"], **own}} for option in methods),

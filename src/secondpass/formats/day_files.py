@@ -41,7 +41,9 @@ class DayFiles:
         self._foreign: set[Path] = set()
 
     def add(self, day: str, days: Days) -> None:
-        """Add rankings to the file of a day, or to a separate file if it cannot be locked.
+        """Add rankings to the file of a day.
+
+        To a separate file, if that cannot be locked, or another program has written to it.
 
         Raises:
             OSError: nothing can be written.

@@ -24,7 +24,7 @@ class CallableLLM:
         function: called with the messages, ``[{"role": "system" | "user" | "assistant", "content":
             str}, ...]``, and, if it has these parameters, the keywords ``schema`` (the reply's JSON
             Schema, or None), ``timeout`` (seconds) and ``logprobs`` (number of alternatives per
-            token whose log probabilities are requested; 0 for none). A function without the last
+            token whose log probabilities are requested; 0 for none). Without ``logprobs``, it
             has no log probabilities. It returns the reply as a string, or a
             :class:`~secondpass.effects.Completion` with token counts and log probabilities. It
             should raise :class:`~secondpass.errors.LLMError` with a message for the report. The

@@ -87,10 +87,10 @@ class Labels:
     def check_base(self, values: Iterable[object]) -> None:
         """Check that indices count from the same number as the labels.
 
-        Indices are shifted if one is just beyond one end, and the one at the other end is missing.
+        They do not if one is just beyond one end, and the index at the other end is missing.
 
         Raises:
-            ReplyError: the indices are shifted.
+            ReplyError: they count from another number.
         """
         if self.first is None:
             return
@@ -108,6 +108,6 @@ def plain(label: str) -> str:
 
 
 def _without_prefix(text: str) -> str | None:
-    """A label without its prefix; None where it has none."""
+    """A label without its prefix; None if it has none."""
     match = _PREFIX.match(text)
     return None if match is None else text[match.end() :].strip(_BRACKETS)

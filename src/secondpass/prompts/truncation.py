@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _MIN_LENGTH = 80
-"""Characters to which a passage is cut at most; a shorter one could not be judged."""
+"""Minimum characters of a passage that is cut; a shorter one could not be judged."""
 
 
 def estimate_tokens(text: str) -> float:

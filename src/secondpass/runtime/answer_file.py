@@ -42,7 +42,7 @@ _DELETED_AT_ONCE = 20
 _MAX_DELETIONS = 50
 """Such statements in one transaction."""
 _MAX_READ_AGAIN = 256
-"""Old answers that were read since the last write, before their use should be recorded."""
+"""Number of old answers read since the last write at which their use should be recorded."""
 _READ, _WRITE, _OPEN = 0, 1, 2
 
 
@@ -51,7 +51,7 @@ class AnswerFileError(Exception):
 
 
 class AnswerFile:
-    """A bounded map from keys to texts, which forgets what was used least recently.
+    """A bounded map from keys to texts, which drops the least recently used entries.
 
     Args:
         path: of the file, absolute; created if it does not exist, readable by its owner only.
@@ -247,7 +247,7 @@ class AnswerFile:
                 row = (number, key, text, now)
                 execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", row)
         if self._max_age is not None:
-            # Only among the least recently used: an outdated answer is never returned, so it is.
+            # Outdated answers are not returned, so they are among the least recently used.
             execute(f"DELETE FROM answers WHERE {_OLDEST} AND written < ?", (now - self._max_age,))
         for _ in range(_MAX_DELETIONS):
             if _size(connection) <= self._max_bytes:

@@ -1,6 +1,7 @@
 """Reads and writes answers in threads, so that no error of the file makes a ranking fail.
 
-The file is opened at the first use. A ranking waits for it one second at most.
+The file is opened at the first use. A round of questions waits for it one second at most, before
+the questions are asked, and one second after them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from secondpass.effects import Answer, Ask, ListScores
 from secondpass.errors import DeadlineError, MethodError
@@ -122,3 +122,9 @@ Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | Wai
 def scoring_deadline_error() -> DeadlineError:
     """The outcome of a scorer call that the deadline cut off."""
     return DeadlineError("the deadline passed before these were scored")
+
+
+def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:
+    """The error of a question that was not asked, or not answered, before its deadline."""
+    kept = ", less the time kept for other methods," if ledger.keeps_time else ""
+    return DeadlineError(f"the deadline{kept} passed before this was {missed}")

@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
 from secondpass.effects import Answer, Ask, Completion, Question
 from secondpass.errors import (
-    DeadlineError,
     LLMError,
     MethodError,
     MissingExtraError,
@@ -33,6 +32,7 @@ from secondpass.errors import (
 from secondpass.limits import Prices
 from secondpass.prompts.repair import repair_prompt
 from secondpass.runtime import observed_calls
+from secondpass.runtime.commands import question_deadline_error
 from secondpass.runtime.completions import validated
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
@@ -88,7 +88,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ledger.retries += sum(item.requests.count(False) - 1 for item in sent)
     if sent:
         ledger.add_question_round(time.perf_counter() - started, len(sent))
-    late = _deadline_error(ledger, "answered")
+    late = question_deadline_error(ledger, "answered")
     return [
         question.failed(late) if task in pending else task.result()
         for task, question in zip(tasks, questions, strict=True)
@@ -187,7 +187,7 @@ class PendingQuestion:
             ledger.start_clock()
             left = ledger.question_seconds_left
             if left == 0:
-                raise _deadline_error(ledger, "asked")
+                raise question_deadline_error(ledger, "asked")
             ledger.reserve(estimate, prices)
             self.requests.append(request is not self.question.request)
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
@@ -236,7 +236,7 @@ class PendingQuestion:
 
     def _timeout_error(self) -> MethodError:
         if self.ledger.question_seconds_left == 0:
-            return _deadline_error(self.ledger, "answered")
+            return question_deadline_error(self.ledger, "answered")
         message = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
         origin = getattr(self.service, "origin", "")
         if isinstance(origin, str) and origin:
@@ -260,8 +260,3 @@ class PendingQuestion:
         left = self.ledger.question_seconds_left
         longest = _LONGEST_RETRY_AFTER if left is None else min(left, _LONGEST_RETRY_AFTER)
         return pause if pause < longest else None
-
-
-def _deadline_error(ledger: Ledger, done: str) -> DeadlineError:
-    kept = ", less the time kept for other methods," if ledger.keeps_time else ""
-    return DeadlineError(f"the deadline{kept} passed before this was {done}")

@@ -22,6 +22,7 @@ from secondpass.runtime.commands import (
     CallLists,
     CallScorer,
     StartQuestions,
+    question_deadline_error,
     scoring_deadline_error,
 )
 from secondpass.runtime.gate import Gate
@@ -163,7 +164,8 @@ def _take_answers(
             if command.ledger.question_seconds_left == 0 and not command.ledger.waiting:
                 future.cancel()
                 del started[future]
-                answered.append((command.number, command.failed(scoring_deadline_error())))
+                late = question_deadline_error(command.ledger, "answered")
+                answered.append((command.number, command.failed(late)))
     return answered
 
 
@@ -244,7 +246,7 @@ def _within(work: Callable[[], T], seconds: float) -> T | None:
     return outcome[0] if outcome else None
 
 
-# An exit that is raised in a task would end the event loop for everybody, so tasks catch it.
+# An exit that is raised in a task would end the event loop of all rankings, so tasks catch it.
 
 
 async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:

@@ -38,7 +38,7 @@ class Expected:
         calls: questions to a service; 0 for a local model.
         pairs: query-document pairs that it is asked about, or scores.
         input_tokens: estimated, at four bytes per token; None for a local model.
-        output_tokens: estimated likewise, without reasoning.
+        output_tokens: the same for replies, without reasoning.
         cost: of these tokens, in the currency of the prices; None without prices.
     """
 
@@ -79,7 +79,7 @@ class SimulatedLedger(Ledger):
         return self.elapsed
 
     def left(self) -> Left:
-        """What the stated limits leave to questions."""
+        """What the stated limits leave for questions."""
         enforced = self.limits
         self.limits = self.stated or enforced
         left = Ledger.left(self)

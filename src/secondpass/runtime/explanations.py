@@ -158,15 +158,15 @@ class Explanation:
         if self.left_out == "duplicate":
             return "another candidate with this id was"
         if not self.within_depth:
-            return "beyond the depth; it keeps its order behind the scored ones"
+            return "beyond the depth; it keeps its order after the scored ones"
         if self.status == "tail":
             reason = "the method does not judge it" if self.skipped is None else self.skipped
             return f"{reason}; it keeps its order"
         if self.status == "backfilled":
-            return "missing from the method's answer; it keeps its order behind the scored ones"
+            return "missing from the method's answer; it keeps its order after the scored ones"
         if self.report_status == "unchanged":
             return "nothing was; candidates keep their order"
-        return "its call failed, or it has no text; it keeps its order behind the scored ones"
+        return "its call failed, or it has no text; it keeps its order after the scored ones"
 
     def _blended(self, blend: BlendTerms) -> str:
         if blend.original is None:

@@ -33,7 +33,7 @@ A reply that ``max_tokens`` cuts off scores fewer candidates, with the same scor
 depends on ``context_window``, and the form of the reply on ``structured``, so both are hashed.
 """
 
-_PARTS = {"model": "the model", "template": "the template", "settings": "the method's settings"}
+_PARTS = {"model": "another model", "template": "another template", "settings": "other settings"}
 
 
 class FittedGate(Protocol):
@@ -177,8 +177,8 @@ def _differences(fit: Fit, actual: Mapping[str, Any]) -> Iterator[tuple[str, str
         before, now = getattr(fit, name), actual[name]
         unknown = now is None and name != "model"
         if before is not None and not unknown and before != now:
-            shown = f": it was {before!r}" if name == "model" else ""
-            yield name, f"was fitted for others than {_PARTS[name]} here{shown}; {remedy}"
+            shown = f", {before!r}" if name == "model" else ""
+            yield name, f"was fitted for {_PARTS[name]}{shown}; {remedy}"
     if fit.blend != actual["blend"]:
         yield "blend", f"was fitted for another blend of the final scores; {remedy}"
     if fit.depth != actual["depth"]:

@@ -109,7 +109,7 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
 
 
 def _close(plan: Plan[Any]) -> None:
-    """Close a plan, whatever a method does at its end; no effect if the plan has ended."""
+    """Close a plan, ignoring what a method does at its end; no effect if the plan has ended."""
     try:
         plan.close()
     except Exception as error:

@@ -115,7 +115,7 @@ def split(
     start = _next_word(text, start)
     covered = start
     while end - start > size:
-        # More than half of the rest after the overlap, so that each window begins after the last.
+        # Longer than the overlap by half of the rest, so that the next window begins later.
         cut = _cut(text, start + (size + overlap) // 2, start + size)
         last = start + len(text[start:cut].rstrip())
         if last > covered:  # else only white space is new

@@ -60,7 +60,7 @@ class Text(NamedTuple):
 
     Attributes:
         mean: shape (384,); zeros if the text has no readable token.
-        tokens: shape (n, 384); zeros likewise.
+        tokens: shape (n, 384); zeros if the text has no readable token.
         weights: shape (n,), with the sum 1.
         ids: the tokens' numbers in the vocabulary, shape (n,); those that are not readable are -1.
         sentences: (start, stop) of the sentences that have a token, in characters of the shortened
@@ -160,7 +160,7 @@ def _cosines(rows: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[
 def list_scores(
     matches: Sequence[Match], *, feedback: int, idf: bool, cosine: bool = True
 ) -> list[float]:
-    """One score per passage of a list, -1 to 1, whatever the order of the list.
+    """One score per passage of a list, -1 to 1, regardless of the order of the list.
 
     Args:
         matches: one query with each passage.

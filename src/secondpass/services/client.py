@@ -46,7 +46,7 @@ class Connection:
 class Client(Generic[R]):
     """Answers requests of type R by calling a service.
 
-    After a refused key, no request is sent for a minute unless the key changes. Redirects are not
+    After a rejected key, no request is sent for a minute unless the key changes. Redirects are not
     followed. Safe for use from many threads and event loops.
 
     Subclasses set ``package``, ``extra`` and ``key_variables``, keep ``model``, ``base_url``,

@@ -239,7 +239,7 @@ def merge_batches(
 class LLMStrategy:
     """Base class of strategies that ask a language model.
 
-    Subclasses set ``role`` and ``instruction``, the default words of their prompts.
+    Subclasses set ``role`` and ``instruction``, the defaults of their prompts.
     """
 
     role: ClassVar[str]
@@ -251,7 +251,7 @@ class LLMStrategy:
 
     @cached_property
     def prompting(self) -> Prompting:
-        """``prompt``, completed with the default words."""
+        """``prompt``, completed with the defaults."""
         return self.prompt.completed(self.role, self.instruction)
 
     @property

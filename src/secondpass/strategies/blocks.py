@@ -50,7 +50,7 @@ class Blocks(OrderStrategy):
     The score kind is ``rank``. A single candidate is left as it is.
 
     A candidate gets a score if one of its blocks was answered, and that block is joined to the
-    others by common candidates. If the last question is not answered, the joined order stands, and
+    others by common candidates. If the last question is not answered, the joined order is used, and
     the report says ``degraded``.
     """
 

@@ -54,15 +54,15 @@ _STAGE = Nested(lambda value: beside(CascadeStage, value), lambda: definition("c
 class Cascade(Composite):
     """A chain of methods, cheap and wide first, expensive and narrow last.
 
-    Candidates that reached a later stage stand before those that did not, whatever their scores;
-    within a stage its scores decide. Each candidate keeps the scores of all its stages
+    Candidates that reached a later stage are placed before those that did not, regardless of their
+    scores; within a stage its scores decide. Each candidate keeps the scores of all its stages
     (``stage_scores``); the score kind is ``rank``.
 
-    A stage that does not judge a single candidate changes nothing, and needs no call. A stage that
-    fails is skipped: the next one takes the best of the order so far, and the report says
-    ``degraded``, as it does if a stage keeps its input order or gives it a weight. With a weight,
-    its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage scores
-    anything and one keeps its input order, the cascade keeps the original order.
+    With a single candidate, a stage whose method does not score it changes nothing, and needs no
+    call. A stage that fails is skipped: the next one takes the best of the order so far, and the
+    report says ``degraded``, as it does if a stage keeps its input order or gives it a weight. With
+    a weight, its scores are blended by ``minmax`` with ``1 / rank`` in its input order. If no stage
+    scores anything and one keeps its input order, the cascade keeps the original order.
 
     Every stage that takes an instruction gets that of the call. The report lists those that take
     none only if no stage that scored candidates takes one.

@@ -44,7 +44,7 @@ _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
 _ROUNDS = 5
 """Maximum number of times that a batch is sent, each time in another form."""
 _LONG = 2000
-"""Characters of passages that are cut first, if a server rejects a batch as too long."""
+"""If a server rejects a batch as too long, passages with more characters are cut first."""
 
 
 @configurable

@@ -27,7 +27,7 @@ class Trial:
 
     @property
     def optional(self) -> bool:
-        """Whether the method may not run at all, as it states by ``optional``."""
+        """Whether it is possible that the method is not run, as it states by ``optional``."""
         return getattr(self.method, "optional", False)
 
 

@@ -69,8 +69,8 @@ class Heap:
                     sinking.append(0)
             free = [
                 place
-                for number_before, place in enumerate(sinking)
-                if not set(sinking[:number_before]).intersection(self._children(place))
+                for index, place in enumerate(sinking)
+                if not set(sinking[:index]).intersection(self._children(place))
             ]
             if not free:
                 continue

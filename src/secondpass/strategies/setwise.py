@@ -139,7 +139,10 @@ class Setwise(LLMStrategy):
         return Judgement(scores, unjudged, sets.issues.issues(), degraded=degraded)
 
     def bounds(self, count: int) -> Bounds:
-        """The fewest questions if the candidates are in order already, the most if in reverse."""
+        """The fewest questions if the candidates are in order already.
+
+        The most if each one that sinks does so to the end of the heap.
+        """
         return heap_bounds(count, self.set_size - 1, self.best)
 
     def _affordable(self, count: int) -> Plan[int]:

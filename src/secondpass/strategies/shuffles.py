@@ -6,8 +6,8 @@ place in the prompt; over several orders, that evens out.
 
 Grades are averaged. The paper joins orders by the one with the least Kendall distance to all
 (Kemeny), which is hard to find; here, reciprocal ranks are averaged (Cormack, Clarke and Büttcher,
-SIGIR 2009), which gave as much with the simulated judge of ``benchmarks/strategies.py``. Mean ranks
-(Borda) gave less behind sliding windows, whose lower ranks say little.
+SIGIR 2009), which was as good with the simulated judge of ``benchmarks/strategies.py``. Mean ranks
+(Borda) were worse with sliding windows, whose lower ranks are unreliable.
 
 For R shuffles: R times the calls and the documents read of one, in as many rounds.
 """

@@ -296,5 +296,5 @@ def _judgement(
     scores: list[float | None] = [None] * count
     for rank, index in enumerate(sorted(means, key=lambda index: (-means[index], index))):
         scores[index] = (count - rank) / count
-    unjudged = frozenset(range(count)) - means.keys()
+    unjudged = frozenset(range(count)).difference(means)
     return Judgement(scores, unjudged, issues.issues(), degraded=degraded)

@@ -153,7 +153,7 @@ def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
 
 
 def _window_around(span: Span, windows: Windows) -> Span:
-    """The window that contains a span; of several, that whose ends are farthest from it."""
+    """The window that contains a span; of several, the one whose nearer end is farthest from it."""
     start, stop = span
     return max(windows.spans, key=lambda window: min(start - window[0], window[1] - stop))
 
@@ -164,7 +164,7 @@ def _word_scores(task: Task, windows: Sequence[Windows]) -> Plan[list[float]]:
 
     scorer, texts = LexicalScorer(), _window_texts(task, windows)
     if len(windows) == 1:
-        # A call would be in the report, which says that a single candidate needs none.
+        # Not an effect: a single candidate needs no call, and this one would be in the report.
         return scorer.score_pairs(task.query, texts)
     raw: RawScores = yield Score(scorer, task.query, texts)
     return [] if raw.failures else raw.values

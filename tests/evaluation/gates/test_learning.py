@@ -85,7 +85,7 @@ def test_bound_to_the_reranker_it_was_learned_with():
     )
     assert fit.when["fitted"].items() >= {"method": "lexical", "first_stage": "given"}.items()
     assert Reranker("lexical", when=fit.when).when.fitted.method == "lexical"
-    with pytest.raises(ConfigurationError, match=r"when\.fitted\.settings: was fitted for others"):
+    with pytest.raises(ConfigurationError, match=r"when\.fitted\.settings: was fitted for other"):
         Reranker.from_config({"method": {"type": "lexical", "k1": 2.0}, "when": fit.when})
 
 

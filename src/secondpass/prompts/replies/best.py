@@ -54,10 +54,10 @@ class BestLabel(_Best):
         """The place of the only label in the reply.
 
         Raises:
-            ReplyError: the reply is neither a label nor holds one as it was asked for; it holds
-                several; or it counts indices from another number.
+            ReplyError: the reply is no label, and has none in the requested form, or several; or it
+                counts indices from another number.
         """
-        # A label alone behind thinking whose start is not marked is no answer in JSON.
+        # A bare label is no answer after thinking without a start tag.
         place = _label_alone(answer_text(completion.text), labels)
         if place is not None:
             return place

@@ -49,7 +49,7 @@ class Lexed:
     """The tokens of what looks like one object or array.
 
     Attributes:
-        tokens: without commas; None if it is no complete object or array.
+        tokens: without commas; None if it is incomplete, or not all values are written out.
         end: where it ends, or how far it was read.
         text: its text without comments, with strings and words in JSON notation.
     """

@@ -109,7 +109,7 @@ class NumberFormat(ReplyFormat[T]):
     Args:
         numbers: what the numbers mean.
         labels: as in :class:`ReplyFormat`.
-        bare: likewise.
+        bare: as in :class:`ReplyFormat`.
     """
 
     def __init__(

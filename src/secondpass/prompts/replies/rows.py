@@ -17,7 +17,7 @@ from secondpass.prompts.replies.json_text import Value, Values
 _NUMBER = re.compile(
     r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:e[+-]?\d{1,5})?", re.A | re.I
 )
-# Behind the number of a string such as "7/10", "70 %" or "7 points".
+# After the number in a string such as "7/10", "70 %" or "7 points".
 _UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
 _SCORE_KEYS = frozenset(["score", "grade", "rating", "relevance"])
 _REMARK_KEYS = frozenset(

@@ -110,7 +110,9 @@ def kendall_tau(first: NDArray[np.float64], second: NDArray[np.float64]) -> floa
 def top_overlap(
     original: NDArray[np.float64], other: NDArray[np.float64], top: int = TOP
 ) -> float | None:
-    """The share of one list's first ``top`` that are among the original's; None for short lists.
+    """The share of one list's first ``top`` that are among the original's.
+
+    None for lists of ``top`` passages or fewer.
 
     A passage that ties with the original's last one of these, up to rounding errors, counts.
     """
