@@ -449,7 +449,7 @@ def measured_table() -> str:
     (gain_20, time_20), (gain_100, time_100) = embedded(20), embedded(100)
     local = f"{fast:.1f} to {slow:.1f} s of CPU"
     rows = (
-        ("method", "DL 2019", "gain behind words / vectors", "time of a query", "cost", "needs"),
+        ("method", "DL 2019", "gain after BM25 / vectors", "time of a query", "cost", "needs"),
         ("---", "---:", "---:", "---", "---", "---"),
         ("no second pass", first, "", "0", "none", "nothing"),
         ("`embedded_fast`: first 20", f"{at_20:.3f}"[1:], gain_20, time_20, "none",

@@ -137,8 +137,10 @@ def moves(_comparison: ComparisonData, result: Result, prefix: str) -> str | Non
             color=tones, linewidth=0,
         )  # fmt: skip
         for (x, y), count in cells:
-            axes.text(x, y, f"{count:,}", ha="center", va="center_baseline", color=INK,
-                      fontsize=8.5)  # fmt: skip
+            text = axes.text(x, y, f"{count:,}", ha="center", va="center_baseline", color=INK,
+                             fontsize=8.5)  # fmt: skip
+            if x == y:
+                text.set_gid(f"number-{x}")  # page.css separates it from the diagonal
         axes.plot([-0.5, len(names) - 0.5], [-0.5, len(names) - 0.5], color=MUTED, linewidth=0.7,
                   zorder=0)  # fmt: skip
         axes.set_xlim(-0.5, len(names) - 0.5)
