@@ -203,7 +203,8 @@ def rerank_config(provider: fake.FakeProvider, api: str, case: Any) -> dict[str,
         "api_key_env": KEY_VARIABLE,
         **case.settings,
     }
-    return {"method": method, "limits": {"deadline": 3.0, "retries": 1, **case.limits}}
+    limits = {"deadline": rerank_fault_cases.DEADLINE, "retries": 1, **case.limits}
+    return {"method": method, "limits": limits}
 
 
 class Components:
