@@ -17,9 +17,10 @@ demo: $(VENV)/.prepared
 # Compiled modules are kept for the tests that start interpreters and for the next run.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
+# Three workers, because tests also wait for servers and processes; four were slower on two cores.
 # A test that hangs has its threads' stacks printed and fails, rather than taking all of CI's time.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not long and not integration" -n 2 --dist loadfile \
+	$(BIN)/python -m pytest -m "not long and not integration" -n 3 --dist loadfile \
 		-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
 
 test-long: $(VENV)/.test-long

@@ -56,8 +56,8 @@ def test_only_without_keys_clients_must_be_local(host, settings, local_names, mo
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan(MODELS, host="0.0.0.0"), "can be reached from other machines"),
-        (Plan(MODELS, tls_key="key.pem"), "give both the certificate and the key"),
+        (Plan(MODELS, host="0.0.0.0"), "other machines can reach it"),
+        (Plan(MODELS, tls_key="key.pem"), "give both or neither"),
         (Plan({"m": {"method": "lexcal"}}), "did you mean 'lexical'"),
         (Plan({}), "at least one reranker"),
     ],
