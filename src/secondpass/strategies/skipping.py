@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.candidates import field_value, retrieval_score
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.runtime.floors import FIT, Fit
-from secondpass.scorers.english import function_word_share
-from secondpass.scorers.words import split_words
 from secondpass.settings import Nested, configurable, from_mapping, nested
 from secondpass.types import Candidate
 
@@ -238,8 +236,12 @@ def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
         case "top_score":
             return _scores(candidates, fewest=1)[0]
         case "words":
+            from secondpass.scorers.words import split_words  # 15 ms to import
+
             return len(split_words(query))
         case "english":
+            from secondpass.scorers.english import function_word_share  # 10 ms to import
+
             passages = [candidate.text for candidate in candidates[:_PASSAGES_READ]]
             texts = [query, *(text for text in passages if isinstance(text, str))]
             share = function_word_share(texts)
