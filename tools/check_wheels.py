@@ -273,6 +273,7 @@ NEEDS_SOURCES = (
     "tests/test_publishing.py",
     "tests/docs/test_written_pages.py",
     "tests/benchmarks",
+    "tests/test_mirrored.py",
     "tests/test_mutation_configuration.py",
     "tests/adapters/http_server/test_dockerfile.py",
     "integrations/haystack/tests/test_distribution.py::test_only_the_namespace_leaf_is_packaged",

@@ -233,3 +233,12 @@ def test_a_dry_run_with_resume_counts_only_what_is_left(call, provider):
     assert (estimate["queries"], estimate["total"]["calls"]) == (8, 6)
     assert call("--sample", 8, "--resume").code == 0
     assert provider.calls == asked + 6
+
+
+def test_a_model_with_its_key_in_a_variable_is_resumed(call, provider, monkeypatch, tmp_path):
+    monkeypatch.setenv("JUDGE_KEY", "k-1")
+    llm = json.dumps({**provider.llm("openai"), "api_key": {"env": "JUDGE_KEY"}})
+    (tmp_path / "judge.yaml").write_text(f"method: {{type: graded, llm: {llm}}}\n")
+    assert call("--sample", 5).code == 0
+    assert call("--sample", 5, "--resume").code == 0
+    assert provider.calls == 10

@@ -4,6 +4,7 @@ import pytest
 
 from secondpass import ConfigurationError, config
 from secondpass.config.keys import HIDDEN, may_name_key, with_hidden_keys, with_placeholder_keys
+from secondpass.settings import Secret
 
 KEY = "sk-test-SECRET-123"
 LLM = {"type": "openai", "model": "m"}
@@ -109,6 +110,38 @@ def test_a_wrong_key_is_still_wrong(key):
     method = {"type": "graded", "llm": {**LLM, "api_key": key}}
     with pytest.raises(ConfigurationError, match="api_key"):
         config.load(with_placeholder_keys({"method": method}))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
+        {"type": "cross_encoder", "model": "m", "token": {"env": "MY_KEY"}},
+        {"type": "endpoint", "api": "cohere", "model": "m", "api_key": {"env": "MY_KEY"}},
+        {
+            "type": "cascade",
+            "stages": [
+                "lexical",
+                {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
+            ],
+        },
+    ],
+    ids=["llm", "token", "rerank API", "stage"],
+)
+@pytest.mark.parametrize("key", ["sk-1", "123456", "true"])
+def test_a_key_in_a_variable_is_written_out_by_name(method, key, monkeypatch):
+    """A key without which nothing could be kept for ``--resume``; of digits, it is no number."""
+    monkeypatch.setenv("MY_KEY", key)
+    reranker = config.load({"method": method})
+    written = reranker.to_config()
+    assert "{'env': 'MY_KEY'}" in str(written)
+    assert key not in str(written)
+    again = config.load(written)
+    assert again.to_config() == written
+    for loaded in (reranker, again):
+        part = getattr(loaded.method, "stages", [loaded])[-1].method
+        holder = getattr(part, "llm", None) or getattr(part, "scorer", None) or part
+        assert Secret(key) in {getattr(holder, name, None) for name in ("api_key", "token")}
 
 
 def test_what_is_not_a_key_is_read():

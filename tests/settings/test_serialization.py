@@ -4,7 +4,6 @@ import pytest
 
 from fakes import ByTable
 from secondpass import NotSerializableError, Reranker
-from secondpass.settings import Secret, not_serializable
 
 UNNAMED = {
     "scorer": (lambda: Reranker(ByTable()), "method: a ByTable has no registered name"),
@@ -26,10 +25,11 @@ def test_unregistered_objects_are_refused(make, message):
 
 
 def test_a_key_is_refused():
-    error = not_serializable(Secret("sk-SECRET"), "api_key")
-    assert (
-        str(error) == "api_key: a key cannot be written out; name its environment variable instead"
-    )
+    reranker = Reranker({"type": "cross_encoder", "model": "m", "token": "hf-SECRET"})
+    message = "a key cannot be written out; name its environment variable instead"
+    with pytest.raises(NotSerializableError) as caught:
+        reranker.to_config()
+    assert str(caught.value) == f"to_config: method.token: {message}"
 
 
 def test_an_explicitly_empty_mapping_is_kept():

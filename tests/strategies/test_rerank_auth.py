@@ -65,7 +65,7 @@ def sent(auth, key, credentials=None):
         (Auth(header="api-key"), "k", "k", "http://h/rerank?a=1"),
         (Auth(header="api-key", prefix="Key "), "k", "Key k", "http://h/rerank?a=1"),
         (Auth(header="api-key"), NO_KEY, None, "http://h/rerank?a=1"),
-        (Auth(query="key"), "k y", None, "http://h/rerank?a=1&key=k+y"),
+        (Auth(query="key"), "k&y", None, "http://h/rerank?a=1&key=k%26y"),
         (Auth(query="key"), NO_KEY, None, "http://h/rerank?a=1"),
     ],
     ids=lambda value: str(value)[:40],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secondpass.errors import Problem
 from secondpass.services.diagnosis import bare, private_parts
-from secondpass.settings import SECRET, Secret, environment, model_of, registry
+from secondpass.settings import SECRET, Secret, environment, model_of, registry, variable
 
 HIDDEN = "<hidden>"
 """What takes the place of a key."""
@@ -66,7 +66,16 @@ def with_hidden_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def with_placeholder_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a configuration that needs no key: those of variables become placeholders."""
-    filled: dict[str, Any] = _filled(config)
+    filled: dict[str, Any] = _with_keys(config, lambda _name: "placeholder")
+    return filled
+
+
+def with_read_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration with the keys of variables that are set, which know their variable.
+
+    So the configuration can be written out again, unlike one with the value of the variable.
+    """
+    filled: dict[str, Any] = _with_keys(config, variable)
     return filled
 
 
@@ -117,20 +126,21 @@ def _without_query(item: Any) -> Any:
     return item
 
 
-def _filled(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_filled(item) for item in value]
+def _with_keys(value: Any, read: Callable[[str], str]) -> Any:
+    """A copy in which variables of keys are replaced by what ``read`` returns, unless empty."""
+    if type(value) in (list, tuple):  # no OptionalVariables, which are names
+        return [_with_keys(item, read) for item in value]
     if not isinstance(value, Mapping):
         return value
-    secrets = _secrets_of(value.get("type"))
-    return {
-        key: Secret("placeholder")
-        if key in secrets and _names_a_variable(item)
-        else item
-        if key in environment.FOREIGN
-        else _filled(item)
-        for key, item in value.items()
-    }
+    filled = {}
+    for key, item in value.items():
+        if key in environment.FOREIGN:
+            filled[key] = item
+        elif _names_a_variable(item) and key in _secrets_of(value.get("type")):
+            filled[key] = Secret(text, item["env"]) if (text := read(item["env"])) else item
+        else:
+            filled[key] = _with_keys(item, read)
+    return filled
 
 
 def _names_a_variable(item: Any) -> bool:

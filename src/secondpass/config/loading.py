@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.config.files import merged, over_preset, preset, read_yaml
+from secondpass.config.keys import with_read_keys
 from secondpass.config.language_model import replace_llm
 from secondpass.config.overrides import Override, beside_ready, overlay, with_parameter_names
 from secondpass.errors import ConfigurationError, NotSerializableError
@@ -141,7 +142,7 @@ def _construct(
     """
     try:
         _check_size(config)
-        values, variables = environment.fill(over_preset(config))
+        values, variables = environment.fill(with_read_keys(over_preset(config)))
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, about) from None
     overrides = overlay(values, flat, own=own, llm_given=llm is not None)

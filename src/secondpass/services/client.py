@@ -20,7 +20,7 @@ from secondpass.errors import ConfigurationError, LLMError
 from secondpass.services.diagnosis import address, bare, private_parts, strings_in
 from secondpass.services.echoes import Sent
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
-from secondpass.settings import OptionalVariables, Secret, Variables, first_set, variable, variables
+from secondpass.settings import OptionalVariables, Secret, Variables, variable, variables
 
 R = TypeVar("R")
 
@@ -221,9 +221,7 @@ class Client(Generic[R]):
         value = key.reveal()
         if value != NO_KEY and value in url:
             url = ""
-        names = variables(self.api_key_env) or self.key_variables
-        source = next((name for name in names if variable(name) == value), "api_key")
-        key_source = "no key" if value == NO_KEY else f"key of {source}"
+        key_source = "no key" if value == NO_KEY else f"key of {key.variable or 'api_key'}"
         return f"[{', '.join(filter(None, [url, f'model {self.name}', key_source]))}]"
 
     def _key(self) -> Secret:
@@ -233,10 +231,11 @@ class Client(Generic[R]):
             LLMError: none is set, or it has a character that HTTP headers do not allow.
         """
         if self.api_key is not None:
-            return _checked(self.api_key, "api_key")
+            return _checked(self.api_key)
         names = variables(self.api_key_env) or self.key_variables
-        if key := first_set(names):
-            return _checked(Secret(key), next(name for name in names if variable(name)))
+        for name in names:
+            if key := variable(name):
+                return _checked(Secret(key, name))
         optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
         if self.base_url is not None and optional:
             return Secret(NO_KEY)
@@ -265,7 +264,7 @@ class Client(Generic[R]):
             return client
 
 
-def _checked(key: Secret, source: str) -> Secret:
+def _checked(key: Secret) -> Secret:
     """The key, checked for characters that HTTP headers do not allow.
 
     Raises:
@@ -273,7 +272,9 @@ def _checked(key: Secret, source: str) -> Secret:
     """
     if all(" " <= character <= "~" for character in key.reveal()):
         return key
-    message = f"the key in {source} has a character that HTTP headers do not allow"
+    message = (
+        f"the key in {key.variable or 'api_key'} has a character that HTTP headers do not allow"
+    )
     raise LLMError(message, "invalid_key", sent=False)
 
 

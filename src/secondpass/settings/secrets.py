@@ -7,18 +7,25 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
-from secondpass.errors import ConfigurationError, NotSerializableError, with_article
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem, with_article
 from secondpass.settings.messages import describe
 from secondpass.settings.signature import Nested
 
 
 class Secret:
-    """A key that was given in Python. It is used, but neither shown nor written out."""
+    """A key. It is used, but neither shown nor written out.
 
-    __slots__ = ("_value",)
+    Args:
+        value: the key.
+        variable: the environment variable that it was read from, which is written out; None for a
+            key that was given in Python.
+    """
 
-    def __init__(self, value: str) -> None:
+    __slots__ = ("_value", "variable")
+
+    def __init__(self, value: str, variable: str | None = None) -> None:
         self._value = value
+        self.variable = variable
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._value == self._value
@@ -29,6 +36,17 @@ class Secret:
     def reveal(self) -> str:
         """The key itself."""
         return self._value
+
+    def as_setting(self, where: str) -> dict[str, str]:
+        """The form of the setting ``where`` in a configuration.
+
+        Raises:
+            NotSerializableError: the key was given in Python.
+        """
+        if self.variable is None:
+            message = "a key cannot be written out; name its environment variable instead"
+            raise NotSerializableError([Problem((where,), message)])
+        return {"env": self.variable}
 
     def __repr__(self) -> str:
         return "<secret>"

@@ -8,7 +8,6 @@ from typing import Any
 
 from secondpass.errors import NotSerializableError, Problem
 from secondpass.settings.messages import describe
-from secondpass.settings.secrets import Secret
 
 
 def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]:
@@ -46,8 +45,5 @@ def _plain(value: Any, name: str, dump: Callable[[Any, str], Any]) -> Any:
 
 def not_serializable(value: object, where: str) -> NotSerializableError:
     """The error for a value of the setting ``where`` that no YAML can describe."""
-    if isinstance(value, Secret):
-        message = "a key cannot be written out; name its environment variable instead"
-    else:
-        message = f"{describe(value)} has no registered name, so it cannot be written out"
+    message = f"{describe(value)} has no registered name, so it cannot be written out"
     return NotSerializableError([Problem((where,), message)])
