@@ -11,18 +11,10 @@ TESTS = Path(__file__).parent
 
 ELSEWHERE: dict[str, str] = {
     "_moved.py": "test_rooms.py",
-    "adapters/http_server/errors.py": "adapters/http_server/test_bodies.py",
-    "adapters/ray/replica.py": "adapters/ray/test_serving.py",
-    "cli/commands/evaluate.py": "cli/test_eval.py",
-    "cli/commands/mcp.py": "adapters/mcp_server/test_transports.py",
-    "cli/commands/serve.py": "adapters/http_server/test_drain.py",
     "cli/judging.py": "cli/test_judge.py",
-    "cli/options.py": "cli/test_completion.py",
     "cli/plans.py": "cli/test_plan.py",
     "cli/review.py": "cli/test_judge.py",
-    "cli/suite_options.py": "cli/test_eval.py",
     "effects.py": "test_ranking_pass.py",
-    "evaluation/report/cells.py": "evaluation/report/test_tables.py",
     "scorers/engines/conversion.py": "scorers/engines/test_exporting.py",
     "scorers/engines/light.py": "scorers/engines/test_choice.py",
     "scorers/engines/torch_pairs.py": "scorers/test_cross_encoder.py",
