@@ -152,23 +152,6 @@ def test_ids_that_cannot_be_written_cost_nothing(call, provider, write):
     assert provider.calls == 0
 
 
-def test_an_answer_that_is_no_utf_8_is_asked_again(call, secondpass):
-    assert call("--sample", 1).code == 0
-    told = secondpass("judge", "--into", call.folder, "--ask", 1, stdin=b"\xff\n3\n0\n")
-    assert told.code == 0, told.err
-    assert "answer one of 0, 1, 2, 3 or q" in told.err
-    assert "1 of 1 queries are complete" in told.out
-
-
-def test_terminal_escapes_are_shown_escaped(call, secondpass):
-    assert call("--sample", 1).code == 0
-    pool = call.folder / "pool.jsonl"
-    pool.write_text(pool.read_text().replace("grow on trees", "\\u001b[2Jgrow \\u202eon"))
-    told = secondpass("judge", "--into", call.folder, "--ask", 1)
-    assert "\x1b" not in told.err
-    assert "\\x1b[2Jgrow \\u202eon" in told.err
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

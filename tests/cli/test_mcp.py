@@ -149,7 +149,7 @@ def test_limits_of_calls(limits, options, expected):
     [
         (
             "mcp.server",
-            'the MCP server needs packages that are not installed. Run: pip install "secondpass[mcp]"',
+            'Run: pip install "secondpass[mcp]"',
         ),
         ("secondpass.adapters.mcp_server.records", "internal error: ModuleNotFoundError: "),
     ],

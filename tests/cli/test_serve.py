@@ -241,7 +241,7 @@ def test_one_process_or_workers(secondpass, runs, workers):
     [
         (
             "uvicorn",
-            'the server needs packages that are not installed. Run: pip install "secondpass[serve]"',
+            'Run: pip install "secondpass[serve]"',
         ),
         (
             "secondpass.adapters.http_server.connections",
