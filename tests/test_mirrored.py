@@ -11,7 +11,6 @@ TESTS = Path(__file__).parent
 
 ELSEWHERE: dict[str, str] = {
     "_moved.py": "test_rooms.py",
-    "cli/judging.py": "cli/test_judge.py",
     "effects.py": "test_ranking_pass.py",
     "scorers/engines/conversion.py": "scorers/engines/test_exporting.py",
     "scorers/engines/light.py": "scorers/engines/test_choice.py",

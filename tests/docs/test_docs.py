@@ -33,7 +33,7 @@ NOT_RUN = {
     "secondpass judge log.jsonl": "asks a language model; tests/cli/test_judge.py does it",
     "secondpass judge --into": "asks a person; tests/cli/test_review.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
-    "secondpass serve": "ends on a signal; tests/adapters/http_server does it",
+    "secondpass serve": "ends on a signal; tests/cli/test_serve.py does it",
     "secondpass job": "needs Ray; tests/cli/test_job.py does it",
     "secondpass mcp": "runs until it is stopped; tests/adapters/mcp_server does it",
 }
