@@ -12,10 +12,6 @@ TESTS = Path(__file__).parent
 ELSEWHERE: dict[str, str] = {
     "_moved.py": "test_rooms.py",
     "effects.py": "test_ranking_pass.py",
-    "scorers/engines/conversion.py": "scorers/engines/test_exporting.py",
-    "scorers/engines/light.py": "scorers/engines/test_choice.py",
-    "scorers/engines/torch_pairs.py": "scorers/test_cross_encoder.py",
-    "scorers/engines/torch_vectors.py": "scorers/test_late_interaction.py",
 }
 """Modules without a file of their name, and the file that tests them through what uses them."""
 

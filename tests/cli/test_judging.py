@@ -8,6 +8,7 @@ import typer
 
 from judged_folders import GRADES, POOLS, QUERIES, mark, write_folder
 from secondpass import Candidate, InputError, Reranker
+from secondpass.cli.first_stages import IndexStage
 from secondpass.cli.judging import (
     DryRunDoneError,
     folder_journal,
@@ -197,6 +198,7 @@ def test_an_index_and_a_folder_of_documents_are_searched(data, write, tmp_path):
     _, documents, retriever = inputs(queries, corpus=tmp_path / "index")
     assert {item.id for item in documents["corpus"]} == {*TEXTS}
     assert found(retriever) == ["d1"]
+    assert isinstance(retriever(set(), None, lambda *_: None), IndexStage)
     write("docs/pears.txt", "Pears grow. " * 30)
     _, documents, retriever = inputs(queries, corpus=tmp_path / "docs", passage_size=200)
     assert len(documents["corpus"]) > 1
