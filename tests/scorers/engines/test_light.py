@@ -135,6 +135,8 @@ def test_the_identity_has_everything_that_scores_depend_on(files, runtime):
         identities.append(loaded(files).identity())
     files.weights.write_bytes(b"others")
     identities.append(loaded(files).identity())
+    write_tokenizer(files.tokenizer, "roberta")
+    identities.append(loaded(files).identity())
     assert all(one not in identities[:index] for index, one in enumerate(identities))
     assert base.identity() == loaded(files, threads=2, remember=5).identity() | {
         "version": base.identity()["version"],
