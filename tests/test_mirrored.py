@@ -13,7 +13,10 @@ ELSEWHERE: dict[str, str] = {
     "_moved.py": "test_rooms.py",
     "effects.py": "test_ranking_pass.py",
 }
-"""Modules without a file of their name, and the file that tests them through what uses them."""
+"""Modules without a file of their name, and the file that tests them through what uses them.
+
+``_moved`` has only the warning of deprecated paths, ``effects`` only records and protocols.
+"""
 
 
 def has_logic(path: Path) -> bool:
