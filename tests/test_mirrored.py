@@ -11,24 +11,12 @@ TESTS = Path(__file__).parent
 
 ELSEWHERE: dict[str, str] = {
     "_moved.py": "test_rooms.py",
-    "adapters/http_server/errors.py": "adapters/http_server/test_bodies.py",
-    "adapters/ray/replica.py": "adapters/ray/test_serving.py",
-    "cli/commands/evaluate.py": "cli/test_eval.py",
-    "cli/commands/mcp.py": "adapters/mcp_server/test_transports.py",
-    "cli/commands/serve.py": "adapters/http_server/test_drain.py",
-    "cli/judging.py": "cli/test_judge.py",
-    "cli/options.py": "cli/test_completion.py",
-    "cli/plans.py": "cli/test_plan.py",
-    "cli/review.py": "cli/test_judge.py",
-    "cli/suite_options.py": "cli/test_eval.py",
     "effects.py": "test_ranking_pass.py",
-    "evaluation/report/cells.py": "evaluation/report/test_tables.py",
-    "scorers/engines/conversion.py": "scorers/engines/test_exporting.py",
-    "scorers/engines/light.py": "scorers/engines/test_choice.py",
-    "scorers/engines/torch_pairs.py": "scorers/test_cross_encoder.py",
-    "scorers/engines/torch_vectors.py": "scorers/test_late_interaction.py",
 }
-"""Modules without a file of their name, and the file that tests them through what uses them."""
+"""Modules without a file of their name, and the file that tests them through what uses them.
+
+``_moved`` has only the warning of deprecated paths, ``effects`` only records and protocols.
+"""
 
 
 def has_logic(path: Path) -> bool:

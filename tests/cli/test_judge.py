@@ -152,23 +152,6 @@ def test_ids_that_cannot_be_written_cost_nothing(call, provider, write):
     assert provider.calls == 0
 
 
-def test_an_answer_that_is_no_utf_8_is_asked_again(call, secondpass):
-    assert call("--sample", 1).code == 0
-    told = secondpass("judge", "--into", call.folder, "--ask", 1, stdin=b"\xff\n3\n0\n")
-    assert told.code == 0, told.err
-    assert "answer one of 0, 1, 2, 3 or q" in told.err
-    assert "1 of 1 queries are complete" in told.out
-
-
-def test_terminal_escapes_are_shown_escaped(call, secondpass):
-    assert call("--sample", 1).code == 0
-    pool = call.folder / "pool.jsonl"
-    pool.write_text(pool.read_text().replace("grow on trees", "\\u001b[2Jgrow \\u202eon"))
-    told = secondpass("judge", "--into", call.folder, "--ask", 1)
-    assert "\x1b" not in told.err
-    assert "\\x1b[2Jgrow \\u202eon" in told.err
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -206,24 +189,10 @@ def test_a_run_is_judged(call, secondpass, write, tmp_path):
     assert {line.split()[2] for line in lines} == {"d3", "d5"}
 
 
-def test_a_folder_with_queries_and_a_corpus_is_searched(call, secondpass, write, tmp_path):
-    write("data/corpus.jsonl", PASSAGES)
-    write("data/queries.jsonl", [{"_id": "q", "text": "cherries"}])
-    options = ["-c", tmp_path / "judge.yaml", "--mode", "lexical", "--into", call.folder]
-    told = secondpass("judge", tmp_path / "data", *options, "--json")
-    assert json.loads(told.out)["pools"] == ["lexical"]
-
-
 def test_a_budget_of_nothing_is_refused(call):
     told = call("--budget", 0)
     assert told.code == 1
     assert "budget: must be a number above 0" in told.flat
-
-
-def test_rerankers_that_ask_a_service_are_left_out_of_a_dry_run(call, tmp_path):
-    told = call("--dry-run", "--pool", f"other={tmp_path / 'judge.yaml'}", "--pool", "lexical")
-    assert told.code == 0, told.err
-    assert "--pool other: asks a service" in told.flat
 
 
 def test_a_dry_run_with_resume_counts_only_what_is_left(call, provider):

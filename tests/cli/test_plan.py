@@ -1,6 +1,5 @@
 """``secondpass plan``: calls, rounds, tokens, cost and time; the model must not be asked."""
 
-import functools
 import json
 
 import pytest
@@ -91,7 +90,6 @@ def test_a_terminal_shows_tables(listwise):
     ("arguments", "code", "message"),
     [
         (["-p", "lexical", "--compare"], 1, "--compare: the configuration has no language model"),
-        (["-p", "tei", "--compare"], 1, "--compare: the configuration has no language model"),
         (["-p", "nosuch"], 1, "nosuch"),
         (["-p", "lexical", "-n", "-1"], 2, "--candidates"),
         (["-p", "lexical", "--tokens-per-passage", "0"], 2, "--tokens-per-passage"),
@@ -101,17 +99,3 @@ def test_a_terminal_shows_tables(listwise):
 def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message):
     told = secondpass("plan", *arguments)
     assert (told.code, message in told.flat, told.out) == (code, True, "")
-
-
-def test_a_strategy_that_cannot_be_created_is_not_run_and_said(secondpass, listwise, monkeypatch):
-    from secondpass.errors import ConfigurationError
-    from secondpass.strategies.blocks import Blocks
-
-    @functools.wraps(Blocks.__init__)  # the settings of a method are read from its signature
-    def refuse(*_arguments, **_settings):
-        raise ConfigurationError("llm: has no logprobs")
-
-    monkeypatch.setattr(Blocks, "__init__", refuse)
-    found = json.loads(secondpass("plan", "-c", listwise, "--compare").out)
-    assert "blocks" not in found["strategies"]
-    assert "has no logprobs" in found["not_run"]["blocks"]

@@ -85,19 +85,6 @@ class KnownScores:
             yield [(request, passage, score) for passage, score in enumerate(scores)]
 
 
-def test_the_key_of_scores_has_files_of_modules(folder, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    scorer = CrossEncoderScorer(str(copy), backend="torch", score_cache=10)
-    model = scorer._pairs.get()._engine.model
-    identities = [model.identity()]
-    for place in ("1_Module/weights", "onnx/model.onnx"):
-        (copy / place).parent.mkdir()
-        (copy / place).write_bytes(b"weights")
-        identities.append(model.identity())
-    assert identities[0] != identities[1] == identities[2]
-
-
 def test_a_score_does_not_depend_on_the_others(scorer):
     together = scorer.score_pairs("cat", DOCUMENTS)
     alone = [scorer.score_pairs("cat", [document])[0] for document in DOCUMENTS]
@@ -252,12 +239,6 @@ def test_half_precision(folder):
     assert scores == pytest.approx(full, rel=0.1, abs=0.1)
 
 
-def test_a_model_with_several_labels_is_refused(tmp_path):
-    folder = str(write_classifier(tmp_path / "three", labels=3))
-    with pytest.raises(ModelLoadError, match="has 3 labels; a reranker has one"):
-        CrossEncoderScorer(folder).score_pairs("q", ["a"])
-
-
 @pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
 def test_missing_model(model, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -273,8 +254,6 @@ def test_missing_model(model, monkeypatch):
 def test_what_the_loader_says_is_told(folder):
     with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
         CrossEncoderScorer(folder, device="bogus").warm_up()
-    with pytest.raises(ModelLoadError, match="has no prompt 'task'; it has: "):
-        CrossEncoderScorer(folder, prompt_name="task").warm_up()
 
 
 def test_load_failure_is_remembered(monkeypatch):

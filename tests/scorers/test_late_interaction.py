@@ -1,5 +1,4 @@
 import asyncio
-import importlib.util
 import json
 import os
 import sys
@@ -12,7 +11,7 @@ import pytest
 
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
 from secondpass.scorers.late_interaction import LateInteractionScorer
-from tiny_models import write_classifier, write_late_interaction
+from tiny_models import write_late_interaction
 
 DOCUMENTS = ["the dog ran", "cat food on a mat", "a", "", "on", "the cat sat " * 300, "the dog ran"]
 QUERIES = ["cat", "dog", "the mat", "food query yes no cat dog sat " * 20, ""]
@@ -160,21 +159,6 @@ def test_lengths(folder, expanding):
     assert len(LateInteractionScorer(expanding)._model.get().queries(["cat"])[0]) == 16
     shorter = LateInteractionScorer(expanding, query_length=10)
     assert len(shorter._model.get().queries(["cat"])[0]) == 10
-
-
-@pytest.mark.parametrize("setting", ["query_length", "document_length"])
-def test_a_length_beyond_the_model(folder, setting):
-    with pytest.raises(ModelLoadError, match=f"{setting} is 65, but the model reads 64 tokens"):
-        LateInteractionScorer(folder, **{setting: 65}).warm_up()
-    assert LateInteractionScorer(folder, **{setting: 64}).score_pairs("cat", DOCUMENTS)
-
-
-def test_lengths_of_a_model_without_any(folder):
-    from secondpass.scorers.engines.torch_vectors import _set_lengths
-
-    _set_lengths([object()], None, None)
-    with pytest.raises(ValueError, match="cannot be set for this model"):
-        _set_lengths([object()], None, 10)
 
 
 class Clock:
@@ -397,19 +381,6 @@ def test_fork(folder, scorer, loaded):
     assert shared.score_pairs("cat", DOCUMENTS) == close(expected)
 
 
-def test_models_of_other_kinds(tmp_path):
-    """Loading them would give them random weights."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    bare = write_classifier(tmp_path / "bare")
-    dense = tmp_path / "dense"
-    SentenceTransformer(modules=[Transformer(str(bare)), Pooling(32)]).save_pretrained(str(dense))
-    for folder in (bare, dense):
-        with pytest.raises(ModelLoadError, match="was not trained for late interaction"):
-            LateInteractionScorer(str(folder)).score_pairs("cat", ["a"])
-
-
 def test_models_of_pylate(folder, tmp_path):
     """Its older versions save only the model and the projection."""
     import shutil
@@ -466,18 +437,6 @@ def test_missing_package(monkeypatch):
     for use in (scorer.check_installed, scorer.warm_up, lambda: scorer.score_pairs("q", ["a"])):
         with pytest.raises(MissingExtraError, match=r'"secondpass\[sentence-transformers\]"'):
             use()
-
-
-def test_an_old_package(folder, monkeypatch):
-    module = type(sys)("sentence_transformers")
-    module.__version__ = "5.4.0"
-    module.__spec__ = importlib.util.spec_from_loader("sentence_transformers", None)
-    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
-    scorer = LateInteractionScorer(folder)
-    scorer.check_installed()
-    told = "late_interaction needs sentence-transformers 6 or later, and 5.4.0 is installed"
-    with pytest.raises(ModelLoadError, match=told):
-        scorer.score_pairs("q", ["a"])
 
 
 def test_settings(folder):

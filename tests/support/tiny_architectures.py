@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +123,18 @@ def word_pairs(queries: int = 4, passages: int = 15) -> list[tuple[str, str]]:
         for query in texts
         for _ in range(passages)
     ]
+
+
+def scores_of(
+    model: Path, backend: str, pairs: Sequence[tuple[str, str]], **settings: Any
+) -> list[float]:
+    """Scores in float32, in batches of other sizes and lengths than a model was traced with."""
+    from secondpass.scorers.cross_encoder import CrossEncoderScorer
+
+    scorer = CrossEncoderScorer(str(model), backend=backend, precision="exact", **settings)
+    lists: dict[str, list[str]] = {}
+    for query, text in pairs:
+        lists.setdefault(query, []).append(text)
+    return [
+        score for query, texts in lists.items() for score in scorer.score_pairs(query, texts)
+    ] + scorer.score_pairs("cat", ["a"])

@@ -1,4 +1,4 @@
-"""What worker processes share: a folder of metrics. The processes are tested in test_drain."""
+"""What worker processes share: a folder of metrics. The processes: `tests/cli/test_serve.py`."""
 
 import logging
 import os

@@ -340,16 +340,6 @@ def test_the_key_of_scores_has_the_side_of_truncation(copy, tmp_path):
     assert found[0] != pytest.approx(found[2], abs=1e-3)
 
 
-def test_the_key_of_scores_has_weights_in_a_file_of_their_own(copy):
-    scorer = CrossEncoderScorer(str(copy), backend="onnx", score_cache=10)
-    scorer.warm_up()
-    model = scorer._pairs.get()._engine.model
-    first = model.identity()
-    (copy / "onnx" / "model.onnx.data").write_bytes(b"weights")
-    assert model.identity() != first
-    scorer.close()
-
-
 def test_a_model_that_failed_is_released(tmp_path, monkeypatch):
     made = []
     loaded = choice.TorchModel.__init__
@@ -365,11 +355,6 @@ def test_a_model_that_failed_is_released(tmp_path, monkeypatch):
     del caught
     gc.collect()
     assert [model() for model in made] == [None]
-
-
-def test_too_long_for_the_model(folder):
-    with pytest.raises(ModelLoadError, match="max_length 65 is more than the 64 positions"):
-        engine(folder, backend="onnx", max_length=65)
 
 
 def test_int8_files_are_not_taken_unasked(copy):

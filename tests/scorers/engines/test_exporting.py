@@ -9,11 +9,10 @@ import pytest
 from remembered_trace import remember
 from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
-from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import exporting
 from secondpass.scorers.engines.conversion import ExportError
 from secondpass.scorers.engines.exporting import export
-from tiny_architectures import CONFIGS, word_pairs, write_architecture
+from tiny_architectures import scores_of, word_pairs, write_architecture
 from tiny_models import write_causal, write_classifier
 
 PAIRS = word_pairs(queries=2)
@@ -31,56 +30,6 @@ def model(tmp_path):
 
 def files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-
-
-def scores(model: Path, backend: str, **settings: object) -> list[float]:
-    scorer = CrossEncoderScorer(str(model), backend=backend, precision="exact", **settings)
-    lists: dict[str, list[str]] = {}
-    for query, text in PAIRS:
-        lists.setdefault(query, []).append(text)
-    # Batches of other sizes and lengths than the one with which the model was traced.
-    return [
-        score for query, texts in lists.items() for score in scorer.score_pairs(query, texts)
-    ] + scorer.score_pairs("cat", ["a"])
-
-
-# These are built as BERT, or as XLM-R, which test_files.py exports.
-LIKE_OTHERS = {"electra", "distilbert", "roberta", "xlm-roberta"}
-
-
-@pytest.mark.parametrize(
-    "architecture",
-    [
-        pytest.param(name, id=name, marks=pytest.mark.long if name in LIKE_OTHERS else ())
-        for name in CONFIGS
-    ],
-)
-def test_every_architecture_scores_as_before_on_both_backends(tmp_path, architecture):
-    folder = write_architecture(tmp_path / "model", architecture)
-    expected = scores(folder, "torch", device="cpu")
-    for backend in ("onnx", "openvino"):
-        exported = export(str(folder), backend=backend, pairs=PAIRS)
-        assert exported.agreements["float32"].overlap == 1
-        assert exported.agreements["float32"].largest < 1e-3
-        assert scores(folder, backend) == pytest.approx(expected, abs=2e-4)
-
-
-@pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_int8_weights(model, backend):
-    plain = export(str(model), backend=backend, pairs=PAIRS)
-    small = export(str(model), backend=backend, int8=True, pairs=PAIRS, force=True)
-    assert small.file == plain.file.replace("model.", "model_int8.")
-    weights = [
-        (model / exported.file).with_suffix(".onnx" if backend == "onnx" else ".bin")
-        for exported in (plain, small)
-    ]
-    assert weights[1].stat().st_size < 0.8 * weights[0].stat().st_size
-    assert 1e-3 < small.agreements["float32"].mean_in_deviations < 0.1
-    # Only a setting selects it.
-    unasked, named = (scores(model, backend, file=file) for file in (None, small.file))
-    assert unasked == pytest.approx(scores(model, "torch", device="cpu"), abs=2e-4)
-    difference = max(abs(a - b) for a, b in zip(unasked, named, strict=True))
-    assert difference == pytest.approx(small.agreements["float32"].largest, rel=0.1)
 
 
 def test_beside_a_local_model_only_the_new_files_are_added(model):
@@ -115,8 +64,8 @@ def test_a_folder_of_its_own_is_complete(model, tmp_path):
         "openvino/openvino_model.xml",
     } <= files(into)
     assert not any("safetensors" in name for name in files(into))
-    expected = scores(model, "torch", device="cpu")
-    assert scores(into, "onnx") == pytest.approx(expected, abs=2e-4)
+    expected = scores_of(model, "torch", PAIRS, device="cpu")
+    assert scores_of(into, "onnx", PAIRS) == pytest.approx(expected, abs=2e-4)
     assert files(tmp_path) == {"new", "model"} | {
         f"{folder}/{name}" for folder in ("new", "model") for name in files(tmp_path / folder)
     }
@@ -255,21 +204,6 @@ def test_other_models_are_refused(tmp_path, write, message):
     before = files(tmp_path)
     with pytest.raises(ModelLoadError, match=message):
         export(str(tmp_path / "model"), pairs=PAIRS)
-    assert files(tmp_path) == before
-
-
-def test_a_model_that_cannot_be_traced(model, tmp_path, monkeypatch):
-    import torch
-
-    def failing(*_, **__):
-        raise RuntimeError("unsupported operator\nlong explanation")
-
-    monkeypatch.setattr(torch.onnx, "export", failing)
-    before = files(tmp_path)
-    message = "cannot be converted to ONNX: RuntimeError: unsupported operator$"
-    with pytest.raises(ExportError, match=message) as error:
-        export(str(model), pairs=PAIRS)
-    assert error.value.agreements == {}
     assert files(tmp_path) == before
 
 

@@ -1,4 +1,4 @@
-"""Completion in shells, as they ask for it."""
+"""Names of presets, which shells complete as they are typed."""
 
 import os
 import subprocess
@@ -6,7 +6,17 @@ import sys
 
 import pytest
 
+from secondpass.cli.options import complete_preset
 from secondpass.config import preset_names
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "completed"),
+    [("", preset_names()), ("lex", ["lexical"]), ("xical", []), ("LEX", [])],
+    ids=["nothing", "beginning", "end", "upper case"],
+)
+def test_presets_are_completed_from_their_beginning(incomplete, completed):
+    assert complete_preset(incomplete) == completed
 
 
 def asked(*words):

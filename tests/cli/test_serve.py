@@ -1,4 +1,7 @@
-"""The server as a process: SIGTERM under load loses no accepted request; errors at the start."""
+"""``secondpass serve``: its options, errors at the start, and SIGTERM under load.
+
+The answers are tested in ``tests/adapters/http_server``.
+"""
 
 import contextlib
 import os
@@ -14,6 +17,7 @@ import httpx
 import pytest
 
 from loopback_server import http_client
+from secondpass.adapters.http_server import server, workers
 
 CLIENTS = 8
 BODY = {"query": "cat food", "documents": [f"{n} cats, food" for n in range(40)]}
@@ -170,3 +174,84 @@ def test_refused_at_the_start(options, message, secondpass, monkeypatch):
     result = secondpass("serve", *(() if "-p" in options else ("-p", "lexical")), *options)
     assert result.code in {1, 2}
     assert message in result.flat
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What the command would run: a function of this process, or workers; and its plan."""
+    begun = []
+
+    def serving(name, result):
+        def run(plan, listening):
+            listening.close()
+            begun.append((name, plan))
+            return result
+
+        return run
+
+    monkeypatch.setattr(server, "run", serving("process", (7, 2)))
+    monkeypatch.setattr(workers, "run_workers", serving("workers", None))
+    monkeypatch.setattr(workers, "log_to_stderr", lambda: None)
+    return begun
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ([], {"max_bytes": 8 * MIB, "max_total_bytes": 128 * MIB, "deadline": None}),
+        (["--max-body", 200], {"max_bytes": 200 * MIB, "max_total_bytes": 200 * MIB}),
+        (
+            ["--max-candidates", 3, "--max-characters", 50, "--max-requests", 2, "--deadline", 0.5],
+            {
+                "max_candidates": 3,
+                "max_text_characters": 50,
+                "max_requests": 2,
+                "deadline": 0.5,
+            },
+        ),
+        (["--strict"], {"strict": True, "strict_models": False}),
+        (["--strict-models"], {"strict": False, "strict_models": True}),
+    ],
+    ids=["none", "large bodies", "limits", "strict", "strict models"],
+)
+def test_settings_of_the_application(secondpass, runs, options, settings):
+    told = secondpass("serve", "-p", "lexical", "--port", 0, *options)
+    assert told.code == 0, told.err
+    ((_, plan),) = runs
+    assert {name: getattr(plan.settings, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_process_or_workers(secondpass, runs, workers):
+    options = ["--workers", workers, "--drain", 3, "--grace", 4.5]
+    told = secondpass("serve", "-p", "lexical", "-p", "lexical=b", "--port", 0, *options)
+    ((name, plan),) = runs
+    assert name == ("process" if workers == 1 else "workers")
+    assert (plan.workers, plan.drain, plan.grace) == (workers, 3.0, 4.5)
+    assert re.search(r"serving lexical, b at http://127\.0\.0\.1:[1-9]\d*", told.flat)
+    stopped = "stopped; 7 requests were answered; 2 were cut off after 4.5 s"
+    assert (stopped in told.flat) == (workers == 1)
+
+
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        (
+            "uvicorn",
+            'Run: pip install "secondpass[serve]"',
+        ),
+        (
+            "secondpass.adapters.http_server.connections",
+            "internal error: ModuleNotFoundError: ",
+        ),
+    ],
+    ids=["of the extra", "any other"],
+)
+def test_a_missing_package(secondpass, monkeypatch, package, message):
+    monkeypatch.delitem(sys.modules, server.__name__)
+    monkeypatch.setitem(sys.modules, package, None)
+    told = secondpass("serve", "-p", "lexical")
+    assert (told.code, message in told.flat) == (1, True), told.err

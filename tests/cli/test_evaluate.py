@@ -144,18 +144,6 @@ def test_options_reach_the_comparison(secondpass, given_suite):
     assert systems(told)["given+rerank"]["stability"]["shuffles"] == 2
 
 
-def test_parts_may_be_named_one_by_one(secondpass, suite, write):
-    run = write(
-        "run", "".join(f"{q} Q0 {d} 1 {-at} t\n" for q in QUERIES for at, d in enumerate(DOCUMENTS))
-    )
-    files = ["--queries", suite / "queries.jsonl", "--qrels", suite / "qrels.tsv"]
-    files += ["--corpus", suite / "corpus.jsonl"]
-    told = secondpass("eval", *files, "--run", run, "--preset", "lexical", "--json")
-    assert list(systems(told)) == ["given", "given+rerank"]
-    told = secondpass("eval", *files, "--mode", "lexical", "--json")
-    assert systems(told)["lexical"]["status"] == "ran"
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [

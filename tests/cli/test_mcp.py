@@ -1,4 +1,4 @@
-"""The command over both transports, called by the SDK's own client."""
+"""``secondpass mcp``: both transports, called by the SDK's own client; options and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 
 from command_calls import called
 from loopback_server import Loopback, http_client
-from secondpass.adapters.mcp_server import http
+from secondpass.adapters.mcp_server import http, tools
 
 DOCUMENTS = ["Trains run on rails.", "Red apples grow on trees."]
 COMMAND = ["-m", "secondpass", "mcp", "--preset", "lexical"]
@@ -110,3 +110,53 @@ def test_an_address_of_the_network_needs_a_key(monkeypatch):
     result = called(*COMMAND[2:], "--transport", "http", "--host", "0.0.0.0")
     assert result.code != 0
     assert "clients must send a key: set --api-key-env or --api-key-file" in result.flat
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The limits of the servers that the command creates, none of which runs."""
+    created = []
+
+    class Created:
+        def __init__(self, rerankers, limits):
+            created.append((list(rerankers), limits))
+
+        def run(self, transport):
+            created.append(transport)
+
+    monkeypatch.setattr(tools, "create_server", Created)
+    return created
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], tools.ToolLimits(1000, 200_000, deadline=None)),
+        (
+            ["--max-documents", 3, "--max-characters", 50, "--deadline", 0.5],
+            tools.ToolLimits(3, 50, deadline=0.5),
+        ),
+    ],
+    ids=["none", "all"],
+)
+def test_limits_of_calls(limits, options, expected):
+    assert called("mcp", "-p", "lexical", "-p", "lexical=words", *options).code == 0
+    assert limits == [(["lexical", "words"], expected), "stdio"]
+
+
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        (
+            "mcp.server",
+            'Run: pip install "secondpass[mcp]"',
+        ),
+        ("secondpass.adapters.mcp_server.records", "internal error: ModuleNotFoundError: "),
+    ],
+    ids=["of the extra", "any other"],
+)
+def test_a_missing_package(monkeypatch, package, message):
+    monkeypatch.delitem(sys.modules, tools.__name__)
+    monkeypatch.setitem(sys.modules, package, None)
+    told = called("mcp", "-p", "lexical")
+    assert (told.code, message in told.flat) == (1, True), told.err

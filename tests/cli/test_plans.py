@@ -1,0 +1,148 @@
+"""Tables of plans, and which strategies are compared."""
+
+import functools
+import json
+
+import pytest
+import typer
+
+from secondpass import ConfigurationError, Reranker
+from secondpass.cli.plans import print_plan, print_strategies, strategies_of
+from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
+
+LLM = {"type": "openai", "model": "m", "api_key": "k"}
+OTHER = {**LLM, "model": "other"}
+LOCAL = PlannedStage("lexical", 2000, pairs=2000)
+ASKING = PlannedStage(
+    "graded\x1b[1m by m",
+    1000,
+    calls=(25, 50),
+    rounds=(1, 1),
+    pairs=1000,
+    input_tokens=(40_000.4, 80_000.4),
+    output_tokens=(100.0, 100.0),
+    cost=(0.123456, 0.25),
+    seconds=(2.5, 2.5),
+)
+PLAN = CostPlan(2000, (LOCAL, ASKING), tokens_per_passage=1234, seconds_per_call=2.5)
+LOCAL_CELLS = ["lexical", "2,000", "0", "0"]
+ASKING_CELLS = ["25 to 50", "1", "40,001 to 80,001", "100", "0.1235 to 0.25", "2.5"]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Results are printed as for a terminal."""
+    monkeypatch.setattr("secondpass.cli.plans.on_terminal", lambda _stream: True)
+
+
+def rows(capsys):
+    """The cells of each row, and the messages."""
+    printed = capsys.readouterr()
+    lines = [line.split("  ") for line in printed.out.splitlines()]
+    return [[cell.strip() for cell in line if cell.strip()] for line in lines], printed.err
+
+
+def test_a_stage_that_asks_nothing_has_no_tokens_and_no_cost(terminal, capsys):
+    print_plan(PLAN, as_json=False)
+    (heading, *table), messages = rows(capsys)
+    assert heading[:4] == ["method", "candidates", "calls", "rounds"]
+    assert heading[4:] == ["tokens in, about", "tokens out, about", "cost, about", "seconds"]
+    assert table == [
+        LOCAL_CELLS,
+        ["graded\\x1b[1m by m", "1,000", *ASKING_CELLS],
+        ["total", "2,000", *ASKING_CELLS],
+    ]
+    assert "2,000 candidates of about 1,234 tokens, 2.5 s per call. Nothing was called." in messages
+
+
+def test_one_stage_has_no_total(terminal, capsys):
+    print_plan(CostPlan(2000, (LOCAL,)), as_json=False)
+    (_, *table), messages = rows(capsys)
+    assert table == [LOCAL_CELLS]
+    assert "2,000 candidates of about 0 tokens. Nothing" in messages
+
+
+def test_without_a_stage_there_is_only_the_total(terminal, capsys):
+    print_plan(CostPlan(0, ()), as_json=False)
+    assert rows(capsys)[0][1:] == [["total", "0", "0", "0"]]
+
+
+def noted(reason, *limits):
+    stage = PlannedStage("auto", 5, reason=reason)
+    return CostPlan(5, (stage,), exceeded=tuple(limits))
+
+
+def test_notes_name_their_strategy_once(terminal, capsys):
+    calls = ExceededLimit("calls", 4, (5, 5))
+    print_strategies({"auto": noted("listwise fits", calls)}, {"blocks": "no\nlog"}, as_json=False)
+    (heading, row), messages = rows(capsys)
+    assert (heading[0], row[:2]) == ("strategy", ["auto", "5"])
+    *warnings, assumptions = messages.splitlines()
+    assert warnings == [
+        "warning: blocks is not run: no log",
+        "warning: auto: listwise fits",
+        "warning: auto: limits.calls is 4, and the ranking needs 5",
+    ]
+    assert assumptions.startswith("5 candidates of about 0 tokens. Nothing was called.")
+
+
+def test_the_row_of_a_strategy_is_its_stage_if_it_has_one(terminal, capsys):
+    stage = PlannedStage("graded by m", 60)
+    plans = {"graded": CostPlan(100, (stage,)), "listwise": CostPlan(0, ())}
+    print_strategies(plans, {}, as_json=False)
+    assert rows(capsys)[0][1:] == [["graded", "60", "0", "0"], ["listwise", "0", "0", "0"]]
+
+
+def test_without_a_strategy_nothing_is_assumed(terminal, capsys):
+    print_strategies({}, {"blocks": "reason"}, as_json=False)
+    assert rows(capsys)[1] == "warning: blocks is not run: reason\n"
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["pipe", "--json"])
+def test_a_pipe_gets_json(capsys, monkeypatch, as_json):
+    monkeypatch.setattr("secondpass.cli.plans.on_terminal", lambda _stream: as_json)
+    print_plan(PLAN, as_json=as_json)
+    assert json.loads(capsys.readouterr().out) == PLAN.to_dict()
+    print_strategies({"graded": PLAN}, {"blocks": "reason"}, as_json=as_json)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {"strategies": {"graded": PLAN.to_dict()}, "not_run": {"blocks": "reason"}}
+
+
+def test_strategies_that_need_only_a_language_model_are_compared():
+    cascade = {"type": "cascade", "stages": ["lexical", {"type": "listwise", "llm": LLM}]}
+    graded = {"type": "graded", "llm": OTHER}
+    settings = {"depth": 40, "top_k": 7, "limits": {"calls": 9}, "passages": {"size": 50}}
+    reranker = Reranker(cascade, fallback=[graded], **settings)
+    rerankers, not_run = strategies_of(reranker)
+    assert not_run == {}
+    assert {"graded", "listwise", "blocks", "auto"} <= rerankers.keys()
+    assert not rerankers.keys() & {"cascade", "lexical", "endpoint", "cross_encoder"}
+    for strategy in rerankers.values():
+        assert (strategy.depth, strategy.top_k) == (40, 7)
+        assert (strategy.limits, strategy.passages) == (reranker.limits, reranker.passages)
+        assert {llm.model for llm in strategy.method.language_models} == {"m"}
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["lexical", {"type": "endpoint", "api": "tei", "base_url": "http://127.0.0.1:9"}],
+    ids=["local", "rerank API"],
+)
+def test_without_a_language_model_nothing_is_compared(capsys, method):
+    with pytest.raises(typer.Exit) as stop:
+        strategies_of(Reranker(method))
+    assert stop.value.exit_code == 1
+    assert "--compare: the configuration has no language model" in capsys.readouterr().err
+
+
+def test_a_strategy_that_cannot_be_created_has_a_reason(monkeypatch):
+    @functools.wraps(Blocks.__init__)  # the settings of a method are read from its signature
+    def refuse(*_arguments, **_settings):
+        raise ConfigurationError("llm: has no logprobs")
+
+    monkeypatch.setattr(Blocks, "__init__", refuse)
+    rerankers, not_run = strategies_of(Reranker({"type": "graded", "llm": LLM}))
+    assert "blocks" not in rerankers
+    assert not_run.keys() == {"blocks"}
+    assert "has no logprobs" in not_run["blocks"]

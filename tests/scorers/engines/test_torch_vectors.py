@@ -1,0 +1,200 @@
+"""Which models of late interaction are loaded, with what lengths, and how they are called."""
+
+import importlib.util
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from secondpass import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.torch_vectors import VectorModel
+from secondpass.scorers.hub import HubModel
+from tiny_models import write_classifier
+
+
+class Encoder:
+    """In place of a loaded ``MultiVectorEncoder``."""
+
+    max_seq_length = 64
+
+    def __init__(self):
+        self.module = SimpleNamespace(
+            document_length=48,
+            query_length=16,
+            query_expansion=None,
+            config=SimpleNamespace(max_position_embeddings=80),
+        )
+        self.device = SimpleNamespace(type="cpu")
+        self.calls = []
+
+    def __getitem__(self, index):
+        assert index == 0
+        return self.module
+
+    def parameters(self):
+        import torch
+
+        return iter([torch.zeros(1, dtype=torch.bfloat16)])
+
+    def encode_query(self, texts, **settings):
+        self.calls.append(("query", texts, settings))
+        return texts
+
+    def encode_document(self, texts, **settings):
+        self.calls.append(("document", texts, settings))
+        return texts
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    import sentence_transformers
+
+    encoder = Encoder()
+    monkeypatch.setattr(sentence_transformers, "MultiVectorEncoder", lambda *_, **__: encoder)
+    return encoder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder that names its kind; the encoder takes the place of its weights."""
+    write(tmp_path, "config_sentence_transformers.json", {"model_type": "MultiVectorEncoder"})
+    return tmp_path
+
+
+def write(folder, name, content):
+    (folder / name).write_text(json.dumps(content))
+
+
+def loaded(folder, **settings):
+    lengths = {"query_length": None, "document_length": None, "batch_size": None}
+    settings = {"device": "cpu", "dtype": "float32", "options": {}, **lengths, **settings}
+    return VectorModel(HubModel(str(folder), local_files_only=True), **settings)
+
+
+# ---------------------------------------------------------------------- kinds of models
+
+
+@pytest.mark.parametrize(
+    ("own", "base", "accepted"),
+    [
+        ({"model_type": "MultiVectorEncoder"}, {}, True),
+        ({"model_type": "ColBERT"}, None, True),
+        ({"query_prefix": "[Q] "}, {"architectures": ["BertModel"]}, True),
+        (None, {"architectures": ["HF_ColBERT"]}, True),
+        ({}, {"architectures": ["ColPaliForRetrieval"]}, True),
+        ({"model_type": "SentenceTransformer"}, {"architectures": ["BertModel"]}, False),
+        ({}, {"architectures": None}, False),
+        (None, {"architectures": ["BertForSequenceClassification"]}, False),
+        (None, None, True),  # the loader reports that it is no model
+    ],
+)
+def test_only_models_of_late_interaction_are_loaded(encoder, tmp_path, own, base, accepted):
+    for name, content in (("config_sentence_transformers", own), ("config", base)):
+        if content is not None:
+            write(tmp_path, f"{name}.json", content)
+    if accepted:
+        assert loaded(tmp_path)
+        return
+    message = f"^the model '{tmp_path}' was not trained for late interaction$"
+    with pytest.raises(ModelLoadError, match=message):
+        loaded(tmp_path)
+
+
+def test_models_of_other_kinds(tmp_path):
+    """Loading them would give them random weights."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    bare = write_classifier(tmp_path / "bare")
+    dense = tmp_path / "dense"
+    SentenceTransformer(modules=[Transformer(str(bare)), Pooling(32)]).save_pretrained(str(dense))
+    for folder in (bare, dense):
+        with pytest.raises(ModelLoadError, match="was not trained for late interaction"):
+            loaded(folder)
+
+
+def test_an_old_package(folder, monkeypatch):
+    module = type(sys)("sentence_transformers")
+    module.__version__ = "5.4.0"
+    module.__spec__ = importlib.util.spec_from_loader("sentence_transformers", None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    message = "late_interaction needs sentence-transformers 6 or later, and 5.4.0 is installed"
+    with pytest.raises(ModelLoadError, match=message):
+        loaded(folder)
+
+
+@pytest.mark.parametrize("package", ["sentence_transformers", "torch"])
+def test_a_missing_package(folder, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"secondpass\[sentence-transformers\]"):
+        loaded(folder)
+
+
+# ---------------------------------------------------------------------- lengths
+
+
+@pytest.mark.parametrize(
+    ("settings", "lengths", "expansion"),
+    [
+        ({}, (16, 48), {"strategy": "fixed", "length": 16}),
+        ({"query_length": 64}, (64, 48), {"strategy": "fixed", "length": 64}),
+        ({"document_length": 8}, (16, 8), {"strategy": "fixed", "length": 16}),
+    ],
+    ids=["none", "queries", "passages"],
+)
+def test_lengths_replace_those_of_the_model(encoder, folder, settings, lengths, expansion):
+    encoder.module.query_expansion = {"strategy": "fixed", "length": 16}
+    loaded(folder, **settings)
+    assert (encoder.module.query_length, encoder.module.document_length) == lengths
+    assert encoder.module.query_expansion == expansion
+
+
+def test_a_query_that_is_not_extended_stays_so(encoder, folder):
+    loaded(folder, query_length=20)
+    assert encoder.module.query_expansion is None
+
+
+@pytest.mark.parametrize("setting", ["query_length", "document_length"])
+@pytest.mark.parametrize(
+    ("limit", "positions", "longest"),
+    [(64, 80, 64), (80, 64, 64), (64, None, 64), (None, 64, 64), (None, None, None)],
+)
+def test_no_length_is_beyond_the_model(encoder, folder, setting, limit, positions, longest):
+    encoder.max_seq_length = limit
+    encoder.module.config.max_position_embeddings = positions
+    assert loaded(folder, **{setting: longest or 10_000})
+    if longest is not None:
+        message = f"{setting} is 65, but the model reads 64 tokens at most"
+        with pytest.raises(ModelLoadError, match=message):
+            loaded(folder, **{setting: 65})
+
+
+def test_a_model_without_lengths(encoder, folder):
+    encoder.module = SimpleNamespace(config=encoder.module.config)
+    assert loaded(folder).characters == 5 * 64
+    with pytest.raises(ModelLoadError, match="query_length and document_length cannot be set"):
+        loaded(folder, document_length=10)
+
+
+# ---------------------------------------------------------------------- calls
+
+
+@pytest.mark.parametrize(
+    ("device", "batch_size", "expected"), [("cpu", None, 8), ("cuda", None, 32), ("cuda", 5, 5)]
+)
+def test_texts_per_forward_pass(encoder, folder, device, batch_size, expected):
+    encoder.device.type = device
+    model = loaded(folder, batch_size=batch_size)
+    assert model.queries(("a",)) == ["a"]
+    assert model.passages(("b", "c")) == ["b", "c"]
+    settings = {"batch_size": expected, "show_progress_bar": False}
+    assert encoder.calls == [("query", ["a"], settings), ("document", ["b", "c"], settings)]
+    assert (model.batch_size, model.info.precision) == (expected, "bfloat16")
+    assert model.info.batch_rule == f"up to {expected} texts, sorted by length"
+
+
+def test_characters_that_are_read(encoder, folder):
+    assert loaded(folder).characters == 5 * 48
+    encoder.module.document_length = encoder.max_seq_length = None
+    assert loaded(folder).characters == sys.maxsize
