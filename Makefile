@@ -49,7 +49,7 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/asking.py
+	$(BIN)/python benchmarks/llm_overhead.py
 	$(BIN)/python benchmarks/response_cache.py
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
 		--config benchmarks/embedded_alone.yaml benchmarks/embedded.yaml
