@@ -78,7 +78,7 @@ def evaluation(**values):
         (["--depth", "0"], "--depth: must be 1 or more"),
         ([" "], "question: must not be empty"),
         ([""], "question: must not be empty"),
-        (["--all", "How do I sort?"], "--all measures the questions of the demo; leave it or"),
+        (["--all", "How do I sort?"], "--all measures the demo's questions; it cannot be"),
     ],
 )
 def test_wrong_arguments(arguments, message, monkeypatch, capsys):
