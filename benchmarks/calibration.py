@@ -1,4 +1,4 @@
-"""Measures thresholds of `secondpass calibrate` on queries that they were not fitted on.
+"""Measures thresholds of `secondpass calibrate` on held-out queries.
 
     python benchmarks/calibration.py --data FOLDER --cache CACHE
     python benchmarks/calibration.py --data FOLDER --cache CACHE --splits 20 --sets vaswani
@@ -9,7 +9,7 @@ the share of all candidates kept, relative to that of the best threshold for the
 with its judgements. Further tables have the AUROC of the best score for separating lists with a
 relevant candidate from the same lists without, reranked like in `calibrate` or with the scores of
 the complete lists; and the log loss of both mappings to probabilities on held-out queries. No
-constant is tuned on these collections. Exits with 1 if a bar is missed.
+constant is tuned on these collections. Exits with 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from secondpass.evaluation.calibration.samples import Sample, samples, separatio
 SPLITS = 200
 KEEPS = (0.8, 0.9, 0.95)
 LARGE = 200
-"""Smallest number of queries for which the bars of coverage apply."""
+"""Smallest number of queries for which the targets of coverage apply."""
 
 LOWEST, HIGHEST, MOST_KEPT = -0.01, 0.03, 1.15
-AUROC_BARS = {"xquad-en": 0.85, "trec-dl19": 0.75}
+AUROC_TARGETS = {"xquad-en": 0.85, "trec-dl19": 0.75}
 METHODS: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "lexical": LEXICAL}
 
 
@@ -63,7 +63,7 @@ class Coverage:
 
     @property
     def met(self) -> bool | None:
-        """Whether the bars are met; None for collections that are too small."""
+        """Whether the targets are met; None for collections that are too small."""
         if self.queries < LARGE:
             return None
         return LOWEST <= self.coverage - self.keep <= HIGHEST and self.ratio <= MOST_KEPT
@@ -96,15 +96,15 @@ def coverage(
 def auroc_lines(
     name: str, found: Mapping[str, Sample], without: Mapping[str, Sequence[float]]
 ) -> Iterator[tuple[str, bool]]:
-    """A row with both AUROCs, and whether the bar of the collection is met."""
+    """A row with both AUROCs, and whether the target of the collection is met."""
     reranked, estimated = separation(found, without), separation(found)
     if reranked is None or estimated is None:
         yield f"{name}: too few queries", True
         return
-    bar = AUROC_BARS.get(name)
-    met = bar is None or reranked.auroc >= bar
+    target = AUROC_TARGETS.get(name)
+    met = target is None or reranked.auroc >= target
     verdict = "on" if reranked.usable else "off"
-    shown = "" if bar is None else f" (bar {bar:.2f}: {'met' if met else 'MISSED'})"
+    shown = "" if target is None else f" (target {target:.2f}: {'met' if met else 'MISSED'})"
     yield (
         f"| {name} | {len(reranked.best)} | {reranked.auroc:.3f}{shown} | {estimated.auroc:.3f} "
         f"| {verdict} |",
@@ -115,7 +115,7 @@ def auroc_lines(
 def measure(
     folder: Path, cache: Path | None, label: str, splits: int, seed: int = 0
 ) -> Iterator[tuple[str, str, bool]]:
-    """Rows of the tables of one collection and method: table, line, whether its bar is met."""
+    """Rows of the tables of one collection and method: table, line, whether its target is met."""
     observed = observe(folder, cache)
     reranker = Reranker.from_config(METHODS[label])
     try:
@@ -129,14 +129,14 @@ def measure(
     for per in ("query", "document"):
         for keep in KEEPS:
             result = coverage([*found.values()], keep, per, splits, seed)
-            met = {None: "printed only", True: "met", False: "MISSED"}[result.met]
+            met = {None: "no target", True: "met", False: "MISSED"}[result.met]
             line = (
                 f"| {folder.name} | {result.queries} | {per} | {keep:g} | {result.coverage:.3f} "
                 f"| {result.kept:.3f} | {result.ratio:.2f} | {met} |"
             )
             yield "coverage", line, result.met is not False
-    for line, met_bar in auroc_lines(folder.name, found, without):
-        yield "auroc", line, met_bar or label != "embedded"
+    for line, met_target in auroc_lines(folder.name, found, without):
+        yield "auroc", line, met_target or label != "embedded"
     try:
         losses = fit_probabilities(found, None, seed).losses
         line = " | ".join(f"{losses[kind]:.4f}" for kind in ("platt", "isotonic", "constant"))
@@ -147,7 +147,7 @@ def measure(
 
 HEADERS = {
     "coverage": "| collection | queries | per | keep | coverage | candidates kept | to the best "
-    "| bars |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | --- |",
+    "| targets |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | --- |",
     "auroc": "| collection | queries | AUROC | with the scores of complete lists "
     "| `nothing_relevant` |\n| --- | ---: | ---: | ---: | --- |",
     "probabilities": "| collection | Platt | isotonic | constant |\n| --- | ---: | ---: | ---: |",
@@ -158,9 +158,11 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
-    parser.add_argument("--splits", type=int, default=SPLITS, help="random halves of a collection")
-    parser.add_argument("--methods", nargs="+", default=["embedded"], choices=[*METHODS])
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--splits", type=int, default=SPLITS, help="random halves per collection")
+    parser.add_argument(
+        "--methods", nargs="+", default=["embedded"], choices=[*METHODS], help="methods to measure"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random halves")
     options = parser.parse_args()
     all_met = True
     for label in options.methods:

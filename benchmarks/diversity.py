@@ -5,9 +5,9 @@
 Candidates are reranked by ``embedded``, and then moved by the ordering.
 
 - `as they are`: the lists of the collection. nDCG@10 counts every relevant passage in full, so
-  diversity can only cost here.
+  diversity can only lower it.
 - `duplicates`: the first 40 passages, each with up to two near-duplicates, in which one word of 20
-  is left out. Each original is a subtopic that its copies share. alpha-nDCG@10 (Clarke et al.,
+  is omitted. Each original is a subtopic that its copies share. alpha-nDCG@10 (Clarke et al.,
   "Novelty and diversity in information retrieval evaluation", SIGIR 2008; alpha 0.5) halves the
   gain of a passage with every earlier passage of its subtopic. Relevant passages have a grade of 2
   or 3. `different ones` are the subtopics in the first 10.
@@ -126,8 +126,13 @@ def _alpha_dcg(topics: Sequence[str | None]) -> float:
 
 def main() -> None:
     root = Path(__file__).resolve().parent.parent
-    parser = argparse.ArgumentParser(description="Diverse orderings.")
-    parser.add_argument("--data", type=Path, default=root / "../shared/data/trec-dl19")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=root / "../shared/data/trec-dl19",
+        help="folder of a collection",
+    )
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
     reranker = Reranker({"type": "embedded", "remember": 20_000}, depth=None)

@@ -319,21 +319,27 @@ def cost(observations: Observations, rounds: int) -> None:
 
 
 class Plain:
-    """An observer that does nothing."""
+    """An observer that does nothing, for comparison."""
 
     def end(self, operation: Operation) -> None:
         """Nothing."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_options(parser, "xquad-en", "xquad-de", "cranfield")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 250], help="of a period")
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--comparisons", type=int, default=1_000)
-    parser.add_argument("--needed", type=float, default=0.95, help="share of splits")
-    parser.add_argument("--rounds", type=int, default=200, help="of the measurement of the cost")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[500, 250], help="queries per period"
+    )
+    parser.add_argument("--splits", type=int, default=20, help="random splits per change")
+    parser.add_argument(
+        "--comparisons", type=int, default=1_000, help="comparisons without a change"
+    )
+    parser.add_argument(
+        "--needed", type=float, default=0.95, help="share of splits that counts as detected"
+    )
+    parser.add_argument("--rounds", type=int, default=200, help="rounds for the cost of a monitor")
+    parser.add_argument("--seed", type=int, default=1, help="of the draws and the noise")
     options = parser.parse_args()
     for name in options.sets:
         observations = observe(options.data / name, options.cache)

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from embedded_rules import Ready, figure
+from embedded_rules import Precomputed, mean_ndcg
 from numpy.typing import NDArray
 from quality import SETS, FirstStage, first_stages
 
@@ -45,14 +45,14 @@ def scores_of(
 
 def figures(stage: FirstStage, scores: list[NDArray[np.float64]]) -> tuple[float, float]:
     """nDCG@10 by these scores, alone and blended."""
-    ready = Ready(
+    scorer = Precomputed(
         {
             (text, candidate.text): float(score)
             for (query, text), row in zip(stage.queries.items(), scores, strict=True)
             for candidate, score in zip(stage.candidates[query], row, strict=True)
         }
     )
-    return figure(stage, Reranker(ready)), figure(stage, Reranker(ready, blend=BLEND))
+    return mean_ndcg(stage, Reranker(scorer)), mean_ndcg(stage, Reranker(scorer, blend=BLEND))
 
 
 def overlap(row: NDArray[np.float64], other: NDArray[np.float64]) -> float:
@@ -62,8 +62,13 @@ def overlap(row: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(__file__).parents[2] / "shared" / "data",
+        help="folder of collections",
+    )
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     parser.add_argument(
         "--against", nargs="+", default=OTHERS, help="backend and precision, such as openvino-auto"
     )
@@ -71,7 +76,7 @@ def main() -> None:
     print(HEADER)
     for name in arguments.sets:
         if not (arguments.data / name).is_dir():
-            print(f"{name}: not there, left out")
+            print(f"{name}: skipped, no such folder in {arguments.data}")
             continue
         for stage in first_stages(arguments.data / name, stemmed=True):
             reference, precision = scores_of(stage, "onnx", "exact")

@@ -4,9 +4,9 @@
 
 Prints Markdown tables at depth 100: nDCG@10 of rules for pairs; how rules for lists change it, with
 95 % intervals, blended as in the preset `embedded`; for each English run, the rule for lists that
-is best on the other ones, and what it changes there; the chosen rule blended with
-several weights of the retriever. docs/quality.md quotes all. Each distinct passage is encoded once,
-which takes some minutes.
+is best on the other runs, and its change on this one; the chosen rule blended with several weights
+of the retrieval score. docs/quality.md quotes all. Each distinct passage is encoded once, which
+takes some minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Vector = NDArray[np.float64]
 CHOSEN = {"feedback": 5, "idf": True}
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 PRESET = 0.2
-"""The weight of the retriever in the preset `embedded`."""
+"""The weight of the retrieval score in the preset `embedded`."""
 
 
 class Matches(NamedTuple):
@@ -76,12 +76,13 @@ PAIR = PAIRS["half cosine, half MaxSim, weighted"]
 
 
 def lead(scores: Vector, count: int, weight: float = 10) -> Vector:
+    """Weights of the best: by how much each is above the first of the others."""
     after = np.sort(scores)[::-1][: count + 1][-1]
     return weight * np.maximum(scores - after, 0)
 
 
 def shares(scores: Vector, count: int, weight: float = 1) -> Vector:
-    """The same weight for each of the best."""
+    """Equal weights of the best."""
     best = np.zeros(len(scores))
     best[np.argsort(-scores, kind="stable")[:count]] = weight / min(count, len(scores))
     return best
@@ -109,7 +110,7 @@ def others_only(m: Matches) -> Vector:
 
 
 def centred(m: Matches) -> Vector:
-    """The mean of the list is taken from all means."""
+    """Cosines after subtracting the mean of the list."""
     centre = m.means.mean(axis=0)
     cosines = unit(m.means - centre) @ unit(m.query - centre)
     return (cosines + m.best @ m.idf(0.5)) / 2
@@ -150,10 +151,10 @@ LISTS: dict[str, Rule] = {
 LIST = next(name for name in LISTS if "chosen" in name)
 
 
-class Ready:
+class Precomputed:
     """A scorer with precomputed scores."""
 
-    model_name = "ready"
+    model_name = "precomputed"
     score_kind = "similarity"
 
     def __init__(self, scores: dict[tuple[str, str], float]) -> None:
@@ -163,7 +164,7 @@ class Ready:
         return [self.scores[query, document] for document in documents]
 
 
-def figure(stage: FirstStage, reranker: Reranker) -> float:
+def mean_ndcg(stage: FirstStage, reranker: Reranker) -> float:
     rankings = {
         query: reranker.rerank(text, stage.candidates[query])
         for query, text in stage.queries.items()
@@ -190,7 +191,7 @@ class Run:
         }
 
     def values(self, rule: Rule, weight: float = PRESET) -> Vector:
-        """nDCG@10 of each query, blended with that weight of the retriever."""
+        """nDCG@10 of each query, blended with that weight of the retrieval score."""
         blend = Blend(weight, "minmax")
         run = {}
         for query, matches in self.matches.items():
@@ -217,11 +218,16 @@ def table(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(__file__).parents[2] / "shared" / "data",
+        help="folder of collections",
+    )
     data = parser.parse_args().data
     for name in SETS:
         if not (data / name).is_dir():
-            print(f"{name}: not there, left out")
+            print(f"{name}: skipped, no such folder in {data}")
     present = [name for name in SETS if (data / name).is_dir()]
     runs = [Run(stage) for name in present for stage in first_stages(data / name, stemmed=True)]
     names = [run.name for run in runs]
@@ -262,7 +268,7 @@ def main() -> None:
         print(f"\n- best without {names[place]}: {best}; there {means[best][index]:+.4f}", end="")
     print()
     table(
-        "weight of the retriever",
+        "weight of the retrieval score",
         names,
         {
             str(weight): [f"{run.values(LISTS[LIST], weight).mean():.4f}" for run in runs]

@@ -1,9 +1,10 @@
-"""CPU time of the embedded model, by graph, runtime and precision.
+"""Measures the CPU time of the embedded model, by graph, runtime and precision.
 
     python benchmarks/embedded_speed.py
 
-Encodes 100 passages (of trec-dl19, about 80 tokens each) with one thread, in turn by each way, and
-prints the median CPU time as a ratio to the model's own file on onnxruntime, one passage per call.
+Encodes 100 passages of trec-dl19 (about 80 tokens each) with one thread. The variants alternate;
+prints their median CPU times relative to the model's own file on onnxruntime, one passage per call.
+"its file" is that file; "secondpass" is the graph of the scorer ``embedded``.
 """
 
 from __future__ import annotations
@@ -72,35 +73,42 @@ def in_batches(run: Run, tokens: Tokens, budget: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(__file__).parents[2] / "shared" / "data",
+        help="folder with trec-dl19",
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="the table has medians over them")
     arguments = parser.parse_args()
     lines = (arguments.data / "trec-dl19" / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)["text"] for line in random.Random(1).sample(lines, 100)]
     ours = {
-        f"ours, {backend}, {precision}": MiniLM(threads=1, backend=backend, precision=precision)
+        f"secondpass, {backend}, {precision}": MiniLM(
+            threads=1, backend=backend, precision=precision
+        )
         for backend, precision in (("onnx", "exact"), ("openvino", "exact"), ("openvino", "auto"))
     }
     tokens = [next(iter(ours.values())).tokenize(text).ids for text in texts]
-    one = onnx_run()
-    ways: dict[str, Callable[[], object]] = {
-        "its file, onnxruntime, one text": lambda: in_batches(one, tokens, 1),
-        "its file, onnxruntime, 512 tokens": lambda: in_batches(one, tokens, 512),
+    run_onnx = onnx_run()
+    variants: dict[str, Callable[[], object]] = {
+        "its file, onnxruntime, one text": lambda: in_batches(run_onnx, tokens, 1),
+        "its file, onnxruntime, 512 tokens": lambda: in_batches(run_onnx, tokens, 512),
     }
     for precision, group in (("f32", 0), ("f32", 32), ("bf16", 0), ("bf16", 32)):
         run = openvino_run(precision, group)
         name = f"its file, openvino {precision}, dynamic quantization {group or 'off'}"
-        ways[name] = lambda run=run: in_batches(run, tokens, 1024)  # type: ignore[misc]
+        variants[name] = lambda run=run: in_batches(run, tokens, 1024)  # type: ignore[misc]
     for name, model in ours.items():
-        ways[f"{name} ({model.precision})"] = lambda model=model: model.embed(texts)  # type: ignore[misc]
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(arguments.rounds + 1):  # the first does not count
-        for name, way in ways.items():
+        variants[f"{name} ({model.precision})"] = lambda model=model: model.embed(texts)  # type: ignore[misc]
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(arguments.rounds + 1):  # the first warms up
+        for name, encode in variants.items():
             began = time.process_time()
-            way()
+            encode()
             seconds[name].append(time.process_time() - began)
     base = median(next(iter(seconds.values()))[1:])
-    print(f"{sum(map(len, tokens)) / len(tokens):.0f} tokens a text, {10 * base:.1f} ms a text\n")
+    print(f"{sum(map(len, tokens)) / len(tokens):.0f} tokens and {10 * base:.1f} ms per text\n")
     print("| graph, runtime, batches | CPU time |\n| --- | ---: |")
     for name, values in seconds.items():
         print(f"| {name} | {median(values[1:]) / base:.2f} |")

@@ -1,15 +1,16 @@
-"""How long an event loop stalls while it reranks nodes, compared with an idle loop.
+"""Measures how long an event loop stalls while it reranks nodes, compared with an idle loop.
 
-A ticker sleeps for a millisecond and measures how late it wakes up. Two kinds of run alternate: in
-one the loop awaits the reranking of 100 nodes, in the other it is idle under the same load, which
-is the scorer's or blocking model's calls in plain threads and, where stated, a thread that
-computes. The longest stalls of the runs are compared.
+A ticker sleeps for a millisecond and measures how late it wakes up. Two kinds of run alternate: one
+awaits the reranking of 100 nodes; the other is idle while plain threads make the same calls of the
+scorer or blocking model. Where stated, a further thread computes during both. The longest stalls
+are compared.
 
     python benchmarks/event_loop.py
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import logging
@@ -47,7 +48,7 @@ COUNT = 100
 ROUNDS = 15
 TICK = 0.001  # seconds
 LATENCY = 0.02  # seconds that an answer takes
-BAR = 2.0
+TARGET = 2.0
 
 Work = Callable[[], Awaitable[Any]]
 
@@ -103,7 +104,7 @@ async def longest_stall(work: Work) -> float:
 
 @contextmanager
 def load(under: bool) -> Iterator[None]:
-    """A thread that computes all the time."""
+    """Run a computing thread, if ``under``."""
     over = threading.Event()
 
     def compute() -> None:
@@ -148,7 +149,7 @@ def scored(config: dict[str, Any]) -> tuple[Work, Work]:
     return ours, idle
 
 
-def asked(form: Form, make: type[Any], rounds: int, calls: int) -> tuple[Work, Work]:
+def with_model(form: Form, make: type[Any], rounds: int, calls: int) -> tuple[Work, Work]:
     """Reranking with a language model, and its calls alone, in threads or as equal waits."""
     candidates = nodes()
     llm = make(script=script, form=form)
@@ -173,7 +174,7 @@ def asked(form: Form, make: type[Any], rounds: int, calls: int) -> tuple[Work, W
 
 
 def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
-    """Name, reranking and comparison, and the load of both."""
+    """Name, reranking with its comparison, and the load of both."""
     import tiny_models
 
     model = str(tiny_models.write_classifier(folder / "model"))
@@ -182,12 +183,13 @@ def cases(folder: Path) -> Iterator[tuple[str, tuple[Work, Work], str]]:
     embedded = {"type": "embedded", "remember": 0}
     yield "the embedding model", scored({"method": embedded}), "its own"
     for load_name in ("none", "a busy thread"):
-        yield "`graded`, asynchronous model", asked(GRADED, Waiting, 1, 5), load_name
-        yield "`graded`, blocking model", asked(GRADED, Blocking, 1, 5), load_name
-        yield "`listwise`, asynchronous model", asked(LISTWISE, Waiting, 9, 1), load_name
+        yield "`graded`, asynchronous model", with_model(GRADED, Waiting, 1, 5), load_name
+        yield "`graded`, blocking model", with_model(GRADED, Blocking, 1, 5), load_name
+        yield "`listwise`, asynchronous model", with_model(LISTWISE, Waiting, 9, 1), load_name
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     logging.disable(logging.CRITICAL)
     print("| longest stall, ms | load | reranking | idle | ratio of medians | worst of each |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
@@ -207,7 +209,7 @@ def main() -> None:
                 f"| {max(worst[ours]):.1f} and {max(worst[idle]):.1f} |",
                 flush=True,
             )
-    print(f"\nThe bar: a ratio of at most {BAR:g} under a load.")
+    print(f"\nTarget: a ratio of at most {TARGET:g} under load.")
 
 
 if __name__ == "__main__":

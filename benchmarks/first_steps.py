@@ -1,9 +1,9 @@
 """Measures the time from an empty environment to an evaluation report, by the README's steps.
 
-In an empty environment and without pip's cache, as a newcomer has it: installs what the README
+Starts in an empty environment without pip's cache, as a newcomer does. Installs what the README
 says, runs its first example, then the lines of "The command": reranks a file, indexes and queries a
-folder of documents (the pages of docs/), and evaluates on a small suite. The wheel is built
-beforehand. Needs an idle machine and the package index; fails if the steps take more than five
+folder of documents (the pages of docs/), and evaluates a small suite. The wheel is built
+beforehand. Needs an idle machine and the package index. Fails if the steps take more than five
 minutes, or if they install torch.
 
     python benchmarks/first_steps.py
@@ -49,7 +49,7 @@ def steps_of(page: str) -> list[tuple[str, str]]:
 
 
 def measure(steps: list[tuple[str, str]], folder: Path, wheels: Path) -> list[tuple[str, float]]:
-    """Seconds of making the environment and of each step, run in `folder`."""
+    """Seconds to create the environment and to run each step in `folder`."""
     bin_folder = folder / ".venv" / "bin"
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = {
@@ -69,7 +69,7 @@ def measure(steps: list[tuple[str, str]], folder: Path, wheels: Path) -> list[tu
 
 
 def run(name: str, command: list[str], folder: Path, environment: Mapping[str, str]) -> float:
-    """Seconds that a command takes in `folder`; ends this process with its output if it fails."""
+    """Seconds that a command takes in `folder`; exits with its output if it fails."""
     program = shutil.which(command[0], path=environment["PATH"]) or command[0]
     started = time.perf_counter()
     done = subprocess.run(
@@ -89,11 +89,13 @@ def run(name: str, command: list[str], folder: Path, environment: Mapping[str, s
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="run there, and keep the files")
+    parser.add_argument(
+        "--keep", metavar="FOLDER", type=Path, help="run in this folder and keep it"
+    )
     parsed = parser.parse_args()
     steps = steps_of((ROOT / "README.md").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as scratch:
-        wheels, folder = Path(scratch) / "wheels", parsed.keep or Path(scratch) / "stranger"
+        wheels, folder = Path(scratch) / "wheels", parsed.keep or Path(scratch) / "project"
         build = ["pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)]
         subprocess.run([sys.executable, "-m", *build], check=True)
         shutil.copytree(FILES, folder, ignore=shutil.ignore_patterns("docs"))
@@ -107,10 +109,10 @@ def main() -> int:
     total = sum(value for _, value in seconds)
     print(f"| all | {total:.1f} |")
     if "torch" in installed:
-        print("torch was installed", file=sys.stderr)
+        print("Failed: torch was installed", file=sys.stderr)
         return 1
     if total > LIMIT:
-        print(f"more than {LIMIT:.0f} s", file=sys.stderr)
+        print(f"Failed: the steps took more than {LIMIT:.0f} s", file=sys.stderr)
         return 1
     return 0
 

@@ -1,17 +1,17 @@
-"""Compare four modes: vector, lexical, hybrid, and hybrid with reranking.
+"""Compares four modes: vector, lexical, hybrid, and hybrid with reranking.
 
     python benchmarks/four_modes.py --sets cranfield trec-dl19
     python benchmarks/four_modes.py --rerank embedded lexical my.yaml --shuffles 3
-    python benchmarks/four_modes.py --each        reranking behind each of the three searches
+    python benchmarks/four_modes.py --each        reranking after each of the three searches
 
 Prints the Markdown of :func:`secondpass.evaluation.compare` for every collection. A collection is
 a folder with corpus.jsonl, queries.jsonl and qrels.tsv; a first stage's own results
 (candidates.jsonl) are not used. Vectors are computed by the embedded MiniLM and cached in
-``build/``. Missing collections are named; nothing is downloaded.
+``build/``. Missing collections are listed; nothing is downloaded.
 
 The preset ``embedded`` encodes the passages of each query again, which takes an hour for Cranfield
 on two busy cores. With ``--remember 10000`` it encodes each passage once: the order is the same,
-but the times are not those of the preset.
+but the times are shorter than those of the preset.
 """
 
 from __future__ import annotations
@@ -73,26 +73,28 @@ def report_progress(system: str, done: int, count: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "../shared/data", help="folder of collections"
+    )
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     parser.add_argument("--rerank", nargs="+", default=["embedded"], help="presets and YAML files")
-    parser.add_argument("--each", action="store_true", help="rerank vector and lexical, too")
+    parser.add_argument("--each", action="store_true", help="also rerank vector and lexical")
     parser.add_argument("--depth", type=int, default=100, help="candidates per query")
     parser.add_argument(
         "--shuffles", type=int, default=0, help="number of shuffles of the candidates"
     )
     parser.add_argument("--queries", type=int, help="number of queries per collection")
     parser.add_argument(
-        "--remember", type=int, default=0, help="encoded passages that `embedded` caches"
+        "--remember", type=int, default=0, help="number of encoded passages that `embedded` caches"
     )
     parser.add_argument("--out", type=Path, help="folder for the files of the comparisons")
     arguments = parser.parse_args()
 
     available = [name for name in arguments.sets if (arguments.data / name / "qrels.tsv").is_file()]
     if missing := [name for name in arguments.sets if name not in available]:
-        print(f"Not measured, no such folder in {arguments.data}: {', '.join(missing)}\n")
+        print(f"Skipped, no such folder in {arguments.data}: {', '.join(missing)}\n")
     if not available:
-        print("There is no collection to measure. See --data.")
+        print("Nothing to measure: no collection was found. See --data.")
         return 0
     is_single = len(arguments.rerank) == 1
     try:

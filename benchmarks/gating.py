@@ -101,7 +101,7 @@ def rankings_of(observations: Observations, config: Mapping[str, Any], name: str
 ODD: Mapping[str, Callable[[int], float | None]] = {
     "no scores": lambda _: None,
     "equal scores": lambda _: 1.0,
-    "distances (low is near)": float,
+    "distances (lower is nearer)": float,
 }
 
 
@@ -126,8 +126,8 @@ def without_scores(observations: Observations) -> dict[str, GateFit]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_options(parser, *SETS)
-    parser.add_argument("--splits", type=int, default=80, help="random halves a collection")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--splits", type=int, default=80, help="random halves per collection")
+    parser.add_argument("--seed", type=int, default=0, help="of the random halves")
     options = parser.parse_args()
     first, second, third = [HEADER], [HEADER], []
     worst = 0.0
@@ -149,9 +149,9 @@ def main() -> int:
     print("\n".join(first))
     print(f"\nLearned on {ENOUGH:,} queries drawn from the half with replacement\n")
     print("\n".join(second))
-    print("\nFirst stages whose scores say nothing\n")
+    print("\nFirst stages with uninformative scores\n")
     print("\n".join(third))
-    print(f"\nLargest mean regret of a set: {worst:+.4f} (at most {TOLERATED:+.4f}).")
+    print(f"\nLargest mean regret of a collection: {worst:+.4f} (at most {TOLERATED:+.4f}).")
     return 0 if worst <= TOLERATED else 1
 
 

@@ -1,13 +1,14 @@
 """Measures when `astream` yields rankings: a cascade of `lexical` and a model that takes 3 s.
 
-100 candidates of 80 words; the best 20 go to the model. The wall time from the call to each
-ranking, the median of several runs.
+There are 100 candidates of 80 words; the best 20 go to the model. Prints the wall-clock time from
+the call to each ranking, the median of several runs.
 
     python benchmarks/interim.py
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import random
@@ -34,6 +35,7 @@ async def measure(reranker: Reranker, query: str, passages: list[str]) -> list[f
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     random.seed(1)
     words = [f"word{number}" for number in range(2000)]
     passages = [" ".join(random.choices(words, k=80)) for _ in range(100)]
@@ -43,7 +45,7 @@ def main() -> None:
     runs = [asyncio.run(measure(reranker, query, passages)) for _ in range(RUNS)]
     print("| ranking | ms |")
     print("| --- | ---: |")
-    for name, times in zip(["after `lexical`", "the last"], zip(*runs, strict=True), strict=True):
+    for name, times in zip(["after `lexical`", "final"], zip(*runs, strict=True), strict=True):
         print(f"| {name} | {statistics.median(times) * 1000:,.0f} |")
 
 

@@ -3,8 +3,8 @@
     python -m benchmarks.job_memory                            # 1,000 and 10,000 queries
     python -m benchmarks.job_memory --queries 100 1000 --plot build/job-memory.svg
 
-Ranks 100 candidates a query with ``lexical`` on two workers, samples the memory of all processes
-five times a second, and prints the peaks: of the worker that has most, of the driver, and of all
+Ranks 100 candidates per query with ``lexical`` on two workers, samples the memory of all processes
+five times a second, and prints the peaks: of the largest worker, of the driver, and of all
 processes of the job together, Ray's own included. Plots the memory of workers and driver over time.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.jobs import KINDS, Process, Run, run_job, write_requests
 from benchmarks.speed.plots import COLOURS, LIGHT, figure
 
-BAR = 1.2
+TARGET = 1.2
 
 
 def peaks(run: Run) -> dict[str, dict[str, float]]:
@@ -58,11 +58,18 @@ def draw(runs: dict[int, Run], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--queries", type=int, nargs=2, default=[1_000, 10_000])
-    parser.add_argument("--candidates", type=int, default=100)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--preset", default="lexical")
-    parser.add_argument("--plot", type=Path, default=Path("build/job-memory.png"))
+    parser.add_argument(
+        "--queries", type=int, nargs=2, default=[1_000, 10_000], help="queries of the two jobs"
+    )
+    parser.add_argument("--candidates", type=int, default=100, help="per query")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers")
+    parser.add_argument("--preset", default="lexical", help="preset of the reranker")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        default=Path("build/job-memory.png"),
+        help="file of the plot (PNG or SVG)",
+    )
     options = parser.parse_args()
     runs = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +87,7 @@ def main() -> None:
             ratio = many[name][kind] / value
             print(f"| {name} | {kind} | {value:.0f} | {many[name][kind]:.0f} | {ratio:.2f} |")
     worst = max(many["a worker"][kind] / few["a worker"][kind] for kind in KINDS)
-    print(f"\na worker: {worst:.2f} at most, {BAR} is the bar")
+    print(f"\nLargest ratio of a worker: {worst:.2f} (target: at most {TARGET})")
     options.plot.parent.mkdir(parents=True, exist_ok=True)
     draw(runs, options.plot)
 

@@ -4,14 +4,14 @@
     python -m benchmarks.job_scaling --preset embedded --data FOLDER --rounds 5
     python -m benchmarks.job_scaling --preset lexical --queries 2000 --candidates 2 --block 1
 
-Prints the figures of one worker and of two. The last call says what a block costs.
+Runs with one worker and with two alternate, and the table has the figures of both. The last command
+measures the cost of a block.
 
-Runs with one worker and with two take turns. Rates are those between the first and the last block,
-so the start of Ray, which takes as long for any number of workers, does not count. A machine that
-does other things as well makes two workers wait for each other. So the ratio that CPU times allow
-is printed, too: on two cores that do nothing else, where one worker leaves the driver a core of its
-own, and two share both with it. The aim is 1.8. ``--data`` takes a collection of real text instead
-of Python's language reference.
+Rates are measured between the first and the last block, which excludes the start of Ray. On a
+machine with other load, two workers wait for each other, so the ratio that the CPU times allow is
+printed as well. It assumes two idle cores: one worker leaves the driver a core of its own, two
+share both cores with it. The target is 1.8. The text is Python's language reference; ``--data``
+names a collection to use instead.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ FIELDS = ("seconds", "workers", "driver", "others")
 
 @dataclass(frozen=True)
 class Steady:
-    """A run between the first block that was written and the last: per query.
+    """Times per query of a run, between the first and the last block that it wrote.
 
     Attributes:
-        seconds: by the clock.
+        seconds: wall-clock.
         workers: CPU seconds of all workers.
         driver: CPU seconds of the driver.
         others: CPU seconds of Ray's other processes.
@@ -60,15 +60,17 @@ def steady(run: Run, output: Path, queries: int) -> Steady:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--preset", action="append", choices=[*QUERIES])
-    parser.add_argument("--queries", type=int)
-    parser.add_argument("--candidates", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--block", type=int, help="queries of a block; default: a 24th")
+    parser.add_argument("--preset", action="append", choices=[*QUERIES], help="default: both")
+    parser.add_argument(
+        "--queries", type=int, help="default: 4,000 with lexical, 100 with embedded"
+    )
+    parser.add_argument("--candidates", type=int, default=100, help="per query")
+    parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
+    parser.add_argument("--block", type=int, help="queries per block; default: a 24th of them")
     parser.add_argument("--data", type=Path, help="a collection with queries.jsonl")
     options = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}\n")
-    print("| preset | queries per s | ratio | CPU ms a query: workers", end=" ")
+    print("| preset | queries per s | ratio | CPU ms per query: workers", end=" ")
     print("| driver | Ray | ratio by CPU time |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for preset in options.preset or QUERIES:

@@ -51,7 +51,7 @@ class Process:
 
 @dataclass
 class Run:
-    """A run of the job: when it began, seconds by the clock, and its processes."""
+    """A run of the job: when it began, its wall-clock seconds, and its processes."""
 
     began: float
     seconds: float
@@ -67,7 +67,7 @@ class Run:
         return next(process for process in self.processes.values() if process.is_driver)
 
     def total(self, kind: str) -> float:
-        """The most memory of all processes together."""
+        """Peak memory of all processes together."""
         return max(sample[kind] for _, sample in self.totals)
 
 

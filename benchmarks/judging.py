@@ -1,13 +1,12 @@
-"""Measures the coverage of intervals from a biased judge of all queries and a person of some.
+"""Measures the coverage of intervals from a biased judge, corrected by a person's judgements.
 
     python benchmarks/judging.py --data FOLDER --cache rankings
 
-The population are the queries of TREC DL 2019, and its assessors are the person. Each simulation
-draws ``--queries`` of them with replacement. A simulated judge of known bias grades the pool of
-each (the first 20 of BM25 and of ``embedded`` behind it); the assessors' grades of the first
-``--people`` are those of the person. The 95 % intervals of the mean of ``embedded``, and of its
-difference from BM25, are computed from the judge alone, from the person alone, and corrected.
-Prints a table.
+The population is the queries of TREC DL 2019. Each simulation draws ``--queries`` of them with
+replacement. A simulated judge of known bias grades the pool of every query (the first 20 of BM25
+and of ``embedded`` after BM25); for ``--people`` of them there are also a person's grades, which
+are those of TREC's assessors. The 95 % intervals of the mean of ``embedded``, and of its difference
+from BM25, are computed from the judge alone, from the person alone, and corrected. Prints a table.
 
 The estimator was chosen on nDCG@10 of TREC DL 2019; P@10 and other collections (``--sets``) were
 not used for that.
@@ -287,12 +286,14 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_options(parser, "trec-dl19")
     parser.add_argument("--queries", type=int, default=200, help="queries that the judge grades")
-    parser.add_argument("--people", type=int, default=20, help="of these, graded by the person")
-    parser.add_argument("--simulations", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--people", type=int, default=20, help="of these, number that the person grades"
+    )
+    parser.add_argument("--simulations", type=int, default=1000, help="per judge and measure")
+    parser.add_argument("--seed", type=int, default=0, help="of the simulations")
     parser.add_argument("--json", action="store_true", help="print JSON lines instead")
     options = parser.parse_args()
     rows = []
@@ -308,7 +309,7 @@ def main() -> None:
         print("\n".join(json.dumps(asdict(row)) for row in rows))
         return
     print(table(rows))
-    print(f"\nlowest coverage of corrected intervals: {min(row.covered for row in rows):.1%}")
+    print(f"\nLowest coverage of corrected intervals: {min(row.covered for row in rows):.1%}")
 
 
 if __name__ == "__main__":

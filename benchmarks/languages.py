@@ -3,8 +3,9 @@
     python benchmarks/languages.py
     python benchmarks/languages.py --data ../data --sets xquad-en xquad-de
 
-Prints, for each list, the measures of :mod:`secondpass.scorers.english`, and whether the first two
-signs alone would take it for another language; for each collection, the number of such queries.
+Prints the measures of :mod:`secondpass.scorers.english` for each list; for each file of lists, how
+many are not English by the first two conditions alone, and by all three; for each collection, the
+number of queries whose candidates are not English.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from secondpass.scorers.minilm import load_tokenizer
 LISTS = Path(__file__).resolve().parents[1] / "tests/scorers/languages"
 
 
-def two_signs(measures: Measures) -> bool:
-    """Without the third sign."""
+def two_conditions(measures: Measures) -> bool:
+    """Whether a list is not English by the first two conditions alone."""
     return measures.function < 0.15 and (measures.pieces > 1.4 or measures.unknown > 0.05)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of collections")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
+    parser.add_argument("--data", type=Path, help="folder of collections; default: none")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     arguments = parser.parse_args()
     tokenizer = load_tokenizer()
     for file in ("english", "other", "unreadable"):
@@ -47,8 +48,9 @@ def main() -> int:
                 f"foreign {one.foreign:.2f}  {'' if one.is_english else 'not English'}"
             )
         print(
-            f"{file}: {len(lists)} lists; two signs {sum(map(two_signs, known.values()))}, "
-            f"not English {sum(not one.is_english for one in known.values())}\n"
+            f"{file}: {len(lists)} lists; not English by two conditions: "
+            f"{sum(map(two_conditions, known.values()))}, "
+            f"by three: {sum(not one.is_english for one in known.values())}\n"
         )
     for name in arguments.sets if arguments.data else ():
         for stage in first_stages(arguments.data / name, stemmed=False):

@@ -1,9 +1,9 @@
 """Compares LlamaIndex's rerankers with secondpass on five nodes and a model that misbehaves.
 
-Each case of ``tests/support/misbehaving_replies.py`` is sent to every reranker in the form that it
-asks for, synchronously and asynchronously. All are as they are made by default, but for a batch
-size where the case is about batches, and a deadline for ours where no answer comes (the others have
-no such setting; here they are given up on after a second). LLMRerank has a completion model,
+Each case of ``tests/support/misbehaving_replies.py`` is sent to every reranker in the format that
+it asks for, synchronously and asynchronously. All have their default settings, except for the batch
+size in cases about batches, and a deadline for secondpass in cases without an answer. The others
+have no such setting; they are abandoned after a second. LLMRerank has a completion model,
 StructuredLLMRerank one that calls tools, the others chat models. Nothing leaves the machine.
 
     python benchmarks/llama_index_peers.py
@@ -11,6 +11,7 @@ StructuredLLMRerank one that calls tools, the others chat models. Nothing leaves
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import logging
@@ -54,16 +55,16 @@ from misbehaving_replies import (
     release,
 )
 
-PATIENCE = 1.0  # seconds
+TIMEOUT = 1.0  # seconds
 MODES = (False, True)
-"""Whether a caller awaits."""
+"""Whether the call is asynchronous."""
 COUNT = 100
 ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class Column:
-    """A reranker, made for a case."""
+    """A reranker, with how to create it for a case."""
 
     name: str
     form: Form
@@ -85,10 +86,10 @@ def _permutation(llm: Any, _case: Case) -> BaseNodePostprocessor:
 
 def _ours(method: str) -> Callable[[Any, Case], BaseNodePostprocessor]:
     def make(llm: Any, case: Case) -> BaseNodePostprocessor:
-        of_it: dict[str, Any] = {"type": method}
+        settings: dict[str, Any] = {"type": method}
         if case.batch_size is not None and method == "graded":
-            of_it["batch_size"] = case.batch_size
-        return SecondPassRerank({"method": of_it, "limits": dict(case.limits)}, llm=llm)
+            settings["batch_size"] = case.batch_size
+        return SecondPassRerank({"method": settings, "limits": dict(case.limits)}, llm=llm)
 
     return make
 
@@ -97,20 +98,20 @@ COLUMNS = (
     Column("LLMRerank", LINES, Completing, _lines),
     Column("StructuredLLMRerank", DOCUMENTS, Calling, _structured),
     Column("RankGPTRerank", PERMUTATION, Chatting, _permutation),
-    Column("ours, `graded`", GRADED, Chatting, _ours("graded")),
-    Column("ours, `listwise`", LISTWISE, Chatting, _ours("listwise")),
+    Column("secondpass, `graded`", GRADED, Chatting, _ours("graded")),
+    Column("secondpass, `listwise`", LISTWISE, Chatting, _ours("listwise")),
 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome for the nodes.
+    """The outcome of a case for a reranker.
 
     Attributes:
-        numbers: of the nodes that came out; None where none did, for an error.
-        error: what was raised.
-        status: of our report.
-        misread: whether the order is neither the one that came in nor the one that the reply says.
+        numbers: of the returned nodes; None after an error.
+        error: the exception raised, or that the call did not return.
+        status: of secondpass's report.
+        misread: whether the order is neither that of the input nor that of the reply.
     """
 
     numbers: tuple[int, ...] | None = None
@@ -123,27 +124,27 @@ class Outcome:
         return len(set(NUMBERS) - set(self.numbers or ()))
 
     @property
-    def doubled(self) -> int:
+    def duplicated(self) -> int:
         return len(self.numbers or ()) - len(set(self.numbers or ()))
 
     @property
     def kept(self) -> bool:
-        """Whether every node came out, once."""
-        return self.numbers is not None and not self.lost and not self.doubled
+        """Whether every node was returned exactly once."""
+        return self.numbers is not None and not self.lost and not self.duplicated
 
     def __str__(self) -> str:
         if self.numbers is None:
             return self.error
         parts = [f"{len(self.numbers)} node" + "s" * (len(self.numbers) != 1)]
         parts += [f"{self.lost} lost"] if self.lost else []
-        parts += [f"{self.doubled} doubled"] if self.doubled else []
+        parts += [f"{self.duplicated} duplicated"] if self.duplicated else []
         parts += ["order misread"] if self.misread else []
         parts += [self.status] if self.status else []
         return ", ".join(parts)
 
 
-def played(case: Case, column: Column, asynchronous: bool) -> Outcome:
-    """The outcome of a case for a reranker."""
+def outcome_of(case: Case, column: Column, asynchronous: bool) -> Outcome:
+    """Run a case with a reranker."""
     reranker = column.make(column.llm(script=case.say, form=column.form), case)
     found: list[Outcome] = []
 
@@ -166,12 +167,12 @@ def played(case: Case, column: Column, asynchronous: bool) -> Outcome:
             numbers = tuple(one.node.metadata["number"] for one in ranked)
             found.append(Outcome(numbers, "", status, misread(case, numbers, ranked)))
 
-    # In a thread that can be left behind: nothing else ends a call that is never answered.
+    # In a thread that can be abandoned: nothing else ends a call that is never answered.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     release()
-    return found[0] if found else Outcome(error="waits for ever")
+    return found[0] if found else Outcome(error="never returns")
 
 
 def misread(case: Case, numbers: tuple[int, ...], ranked: list[NodeWithScore]) -> bool:
@@ -192,13 +193,11 @@ def misread(case: Case, numbers: tuple[int, ...], ranked: list[NodeWithScore]) -
 
 
 def milliseconds(column: Column) -> tuple[float, int]:
-    """CPU time of a reranking of 100 nodes by a model that answers immediately, and its calls.
+    """CPU time to rerank 100 nodes with a model that answers immediately, and the number of calls.
 
-    The least of several.
-
-    The time that the answer itself takes to be made is taken off.
+    The minimum of several runs, without the time to generate the answers.
     """
-    given = [
+    ranked = [
         NodeWithScore(node=TextNode(text=f"grade {at % 10}: {MARKER}", id_=str(at)), score=0.5)
         for at in range(COUNT)
     ]
@@ -219,46 +218,47 @@ def milliseconds(column: Column) -> tuple[float, int]:
         gc.collect()
         spent[0] = 0.0
         started = time.process_time()
-        reranker.postprocess_nodes(given, query_str=QUERY)
+        reranker.postprocess_nodes(ranked, query_str=QUERY)
         best = min(best, time.process_time() - started - spent[0])
         calls = len(llm.sent)
     return best * 1000, calls
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     logging.disable(logging.CRITICAL)
     for column in COLUMNS:
         for asynchronous in MODES:
-            found = played(HONEST, column, asynchronous)
-            assert found.numbers == tuple(ALL), f"{column.name}: the table is wrong, or it is"
+            found = outcome_of(HONEST, column, asynchronous)
+            assert found.numbers == tuple(ALL), f"{column.name} cannot rank correct replies"
     kept = dict.fromkeys(COLUMNS, 0)
     right = dict.fromkeys(COLUMNS, 0)
-    asked = dict.fromkeys(COLUMNS, 0)
+    cases = dict.fromkeys(COLUMNS, 0)
     print("| reply | " + " | ".join(column.name for column in COLUMNS) + " |")
     print("| --- |" + " --- |" * len(COLUMNS))
     for case in CASES:
         cells = []
         for column in COLUMNS:
-            of_ours = column.form in {GRADED, LISTWISE}
-            if column.form in case.without or (of_ours and not case.promised(column.form)[0]):
+            is_secondpass = column.form in {GRADED, LISTWISE}
+            if column.form in case.without or (is_secondpass and not case.promised(column.form)[0]):
                 cells.append("n/a")
                 continue
-            outcomes = [played(case, column, asynchronous) for asynchronous in MODES]
-            asked[column] += 1
+            outcomes = [outcome_of(case, column, asynchronous) for asynchronous in MODES]
+            cases[column] += 1
             kept[column] += all(one.kept for one in outcomes)
             right[column] += all(one.kept and not one.misread for one in outcomes)
-            told = list(dict.fromkeys(map(str, outcomes)))
-            cells.append(told[0] if len(told) == 1 else f"{told[0]}; async: {told[1]}")
+            texts = list(dict.fromkeys(map(str, outcomes)))
+            cells.append(texts[0] if len(texts) == 1 else f"{texts[0]}; async: {texts[1]}")
         print(f"| {case.name} | " + " | ".join(cells) + " |")
-    for name, count in (("every node came out once", kept), ("… and no order misread", right)):
-        cells = [f"**{count[column]} of {asked[column]}**" for column in COLUMNS]
+    for name, count in (("every node returned once", kept), ("… and no order misread", right)):
+        cells = [f"**{count[column]} of {cases[column]}**" for column in COLUMNS]
         print(f"| **{name}** | " + " | ".join(cells) + " |")
 
-    print(f"\n| {COUNT} nodes, a model that answers at once | ms of CPU | calls |")
+    print(f"\n| {COUNT} nodes, a model that answers immediately | ms of CPU | calls |")
     print("| --- | ---: | ---: |")
     for column in COLUMNS:
-        time_of_it, calls = milliseconds(column)
-        print(f"| {column.name} | {time_of_it:.1f} | {calls} |")
+        cpu_time, calls = milliseconds(column)
+        print(f"| {column.name} | {cpu_time:.1f} | {calls} |")
 
 
 if __name__ == "__main__":

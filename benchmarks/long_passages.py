@@ -1,14 +1,14 @@
-"""Compares rankings of long documents, made of several passages, with those of the passages.
+"""Compares rankings of long documents with those of the passages that they contain.
 
     python benchmarks/long_passages.py
     python benchmarks/long_passages.py --sets xquad-en --questions 100 --size 800
 
-Each candidate of a question becomes a document of ten passages: itself at one of ten places, and
-nine random passages of the collection that were not retrieved for the question. Prints a Markdown
-table for each collection: nDCG@10 of the method on the documents by place, whole and in windows, as
-a share of its nDCG@10 on the bare passages; and for how many relevant documents the span is that of
-the relevant passage (at least half of the span, or of the passage, is common to both). There is no
-blend and no score of the first stage.
+Each candidate of a question becomes a document of ten passages: the candidate at one of ten places,
+and nine random passages of the collection that were not retrieved for the question. Prints a
+Markdown table for each collection, by place: nDCG@10 on the documents, whole and in windows, and as
+a share of nDCG@10 on the passages alone; and for how many relevant documents the reported span is
+that of the relevant passage (they overlap by at least half of the shorter one). Retrieval scores
+are not used.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def sample(stage: FirstStage, count: int, choose: random.Random) -> dict[str, li
     return {query: [Candidate(each.text, each.id) for each in first[query]] for query in chosen}
 
 
-def glued(
+def joined_documents(
     stage: FirstStage, query: str, passages: list[Candidate], pool: list[Candidate], place: int
 ) -> list[Candidate]:
-    """A document for each passage, in which it is at a place; its metadata say where."""
+    """A document for each passage, which contains it at ``place``; the metadata has its span."""
     choose = random.Random(f"{query} {place}")
-    near = {each.id for each in stage.candidates[query]}
-    near |= {id for id, grade in stage.qrels[query].items() if grade > 0}
-    others = [each for each in pool if each.id not in near]
+    excluded = {each.id for each in stage.candidates[query]}
+    excluded |= {id for id, grade in stage.qrels[query].items() if grade > 0}
+    others = [each for each in pool if each.id not in excluded]
     documents = []
     for passage in passages:
         texts = [each.text for each in choose.sample(others, PLACES - 1)]
@@ -56,7 +56,7 @@ def glued(
     return documents
 
 
-def holds(item_span: tuple[int, int] | None, passage: tuple[int, int]) -> bool:
+def overlaps(item_span: tuple[int, int] | None, passage: tuple[int, int]) -> bool:
     if item_span is None:
         return False
     common = min(item_span[1], passage[1]) - max(item_span[0], passage[0])
@@ -77,36 +77,54 @@ def rank_all(reranker: Reranker, stage: FirstStage, candidates: dict[str, list[C
 def main() -> None:
     root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=root / "../shared/data")
-    parser.add_argument("--sets", nargs="+", default=["xquad-en", "trec-dl19"])
-    parser.add_argument("--questions", type=int, default=40)
-    parser.add_argument("--method", default="embedded")
-    parser.add_argument("--size", type=int, help="characters of a window; default: the setting's")
+    parser.add_argument(
+        "--data", type=Path, default=root / "../shared/data", help="folder of collections"
+    )
+    parser.add_argument(
+        "--sets", nargs="+", default=["xquad-en", "trec-dl19"], help="names of folders in DATA"
+    )
+    parser.add_argument("--questions", type=int, default=40, help="number of questions")
+    parser.add_argument("--method", default="embedded", help="type of the method")
+    parser.add_argument(
+        "--size", type=int, help="characters per window; default: that of the setting"
+    )
     places = range(1, PLACES + 1)
-    parser.add_argument("--places", type=int, nargs="+", default=places, choices=places)
+    parser.add_argument(
+        "--places",
+        type=int,
+        nargs="+",
+        default=places,
+        choices=places,
+        metavar="PLACE",
+        help="from 1 to 10; default: all",
+    )
     arguments = parser.parse_args()
     passages = {} if arguments.size is None else {"size": arguments.size}
     for name in arguments.sets:
         if not (arguments.data / name / "qrels.tsv").is_file():
-            print(f"{name}: not there, left out")
+            print(f"{name}: skipped, no such folder in {arguments.data}")
             continue
         stage = next(iter(first_stages(arguments.data / name, stemmed=False)))
         found = sample(stage, arguments.questions, random.Random(name))
         pool = list({each.id: each for some in stage.candidates.values() for each in some}.values())
         method = {"type": arguments.method}
         bare = quality(stage, rank_all(Reranker(method), stage, found))
-        print(f"\n{name}, {len(found)} questions, {DEPTH} candidates: {MEASURE} {bare:.4f} bare\n")
-        print("| place | whole | in windows | share of bare | span is the passage's | windows |")
+        print(
+            f"\n{name}, {len(found)} questions, {DEPTH} candidates: "
+            f"{MEASURE} of the passages alone {bare:.4f}\n"
+        )
+        print("| place | whole | in windows | share of the passages alone | span found | windows |")
         print("| ---: | ---: | ---: | ---: | ---: | ---: |")
         for place in arguments.places:
             documents = {
-                query: glued(stage, query, each, pool, place - 1) for query, each in found.items()
+                query: joined_documents(stage, query, each, pool, place - 1)
+                for query, each in found.items()
             }
             whole = quality(stage, rank_all(Reranker(method), stage, documents))
             rankings = rank_all(Reranker(method, passages=passages), stage, documents)
             value = quality(stage, rankings)
             hits = [
-                holds(item.span, item.metadata["span"])
+                overlaps(item.span, item.metadata["span"])
                 for query, ranking in rankings.items()
                 for item in ranking
                 if stage.qrels[query].get(str(item.id), 0) > 0

@@ -1,4 +1,4 @@
-"""Rankings of the collections that the benchmarks of calibration, gates and tuning resample.
+"""Rankings of collections, which benchmarks of evaluation resample.
 
 A reranker runs once over each collection; the benchmarks then draw thousands of samples from its
 rankings. Give ``--cache FOLDER`` to keep the rankings for the next run.
@@ -35,10 +35,12 @@ def observe(folder: Path, cache: Path | None, depth: int = RETRIEVED) -> Observa
 
 
 def add_options(parser: argparse.ArgumentParser, *sets: str) -> None:
-    """``--data``, ``--sets`` and ``--cache``."""
+    """Add ``--data``, ``--sets`` and ``--cache``."""
     parser.add_argument("--data", type=Path, required=True, help="folder of the collections")
-    parser.add_argument("--sets", nargs="+", default=list(sets), help="names of collections")
-    parser.add_argument("--cache", type=Path, help="folder to keep rankings in")
+    parser.add_argument("--sets", nargs="+", default=list(sets), help="names of folders in DATA")
+    parser.add_argument(
+        "--cache", type=Path, help="folder for the rankings, to reuse them in the next run"
+    )
 
 
 def _show(name: str, done: int, total: int) -> None:
@@ -48,7 +50,7 @@ def _show(name: str, done: int, total: int) -> None:
 
 def main() -> None:
     """Fill the cache."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="Rank all collections and keep the rankings.")
     add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
     options = parser.parse_args()
     for name in options.sets:

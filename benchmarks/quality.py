@@ -1,4 +1,4 @@
-"""Measures the change of nDCG@10 by reranking, with wins and losses, on every collection.
+"""Measures how reranking changes nDCG@10, with wins and losses, on every collection.
 
     python benchmarks/quality.py --preset lexical
     python benchmarks/quality.py --config my.yaml --sets cranfield vaswani --depth 100
@@ -7,8 +7,8 @@ Prints a Markdown table: one line per collection, first stage and reranker. A co
 folder with corpus.jsonl, queries.jsonl and qrels.tsv. Its first stages are candidates.jsonl and
 candidates-contriever.jsonl (``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best
 first) where it has them, else the best 100 of BM25 over the corpus, by bm25s. A passage is title
-and text together, as in BEIR, for the first stage and the reranker alike. Collections that are
-absent are named; nothing is downloaded.
+and text together, as in BEIR, for the first stage and the reranker alike. Missing collections are
+listed; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LANGUAGES = {"xquad-de": "german"}
 MEASURE = "nDCG@10"
 RETRIEVED = 100
 TIE = 1e-9
-"""Differences below this are ties: rounding errors are smaller, changes of ranks larger."""
+"""Differences below this are ties: larger than rounding errors, smaller than changes of ranks."""
 
 HEADER = (
     f"| collection | first stage | {MEASURE} | reranker | {MEASURE} | difference "
@@ -52,7 +52,7 @@ HEADER = (
 
 @dataclass(frozen=True)
 class FirstStage:
-    """The candidates of every query that has judgments, best first."""
+    """The candidates of every query that has judgements, best first."""
 
     collection: str
     name: str
@@ -114,7 +114,7 @@ def stemmer(language: str) -> Callable[[list[str]], list[str]]:
 def measure(
     stage: FirstStage, before: Evaluation, name: str, reranker: Reranker, depth: int
 ) -> tuple[str, list[str]]:
-    """One line of the table, and its remarks."""
+    """One line of the table, and its notes."""
     rankings = {}
     began = time.perf_counter()
     for query, text in stage.queries.items():
@@ -130,15 +130,15 @@ def measure(
         f"| {stage.collection} | {stage.name} | {old:.4f} | {name} | {new:.4f} "
         f"| {new - old:+.4f} | {won} / {len(changes) - won - lost} / {lost} | {seconds:.4f} |"
     )
-    # Remark on fallbacks and unchanged orders, whose figures are not those of the named method.
-    unlike = Counter(
+    # Note fallbacks and unchanged orders, whose figures are not those of the named method.
+    not_ok = Counter(
         f"{report.status} by {report.method or 'the first stage'}"
         for report in (ranking.report for ranking in rankings.values())
         if report.status != "ok"
     )
     notes = [
         f"{name} on {stage.collection} ({stage.name}): {count} of {len(rankings)} rankings {what}"
-        for what, count in unlike.items()
+        for what, count in not_ok.items()
     ]
     return line, notes
 
@@ -152,20 +152,24 @@ def rerankers(presets: list[str], configs: list[str]) -> dict[str, Reranker]:
 def main() -> int:
     root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=root / "../shared/data")
-    parser.add_argument("--preset", nargs="+", default=[], help="default: lexical")
-    parser.add_argument("--config", nargs="+", default=[], help="YAML files")
+    parser.add_argument(
+        "--data", type=Path, default=root / "../shared/data", help="folder of collections"
+    )
+    parser.add_argument(
+        "--preset", nargs="+", default=[], help="presets of rerankers; default: lexical"
+    )
+    parser.add_argument("--config", nargs="+", default=[], help="YAML files of rerankers")
     parser.add_argument("--depth", type=int, default=50, help="candidates to rerank")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     parser.add_argument("--stem", action="store_true", help="BM25 over stems; needs PyStemmer")
     arguments = parser.parse_args()
 
     present = [name for name in arguments.sets if (arguments.data / name / "qrels.tsv").is_file()]
     absent = [name for name in arguments.sets if name not in present]
     if absent:
-        print(f"Not measured, no such folder in {arguments.data}: {', '.join(absent)}\n")
+        print(f"Skipped, no such folder in {arguments.data}: {', '.join(absent)}\n")
     if not present:
-        print("No collection is here, so there is nothing to measure. See --data.")
+        print("Nothing to measure: no collection was found. See --data.")
         return 0
     try:
         presets = arguments.preset or ([] if arguments.config else ["lexical"])
@@ -182,9 +186,9 @@ def main() -> int:
         for stage in first_stages(arguments.data / folder, arguments.stem):
             before = stage.evaluation()
             for name, reranker in chosen.items():
-                line, said = measure(stage, before, name, reranker, arguments.depth)
+                line, new_notes = measure(stage, before, name, reranker, arguments.depth)
                 print(line, flush=True)
-                notes += said
+                notes += new_notes
     print("".join(f"\n- {note}" for note in notes), end="\n" if notes else "")
     return 0
 

@@ -2,18 +2,18 @@
 
     python benchmarks/quality_plot.py                     measure all; prints Markdown
     python benchmarks/quality_plot.py --docs              also rewrite the docs' tables and plots
-    python benchmarks/quality_plot.py --docs --reuse      the same from the last measurements
-    python benchmarks/quality_plot.py --sets vaswani      measure one again, keep the others
-    python benchmarks/quality_plot.py --unseen FOLDER ... further collections, reported apart
+    python benchmarks/quality_plot.py --docs --reuse      rewrite them from the last measurements
+    python benchmarks/quality_plot.py --sets vaswani      measure one collection again
+    python benchmarks/quality_plot.py --unseen FOLDER ... also collections not used in development
 
-Measures nDCG@10 behind words (BM25) and behind vectors: the first stages of
-:mod:`quality`, and where a collection has no vector search of its own, one by the embedded model.
+Measures nDCG@10 of reranking after BM25 and after vector search: the first stages of
+:mod:`quality`, and for a collection without vector search of its own, one by the embedded model.
 Measurements are kept in ``build/quality.json``; the docs are written from that file.
 
 Each distinct passage is encoded once for all methods and depths (``remember``), and once more for
 the vector search, whose vectors are cached in ``build/``. CPU time is that of the process, with
-one thread and no cache, on a sample of queries. All of it takes about 10 minutes on two
-idle cores.
+one thread and no cache, on a sample of queries. A full run takes about 10 minutes on two idle
+cores.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 DEPTHS = (10, 20, 50, 100)
 REMEMBERED = 20_000
-"""Passages that are kept encoded, more than any collection's lists hold."""
+"""Number of encoded passages to cache: more than the candidates of any collection."""
 TIMED = 3
 """Queries of each list whose CPU time is measured."""
 
@@ -129,7 +129,7 @@ def measure_collection(
     folder: Path, embedder: CachedEmbedder, queries: int | None, *, seen: bool
 ) -> Iterator[dict[str, Any]]:
     """One record per first stage, as plain values for JSON."""
-    # Holds the encoded passages until the last first stage of the collection is measured.
+    # Keeps the cache of encoded passages until the last first stage is measured.
     holder = reranker("embedded", remember=REMEMBERED)
     holder.warm_up()
     for kind, whole in stages(folder, embedder):
@@ -147,19 +147,29 @@ def measure_collection(
         }
         seconds = time.process_time() - began
         print(f"{stage.collection} ({stage.name}): {seconds:.0f} s of CPU", file=sys.stderr)
-        yield json.loads(json.dumps(record))  # keys as they are read back
+        yield json.loads(json.dumps(record))  # the keys that reading the file gives
     holder.close()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
-    parser.add_argument("--sets", nargs="+", default=list(SETS), help="folders of the data")
-    parser.add_argument("--unseen", nargs="+", type=Path, default=[], help="further collections")
+    parser.add_argument(
+        "--data", type=Path, default=ROOT / "../shared/data", help="folder of collections"
+    )
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
+    parser.add_argument(
+        "--unseen",
+        nargs="+",
+        type=Path,
+        default=[],
+        help="folders of collections that were not used in development, for a separate table",
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the measurements")
-    parser.add_argument("--queries", type=int, help="only the first queries, this many")
-    parser.add_argument("--reuse", action="store_true", help="measure nothing")
-    parser.add_argument("--docs", action="store_true", help="rewrite the docs")
+    parser.add_argument("--queries", type=int, help="measure only the first N queries", metavar="N")
+    parser.add_argument("--reuse", action="store_true", help="report the last measurements")
+    parser.add_argument(
+        "--docs", action="store_true", help="rewrite README, docs/quality.md and plots"
+    )
     arguments = parser.parse_args()
 
     results = arguments.results
@@ -169,7 +179,7 @@ def main() -> int:
     embedder = CachedEmbedder()
     for folder, seen in [] if arguments.reuse else folders:
         if not (folder / "qrels.tsv").is_file():
-            print(f"Not measured, no such collection: {folder}", file=sys.stderr)
+            print(f"Skipped, no qrels.tsv: {folder}", file=sys.stderr)
             continue
         try:
             new = [*measure_collection(folder, embedder, arguments.queries, seen=seen)]
@@ -183,7 +193,7 @@ def main() -> int:
     order = {name: index for index, name in enumerate(SETS)}
     records.sort(key=lambda one: order.get(one["collection"], len(order)))
     if not records:
-        print("There is nothing to report. See --data.")
+        print("Nothing to report: no collection was measured. See --data.")
         return 0
     print(quality_report.markdown(records))
     if arguments.docs:

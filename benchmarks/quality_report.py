@@ -1,4 +1,4 @@
-"""Tables and plots of :mod:`quality_plot`'s measurements."""
+"""Tables and plots of the measurements of :mod:`quality_plot`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ TITLES = {
 }
 STAGES = {"BM25, stemmed": "BM25"}
 FULL = "100"
-KINDS = {"words": "behind words (BM25)", "vectors": "behind vectors"}
+KINDS = {"words": "after BM25", "vectors": "after vector search"}
+"""Kind of first stage in the measurements -> heading."""
 RESAMPLES = 10_000
 LOWEST = -0.03
-"""Lower end of the plot of quality against time; marks below are drawn at it, with their value."""
+"""Lower end of the plot of quality against time; lower marks are drawn there, with their value."""
 MARKS = re.compile(r"(<!-- begin: (\w+), .*? -->\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
@@ -86,7 +87,7 @@ def cpu(records: Sequence[Record], method: str, depth: str) -> float:
 
 
 def compared(records: Sequence[Record], kind: str) -> list[Record]:
-    """The English lists of a kind that the means are over."""
+    """The English lists of one kind of first stage, over which means are taken."""
     return [one for one in records if one["behind"] == kind and one["english"] and one["seen"]]
 
 
@@ -193,9 +194,9 @@ def summary(records: Sequence[Record]) -> str:
 
 
 def unseen(records: Sequence[Record]) -> str:
-    """The same table as for the others, of the collections given as ``--unseen``."""
+    """The table of :func:`quality` for the collections of ``--unseen``."""
     apart = [one for one in records if not one["seen"]]
-    return quality(apart) if apart else "None has been measured with the present rule."
+    return quality(apart) if apart else "None has been measured with the current scoring rule."
 
 
 def notes(records: Sequence[Record]) -> str:

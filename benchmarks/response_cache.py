@@ -2,14 +2,16 @@
 
     python benchmarks/response_cache.py
 
-100 candidates of 80 words, by `listwise` (9 questions one after the other), `blocks` (10, then 1)
-and `graded` (5 side by side). Rankings with the cache (warm: no request is made), without one, and
-with one that knows nothing (cold: every answer is stored) alternate. Medians of the CPU time of the
-process, all threads; and how long a warm ranking stalls the event loop at most, beside an idle one.
+100 candidates of 80 words, by `listwise` (9 questions one after the other), `blocks` (10 at the
+same time, then 1) and `graded` (5 at the same time). Rankings without a cache, with an empty one
+(cold: every answer is stored) and with a full one (warm: no request is made) alternate. Prints
+medians of the process's CPU time, all threads; and the longest stall of the event loop during a
+warm ranking, compared with an idle loop.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import re
@@ -66,7 +68,7 @@ def measure(method: str, folder: Path) -> None:
     )
     warm.rerank("query", TEXTS)
     without.rerank("query", TEXTS)
-    asked, reports = llm.calls // 2, []
+    questions, reports = llm.calls // 2, []
     times: dict[str, list[float]] = {"without": [], "cold": [], "warm": []}
     for number in range(ROUNDS):
         times["without"].append(cpu_ms(lambda: without.rerank("query", TEXTS)))
@@ -74,11 +76,11 @@ def measure(method: str, folder: Path) -> None:
         before = llm.calls
         times["warm"].append(cpu_ms(lambda: reports.append(warm.rerank("query", TEXTS).report)))
         assert llm.calls == before
-    assert {report.usage.cached for report in reports} == {asked}
+    assert {report.usage.cached for report in reports} == {questions}
     medians = {name: statistics.median(values) for name, values in times.items()}
     shown = "   ".join(f"{name} {median:5.2f} ms" for name, median in medians.items())
     ratio = medians["warm"] / medians["without"]
-    print(f"{method:9} {asked:3} questions   {shown}   warm / without {ratio:.2f}")
+    print(f"{method:9} {questions:3} questions   {shown}   warm / without {ratio:.2f}")
     idle, busy = asyncio.run(stalls(warm))
     print(f"          longest stall of the event loop, median: {busy:.1f} ms; idle: {idle:.1f} ms")
     for reranker in (without, cold, warm):
@@ -106,6 +108,7 @@ async def longest_stall(work: Any) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for method in METHODS:
             measure(method, Path(folder))

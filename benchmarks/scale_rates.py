@@ -1,12 +1,13 @@
-"""What one worker does in a second: the rates behind the arithmetic of docs/scale.md.
+"""Measures the rates of one worker, from which docs/scale.md estimates large jobs.
 
     python -m benchmarks.scale_rates
     python -m benchmarks.scale_rates --queries 200
 
-Pairs of workload A (about 80 tokens; ``benchmarks/speed/workloads.py``), 100 to a query, 64 queries
-at a time as ``secondpass job`` ranks them, one thread. A second of CPU time is what counts: the
-machine may do other things as well. The language model is a function that answers after 300 ms, so
-its rate is what the number of concurrent questions allows, and the CPU time is the limit of a core.
+Ranks pairs of workload A (about 80 tokens; ``benchmarks/speed/workloads.py``), 100 per query, 64
+queries at a time as in ``secondpass job``, in one thread. Estimates use pairs per CPU second, which
+other load on the machine does not change. The language model is a function that answers after
+300 ms: its rate per second follows from the number of concurrent questions, and its rate per CPU
+second is the limit of a core.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Grader:
 
 
 def local(requests: Requests) -> Iterator[tuple[str, Callable[[], Reranker], Requests]]:
-    """The local methods, each with as many requests as take some seconds."""
+    """The local methods, each with requests for some seconds."""
     yield "`lexical`", lambda: load(preset("lexical")), requests
     for precision in ("auto", "exact"):
         config = merged(preset("embedded"), {"method": {"threads": 1, "precision": precision}})
@@ -80,11 +81,11 @@ def check(reranker: Reranker, requests: Requests) -> None:
 
 
 def measure_files(requests: Requests) -> tuple[float, float, float, float]:
-    """What goes with a job, between files.
+    """Measure what a job does besides ranking: reading and writing lines.
 
     Returns:
-        Pairs per CPU second of ``lexical`` from lines to lines, MB per CPU second of the driver's
-        pass over the input, and bytes of input and of output a pair.
+        Pairs per CPU second of ``lexical`` from JSON lines to JSON lines, MB per CPU second of the
+        driver's pass over the input, and bytes of input and of output per pair.
     """
     records = [
         {
@@ -118,10 +119,13 @@ def measure_files(requests: Requests) -> tuple[float, float, float, float]:
 
 
 def arithmetic(rates: Mapping[str, float], options: argparse.Namespace) -> None:
-    """The time for a number of pairs at these rates, if all cores are as fast as a single one."""
+    """Print the time for a number of pairs at these rates, if no core slows another one down."""
     cores = options.cores
     columns = " | ".join(f"{options.nodes} nodes of {count} cores" for count in cores)
-    print(f"\n| {options.pairs:,} pairs | CPU hours | {columns} | at {options.cpu_price} an hour |")
+    print(
+        f"\n| {options.pairs:,} pairs | CPU hours | {columns} "
+        f"| cost at {options.cpu_price} per core hour |"
+    )
     print(f"| --- | ---: |{' ---: |' * len(cores)} ---: |")
     for name, rate in rates.items():
         hours = options.pairs / rate / 3600
@@ -136,13 +140,18 @@ def arithmetic(rates: Mapping[str, float], options: argparse.Namespace) -> None:
     assert tokens[1] is not None
     millions = [lists * amount[1] / 1e6 for amount in tokens if amount is not None]
     cost = millions[0] * options.input_price + millions[1] * options.output_price
-    print(f"\n`graded`: {calls:,.0f} questions, {millions[0]:,.0f} and {millions[1]:,.0f} million")
-    print(f"tokens of input and output, {cost:,.0f} at {options.input_price} and", end=" ")
-    print(f"{options.output_price} a million")
+    print(f"\n`graded`: {calls:,.0f} questions, {millions[0]:,.0f} million input tokens and")
+    print(
+        f"{millions[1]:,.0f} million output tokens; cost {cost:,.0f} at {options.input_price} and",
+        end=" ",
+    )
+    print(f"{options.output_price} per million")
     for concurrency in (64, 1_000, 10_000):
         hours = calls * SECONDS / concurrency / 3600
         per_minute = 60 * concurrency / SECONDS * millions[0] * 1e6 / calls
-        print(f"{concurrency:,} at a time: {span(hours)}, {per_minute:,.0f} tokens a minute")
+        print(
+            f"{concurrency:,} at a time: {span(hours)}, {per_minute:,.0f} input tokens per minute"
+        )
 
 
 def span(hours: float) -> str:
@@ -154,13 +163,17 @@ def span(hours: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--queries", type=int, default=240)
-    parser.add_argument("--pairs", type=int, default=1_000_000_000)
-    parser.add_argument("--nodes", type=int, default=100)
-    parser.add_argument("--cores", type=int, nargs="+", default=[2, 16], help="of a node")
-    parser.add_argument("--cpu-price", type=float, default=0.04, help="of a core for an hour")
-    parser.add_argument("--input-price", type=float, default=0.1, help="of a million tokens")
-    parser.add_argument("--output-price", type=float, default=0.4)
+    parser.add_argument("--queries", type=int, default=240, help="queries to measure with")
+    parser.add_argument("--pairs", type=int, default=1_000_000_000, help="pairs of the estimate")
+    parser.add_argument("--nodes", type=int, default=100, help="nodes of the estimate")
+    parser.add_argument("--cores", type=int, nargs="+", default=[2, 16], help="cores per node")
+    parser.add_argument("--cpu-price", type=float, default=0.04, help="price of a core hour")
+    parser.add_argument(
+        "--input-price", type=float, default=0.1, help="price of a million input tokens"
+    )
+    parser.add_argument(
+        "--output-price", type=float, default=0.4, help="price of a million output tokens"
+    )
     options = parser.parse_args()
     tokenizer = minilm.load_tokenizer()
     tokenizer.no_truncation()
@@ -195,8 +208,10 @@ def main() -> None:
         )
     gigabytes = options.pairs * bytes_in / 1e9
     pass_time = span(gigabytes / 3.6 / megabytes)
-    print(f"\n{bytes_in:.0f} bytes of input a pair, {bytes_out:.0f} of output")
-    print(f"the pass over it: {megabytes:,.0f} MB per CPU s, {pass_time} for {gigabytes:,.0f} GB")
+    print(f"\n{bytes_in:.0f} bytes of input and {bytes_out:.0f} of output per pair")
+    print(
+        f"pass over the input: {megabytes:,.0f} MB per CPU s, {pass_time} for {gigabytes:,.0f} GB"
+    )
     arithmetic({**rates, **DOCUMENTED}, options)
 
 

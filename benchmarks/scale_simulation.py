@@ -4,10 +4,10 @@
     python -m benchmarks.scale_simulation --plot docs/scale-blocks.svg
     python -m benchmarks.scale_simulation --pairs-per-second 110 --nodes 20 --workers 8
 
-A discrete-event simulation of what the job does: the driver gives numbered blocks of rows to
-single-threaded workers, each of which has a few blocks waiting; a block whose node fails is given
-out again; after the driver has failed, a new one begins all blocks that have no output yet. Times
-of blocks are log-normal. Tests compare it with closed forms where there are some
+A discrete-event simulation of the job: the driver assigns numbered blocks of rows to
+single-threaded workers, each with a short queue; blocks of a node that fails are assigned again;
+after the driver has failed, a new one begins all blocks without output again. Times of blocks are
+log-normal. Tests compare the simulation with closed forms where there are some
 (``tests/benchmarks/test_scale_simulation.py``).
 """
 
@@ -36,16 +36,16 @@ class Cluster:
     Attributes:
         nodes: Number of nodes, which fail independently.
         workers: Workers of a node.
-        in_flight: Blocks that a worker has at most, with the one that it works on.
-        start: From the begin of a node to the first block: process, imports, model.
+        in_flight: Maximum number of blocks assigned to a worker, including the current one.
+        start: From the start of a node to its first block: process, imports, model.
         node_spread: Standard deviation of the logarithm of a node's speed.
         slow_nodes: Number of nodes that need ``slow_factor`` times as long.
-        slow_factor: For these.
-        dispatch: Time of the driver for a block; blocks are given out one after the other.
+        slow_factor: Factor of their times.
+        dispatch: Time of the driver to assign a block; blocks are assigned one after the other.
         node_mtbf: Mean time between failures of a node.
-        node_restart: From the failure of a node until another has taken its place.
+        node_restart: From the failure of a node until another one replaces it.
         driver_mtbf: Mean time between failures of the driver.
-        driver_restart: From its failure until it gives out blocks again.
+        driver_restart: From its failure until it assigns blocks again.
     """
 
     nodes: int = 100
@@ -96,12 +96,12 @@ class Outcome:
     """Times in seconds; those of workers are sums over all of them.
 
     Attributes:
-        makespan: From the begin to the end of the last block.
-        ideal: The makespan if all workers, at their speeds, were at rows until the end.
+        makespan: From the start of the job to the end of the last block.
+        ideal: The makespan if all workers, at their speeds, ranked rows until the end.
         useful: Time of workers on blocks that they finished, without the overhead.
         overhead: Overhead of these blocks.
         wasted: Time of workers on blocks that they lost.
-        lost_blocks: Number of blocks that were lost while a worker was at them.
+        lost_blocks: Number of blocks that were lost while a worker ranked them.
         node_failures: Number of failures of nodes.
         driver_failures: Number of failures of the driver.
     """
@@ -131,7 +131,7 @@ class _Worker:
     slowness: float
     is_up: bool = False
     life: int = 0
-    """Number of times that it ended; events with an earlier number are ignored."""
+    """Number of failures so far; events of an earlier life are ignored."""
     blocks: list[int] = field(default_factory=list)
     """Blocks that were assigned to it and are not finished, including those in transit."""
     arrived: deque[int] = field(default_factory=deque)
@@ -176,8 +176,8 @@ class Simulation:
 
     # ------------------------------------------------------------------ blocks
 
-    def _hand_out(self, index: int) -> None:
-        """Give a block to a worker, if there is one and it may have another."""
+    def _assign(self, index: int) -> None:
+        """Assign a block to a worker, if one is left and its queue has room."""
         worker = self._workers[index]
         is_ready = self._driver_is_up and worker.is_up
         if is_ready and self._todo and len(worker.blocks) < self._cluster.in_flight:
@@ -186,10 +186,10 @@ class Simulation:
             self._dispatched = max(self._dispatched, self._now) + self._cluster.dispatch
             self._schedule(self._dispatched - self._now, self._arrive, index, worker.life, block)
 
-    def _hand_out_to_all(self, indices: Sequence[int]) -> None:
+    def _assign_to_all(self, indices: Sequence[int]) -> None:
         for _ in range(self._cluster.in_flight):
             for index in sorted(indices, key=lambda index: len(self._workers[index].blocks)):
-                self._hand_out(index)
+                self._assign(index)
 
     def _arrive(self, index: int, life: int, block: int) -> None:
         worker = self._workers[index]
@@ -224,25 +224,25 @@ class Simulation:
         worker.began = None
         if worker.arrived:
             self._begin_block(index)
-        self._hand_out(index)
+        self._assign(index)
 
     # ------------------------------------------------------------------ nodes and driver
 
-    def _of_node(self, node: int) -> range:
+    def _workers_of(self, node: int) -> range:
         return range(node * self._cluster.workers, (node + 1) * self._cluster.workers)
 
     def _begin_node(self, node: int) -> None:
-        for index in self._of_node(node):
+        for index in self._workers_of(node):
             self._workers[index].is_up = True
-        self._hand_out_to_all(self._of_node(node))
+        self._assign_to_all(self._workers_of(node))
         self._schedule(self._exponential(self._cluster.node_mtbf), self._fail_node, node)
 
     def _fail_node(self, node: int) -> None:
         self._node_failures += 1
-        for index in self._of_node(node):
+        for index in self._workers_of(node):
             self._stop(index)
             self._workers[index].is_up = False
-        self._hand_out_to_all(range(self._cluster.size))
+        self._assign_to_all(range(self._cluster.size))
         self._schedule(self._cluster.node_restart + self._cluster.start, self._begin_node, node)
 
     def _fail_driver(self) -> None:
@@ -255,11 +255,11 @@ class Simulation:
 
     def _begin_driver(self) -> None:
         self._driver_is_up = True
-        self._hand_out_to_all(range(self._cluster.size))
+        self._assign_to_all(range(self._cluster.size))
         self._schedule(self._exponential(self._cluster.driver_mtbf), self._fail_driver)
 
     def _stop(self, index: int) -> None:
-        """Take all blocks from a worker; they are the next to be given out."""
+        """Take all blocks from a worker; they are assigned next."""
         worker = self._workers[index]
         if worker.began is not None:
             self._wasted += self._now - worker.began
@@ -285,7 +285,7 @@ def simulate(cluster: Cluster, work: Work, seed: int = 0) -> Outcome:
     return Simulation(cluster, work, seed).run()
 
 
-# ---------------------------------------------------------------------- what is printed
+# ---------------------------------------------------------------------- output
 
 DIFFERENT: dict[str, Any] = {"node_spread": 0.1}
 CONDITIONS: dict[str, dict[str, Any]] = {
@@ -296,7 +296,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "every 24 h": {**DIFFERENT, "node_mtbf": 24 * HOUR, "driver_mtbf": 24 * HOUR},
     "every 4 h": {**DIFFERENT, "node_mtbf": 4 * HOUR, "driver_mtbf": 4 * HOUR},
 }
-"""Hours of one node; in the last two the driver fails as often as a node."""
+"""Failures are per node; in the last two the driver fails as often as a node."""
 
 
 def median_outcome(cluster: Cluster, work: Work, seeds: int) -> Outcome:
@@ -336,10 +336,10 @@ def print_tables(found: dict[str, list[tuple[Work, Outcome]]]) -> None:
     works = [work for work, _ in next(iter(found.values()))]
     ideal = next(iter(found.values()))[0][1].ideal
     print(f"ideal makespan {ideal / 60:.1f} min\n")
-    print(f"| rows of a block | {' | '.join(f'{work.block_rows:,}' for work in works)} |")
+    print(f"| rows per block | {' | '.join(f'{work.block_rows:,}' for work in works)} |")
     print(f"| --- |{' ---: |' * len(works)}")
     seconds = [f"{work.block_rows * work.row_seconds:,.0f} s" for work in works]
-    print(f"| time of a block | {' | '.join(seconds)} |")
+    print(f"| time per block | {' | '.join(seconds)} |")
     for name, outcomes in found.items():
         shares = [f"{outcome.makespan / outcome.ideal:.2f}" for _, outcome in outcomes]
         print(f"| makespan / ideal: {name} | {' | '.join(shares)} |")
@@ -361,7 +361,7 @@ def draw(found: dict[str, list[tuple[Work, Outcome]]], path: Path) -> None:
                 right.plot(seconds, wasted, marker="o", markersize=3, color=colour, label=name)
         for axes in (left, right):
             axes.set_xscale("log")
-            axes.set_xlabel("time of a block in s")
+            axes.set_xlabel("time per block in s")
             axes.grid(color=LIGHT, linewidth=0.5)
         left.set_ylim(0.98, 2)
         left.set_ylabel("makespan, ideal = 1")
@@ -371,18 +371,28 @@ def draw(found: dict[str, list[tuple[Work, Outcome]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=1_000_000_000)
-    parser.add_argument("--candidates", type=int, default=100, help="pairs of a row")
-    parser.add_argument("--pairs-per-second", type=float, default=85.0, help="of a worker")
-    parser.add_argument("--nodes", type=int, default=100)
-    parser.add_argument("--workers", type=int, default=16, help="of a node")
-    parser.add_argument("--in-flight", type=int, default=2, help="blocks that a worker has")
+    parser.add_argument("--pairs", type=int, default=1_000_000_000, help="pairs of the job")
+    parser.add_argument("--candidates", type=int, default=100, help="pairs per row")
+    parser.add_argument("--pairs-per-second", type=float, default=85.0, help="rate of a worker")
+    parser.add_argument("--nodes", type=int, default=100, help="number of nodes")
+    parser.add_argument("--workers", type=int, default=16, help="workers per node")
+    parser.add_argument(
+        "--in-flight", type=int, default=2, help="maximum number of blocks assigned to a worker"
+    )
     parser.add_argument("--start", type=float, default=10.0, help="seconds until a worker is ready")
-    parser.add_argument("--block-overhead", type=float, default=0.02, help="seconds")
-    parser.add_argument("--dispatch", type=float, default=0.008, help="seconds of the driver")
-    parser.add_argument("--block-rows", type=int, nargs="+", default=BLOCK_ROWS)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--plot", type=Path, default=Path("build/scale-blocks.png"))
+    parser.add_argument("--block-overhead", type=float, default=0.02, help="seconds per block")
+    parser.add_argument(
+        "--dispatch", type=float, default=0.008, help="seconds of the driver per block"
+    )
+    parser.add_argument(
+        "--block-rows", type=int, nargs="+", default=BLOCK_ROWS, help="block sizes to compare"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="simulations per row; the median is printed"
+    )
+    parser.add_argument(
+        "--plot", type=Path, default=Path("build/scale-blocks.png"), help="file of the plot"
+    )
     options = parser.parse_args()
     found = sweep(options)
     print_tables(found)

@@ -1,16 +1,16 @@
-"""Strategies of language models with a simulated judge: quality, calls, rounds and tokens.
+"""Compares strategies of language models with a simulated judge: quality, calls, rounds, tokens.
 
     python benchmarks/strategies.py --data FOLDER
 
-The judge knows the relevance judgments of the collection. In every question it sees each document
-with its grade, 0 to 3, plus noise (normal, drawn for each question), plus a bias for documents that
-stand early in the prompt, and orders, grades, chooses or says yes by that. So strategies are
-compared by what they make of the same judge; it says nothing of how well a model judges. Seeds are
-fixed: every strategy meets the same judge, and a run can be repeated.
+The judge knows the relevance judgements of the collection. In every question it perceives the value
+of a document as its grade, 0 to 3, plus normal noise drawn for each question, plus a bias for
+documents early in the prompt. It orders, grades, selects or says yes by these values. The table
+shows what strategies achieve with the same judge, not how well a model judges. Seeds are fixed, so
+a run can be repeated.
 
-Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and thousands of input
-tokens per query, estimated; and how many candidates the issue ``shuffles_disagree`` names in a
-ranking of the noisy judges.
+Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and estimated thousands
+of input tokens per query; and the number of candidates that the issue ``shuffles_disagree`` lists
+per ranking of the noisy judges.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "graded, 3 shuffles": {"type": "graded", "shuffles": 3},
 }
 JUDGES = {"exact": (0.0, 0.0), "noisy": (0.7, 0.0), "noisy, prefers the first": (0.7, 0.7)}
-"""Standard deviation of the noise, and bonus of the first position in a prompt."""
+"""Standard deviation of the noise, and bias of the first position in a prompt."""
 
 _DOCUMENT = re.compile(r'<doc id="([^"]*)"[^>]*>\s*(\d+)')
 
@@ -63,13 +63,13 @@ class Judge:
 
     Args:
         grades: of the documents.
-        lengths: of their passages, in characters.
+        sizes: of their passages, in tokens.
         noise: standard deviation.
-        bias: what the first place of a prompt adds.
+        bias: of the first position in a prompt.
         seed: of the noise.
 
     Attributes:
-        characters: of all prompts, if the passages stood in them.
+        tokens: of all prompts, if they contained the passages.
     """
 
     name = "simulated judge"
@@ -96,7 +96,7 @@ class Judge:
         shown = _DOCUMENT.findall(text)
         self.tokens += estimate_tokens(request.system + text)
         self.tokens += sum(self.sizes[int(number)] for _, number in shown)
-        # Drawn by what is shown, so that the order of concurrent calls makes no difference.
+        # Seeded by the documents, so that the order of concurrent calls has no effect.
         draw = random.Random(f"{self.seed} {[number for _, number in shown]}")
         seen = {
             label: self.grades[int(number)]
@@ -106,10 +106,10 @@ class Judge:
         }
         if request.needs_logprobs:
             (value,) = seen.values()
-            return _of_one_token({"Yes": _logistic(value - 1.5), "No": _logistic(1.5 - value)})
+            return _single_token({"Yes": _logistic(value - 1.5), "No": _logistic(1.5 - value)})
         if request.logprobs:
             total = sum(map(math.exp, seen.values()))
-            return _of_one_token({label: math.exp(value) / total for label, value in seen.items()})
+            return _single_token({label: math.exp(value) / total for label, value in seen.items()})
         if "ranking" in json.dumps(request.schema):
             return Completion(json.dumps({"ranking": sorted(seen, key=lambda label: -seen[label])}))
         graded = {label: min(10.0, max(0.0, 2 + value * 2)) for label, value in seen.items()}
@@ -120,7 +120,7 @@ def _logistic(value: float) -> float:
     return 1 / (1 + math.exp(-value))
 
 
-def _of_one_token(probabilities: Mapping[str, float]) -> Completion:
+def _single_token(probabilities: Mapping[str, float]) -> Completion:
     """A reply of the most probable token, with the probabilities of all."""
     likely = sorted(probabilities, key=lambda token: -probabilities[token])
     logprobs = {token: math.log(probabilities[token]) for token in likely}
@@ -128,7 +128,7 @@ def _of_one_token(probabilities: Mapping[str, float]) -> Completion:
 
 
 def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
-    """Mean nDCG@10, calls, rounds, input tokens, and candidates about which shuffles disagree."""
+    """Mean nDCG@10, calls, rounds, input tokens, and candidates on which shuffles disagree."""
     noise, bias = JUDGES[judge]
     values, calls, rounds, tokens, disagreed = [], [], [], [], []
     for seed in range(seeds):
@@ -155,9 +155,14 @@ def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: i
 
 def main() -> None:
     root = Path(__file__).resolve().parent.parent
-    parser = argparse.ArgumentParser(description="Strategies with a simulated judge.")
-    parser.add_argument("--data", type=Path, default=root / "../shared/data/trec-dl19")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=root / "../shared/data/trec-dl19",
+        help="folder of a collection",
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="number of runs")
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
     columns = [*JUDGES, "calls", "rounds", "tokens", "disagreements"]

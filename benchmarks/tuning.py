@@ -1,4 +1,4 @@
-"""Compares decisions of ``tune`` on small samples of judged queries with the other queries.
+"""Measures decisions of ``tune`` on small samples of judged queries by the other queries.
 
     python benchmarks/tuning.py --data FOLDER --cache FOLDER
 
@@ -47,7 +47,7 @@ SMALL = {"vaswani": 20}
 """Collections with fewer other queries -> number of queries to draw."""
 REAL = ("embedded", "embedded+blend", "lexical")
 HEADER = (
-    "| collection | judged | adopted | harm | missed | null refused | best of three | up to .005 "
+    "| collection | judged | adopted | harm | missed | null rejected | best of three | up to .005 "
     "| best method | covered |\n"
     "| --- " + "| ---: " * 9 + "|"
 )
@@ -182,12 +182,14 @@ def line(name: str, size: int, draws: list[dict[str, float | None]]) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_options(parser, "cranfield", "vaswani", "xquad-en", "xquad-de")
-    parser.add_argument("--splits", type=int, default=50, help="draws of each size")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[20, 40, 80])
-    parser.add_argument("--resamples", type=int, default=499)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--splits", type=int, default=50, help="draws per size")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[20, 40, 80], help="numbers of judged queries"
+    )
+    parser.add_argument("--resamples", type=int, default=499, help="of the test of `tune`")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws and the null scorer")
     options = parser.parse_args()
     print(HEADER, flush=True)
     for name in options.sets:

@@ -1,18 +1,18 @@
-"""Wall time of strategies with a model that takes 300 ms, and of other packages with the same one.
+"""Measures the time of strategies, and of other packages, with a model that takes 300 ms.
 
     pip install --no-deps --target build/rank_llm rank_llm python-dotenv ftfy dacite wcwidth
     python benchmarks/wall_time.py --rank-llm build/rank_llm
 
 The model is a server on the loopback interface. It knows the right order of the 100 candidates, and
-answers every prompt in the form that it asks for, after 300 ms. So the table shows what a strategy
-makes of concurrency. The other packages are as they are made by default: LlamaIndex's LLMRerank and
-RankGPTRerank, and rank_llm's SafeOpenai, which is left out without ``--rank-llm``.
+answers every prompt in the requested format after 300 ms, so the table shows how well a strategy
+uses concurrency. The other packages have their default settings: LlamaIndex's LLMRerank and
+RankGPTRerank, and rank_llm's SafeOpenai, which is omitted without ``--rank-llm``.
 
-rank_llm demands vllm, and parts of it do not import with current versions of transformers. It is
-installed without its dependencies, and what its model of OpenAI does not use is replaced by stubs.
+rank_llm requires vllm, and parts of it cannot be imported with current versions of transformers. So
+it is installed without its dependencies, and modules that SafeOpenai does not use are stubs.
 
-Prints a Markdown table: calls, the most of them at a time, and the median of the wall time in
-seconds, alone and as a ratio to our sliding windows, over rounds in which each takes its turn.
+Prints a Markdown table: calls, the maximum number of concurrent calls, and the wall-clock time in
+seconds and relative to secondpass's sliding windows (medians over rounds in which all alternate).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SECONDS = 0.3
 COUNT = 100
 TOP = 10
 QUERY = "What is a passage?"
-# The right order is neither the one that comes in nor its reverse.
+# The right order is neither that of the input nor its reverse.
 TEXTS = [f"{37 * place % 101} passage about something {'word ' * 40}" for place in range(COUNT)]
 BEST = sorted(TEXTS, key=by_number, reverse=True)[:TOP]
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ Run = Callable[[], Sequence[str]]
 
 
 def answer(request: Request) -> Iterator[Any]:
-    """The right answer in the form that the prompt asks for."""
+    """The right answer in the requested format."""
     text = "\n".join(request.messages)
     if request.documents:
         yield from good(lambda text: by_number(text) / 10, after=SECONDS)(request)
@@ -125,7 +125,7 @@ def llama_index(make: Callable[..., Any], base_url: str) -> Run:
 
 
 def rank_llm(folder: Path, base_url: str) -> Run:
-    """rank_llm's sliding windows by OpenAI's API."""
+    """rank_llm's sliding windows, over OpenAI's API."""
     import llama_index.core
 
     class Stub(types.ModuleType):
@@ -173,7 +173,7 @@ def rank_llm(folder: Path, base_url: str) -> Run:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rank-llm", type=Path, help="folder in which rank_llm is installed")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
     parsed = parser.parse_args()
     with FakeProvider(answer) as provider:
         url = provider.base_url("openai")
@@ -197,7 +197,7 @@ def main() -> None:
                 most[name] = provider.most_at_once
                 right[name] = len(set(found[:TOP]) & set(BEST))
     first = next(iter(times))
-    print(f"| {COUNT} candidates | calls | most at a time | seconds | ratio | of the best {TOP} |")
+    print(f"| {COUNT} candidates | calls | most at a time | seconds | ratio | best {TOP} found |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, each in times.items():
         ratio = statistics.median(a / b for a, b in zip(each, times[first], strict=True))

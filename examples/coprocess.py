@@ -1,4 +1,4 @@
-"""Rerank in a process that stays open: ``secondpass rerank --batch 1``.
+"""Rerank in a long-running process: ``secondpass rerank --batch 1``.
 
 For applications in other languages. A request is a line of JSON on the process's standard input,
 its ranking the next line of its standard output::
@@ -6,7 +6,7 @@ its ranking the next line of its standard output::
     {"query": "cats", "candidates": [{"id": "a", "text": "dogs"}, {"id": "b", "text": "cats"}]}
     {"query": "cats", "ranking": [{"rank": 1, "id": "b", …}, …], "report": {"status": "ok", …}}
 
-    python coprocess.py      how long a request takes, without a model
+    python coprocess.py      measures the time of a request, without a model
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO, Any
 
 
 class Coprocess:
-    """The process, from the first request to :meth:`close`. Threads take turns.
+    """The process, which runs until :meth:`close`. Threads take turns.
 
     Args:
         options: of ``secondpass rerank``, such as ``--preset scallop``.
@@ -51,10 +51,10 @@ class Coprocess:
             settings: of this request: ``context``, ``top_k``, ``depth``, ``order``, ``floor``.
 
         Returns:
-            ``ranking`` and ``report``. A model that fails is no error: ``report.status`` says it.
+            ``ranking`` and ``report``. If the model fails, ``report.status`` says so.
 
         Raises:
-            RuntimeError: the process has ended, for example because a request was malformed.
+            RuntimeError: the process has ended, for example after a malformed request.
         """
         stdin, stdout = self._pipes
         request = json.dumps({"query": query, "candidates": list(candidates), **settings})
@@ -93,12 +93,12 @@ class Coprocess:
 
 
 def llm_options(llm: Mapping[str, Any]) -> list[str]:
-    """The options of the command that set a language model as these settings do."""
+    """The command-line options for these settings of a language model."""
     return [f"--set=method.llm.{name}={json.dumps(value)}" for name, value in llm.items()]
 
 
 def main() -> None:
-    """Measure what a request costs apart from the model."""
+    """Measure the time of a request without a model."""
     candidates = [{"id": str(n), "text": f"memory {n} about tea and rain"} for n in range(20)]
     seconds = []
     with Coprocess("--preset", "lexical") as coprocess:
@@ -106,8 +106,8 @@ def main() -> None:
             started = time.perf_counter()
             coprocess.rerank(f"memory {number}", candidates)
             seconds.append(time.perf_counter() - started)
-    print(f"first request, with the start of the process: {seconds[0]:.2f} s")
-    print(f"each of the next 200: {statistics.median(seconds[1:]):.4f} s (median)")
+    print(f"first request, including the start of the process: {seconds[0]:.2f} s")
+    print(f"next 200 requests: {1000 * statistics.median(seconds[1:]):.1f} ms each (median)")
 
 
 if __name__ == "__main__":

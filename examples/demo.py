@@ -53,15 +53,15 @@ DEPTH = 20
 """That of the preset `embedded_fast`."""
 MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
 CHOSEN_SEARCH: Mode = "vector"
-"""The search that stands before the second pass when one has to be chosen.
+"""The first stage where only one is shown.
 
-Not chosen by these figures: most of the questions were written to avoid the words of their answers
-(data/README.md), so a search by words is weak, and fusing it with vectors lets it take places.
+It was not chosen by these figures: most questions were written to avoid the words of their answers
+(data/README.md), so BM25 is weak here, and weakens the hybrid search.
 """
 REASON = (
-    "The second pass is judged behind vector search, because most of these questions avoid the "
-    "words of their answers, which BM25 needs; behind vectors, 20 candidates keep most of the gain "
-    "(docs/quality.md)."
+    "The second pass is judged after vector search, because most of these questions avoid the "
+    "words of their answers, which BM25 needs; after vector search, 20 candidates keep most of the "
+    "gain (docs/quality.md)."
 )
 
 
@@ -111,7 +111,7 @@ def corpus() -> list[Candidate]:
 def measured(
     lists: Mapping[str, Sequence[Candidate] | Ranking], qrels: Mapping[str, Mapping[str, int]]
 ) -> Evaluation:
-    """Measure per documented name: of the parts of a text, the best ranked one counts."""
+    """Measure per documented name: the best-ranked part of a text counts."""
     keyed = {
         query: [Candidate("", id=python_docs.key(str(item.id))) for item in items]
         for query, items in lists.items()
@@ -212,7 +212,7 @@ def gain_text(gain: Difference) -> str:
 
 
 def verdict(results: Mapping[str, Evaluation], compared: Mapping[str, Difference]) -> str:
-    """What the second pass does behind the chosen search, and which system measures most."""
+    """The effect of the second pass after the chosen search, and the best system."""
     measure, gain = MEASURES[0], compared[f"{CHOSEN_SEARCH}+rerank"]
     best = max(results, key=lambda system: results[system].mean[measure])
     equal = gain.queries - gain.wins - gain.losses
@@ -221,28 +221,30 @@ def verdict(results: Mapping[str, Evaluation], compared: Mapping[str, Difference
     elif gain.high is not None and gain.high < 0:
         effect = "makes the ranking worse"
     else:
-        effect = "makes no difference that these questions can show"
+        effect = "makes no significant difference"
     return (
-        f"Behind {CHOSEN_SEARCH} search the second pass {effect}: {measure} {gain_text(gain)}; "
+        f"After {CHOSEN_SEARCH} search the second pass {effect}: {measure} {gain_text(gain)}; "
         f"{gain.wins} questions better, {gain.losses} worse, {equal} unchanged. "
         f"The best of the six here is {best}, {results[best].mean[measure]:.3f}."
     )
 
 
 def main() -> None:
-    """Search, rerank, measure, and compare the three ways in."""
+    """Search, rerank, measure, and compare Python, Haystack and LlamaIndex."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("question", nargs="?", help="search for this instead of the questions")
-    parser.add_argument("--all", action="store_true", help="measure all of the questions")
+    parser.add_argument(
+        "question", nargs="?", help="search for this instead of the demo's questions"
+    )
+    parser.add_argument("--all", action="store_true", help="measure all questions, not 30")
     parser.add_argument("--depth", type=int, default=DEPTH, help="candidates to rerank")
     parser.add_argument("--prepare", action="store_true", help="encode the passages and stop")
     arguments = parser.parse_args()
     if arguments.depth < 1:
         parser.error("--depth: must be 1 or more")
     if arguments.question is not None and not arguments.question.strip():
-        parser.error("question: is empty")
+        parser.error("question: must not be empty")
     if arguments.question and arguments.all:
-        parser.error("--all measures the questions of the demo; leave it or your question out")
+        parser.error("--all measures the demo's questions; it cannot be combined with a question")
     console = Console()
     logging.basicConfig(level=logging.WARNING)
 
@@ -310,13 +312,13 @@ def main() -> None:
 def same_everywhere(
     console: Console, question: str, retriever: HybridRetriever, reranker: Reranker
 ) -> None:
-    """The same hybrid search and configuration in both frameworks; stops if orders differ."""
+    """The same hybrid search and configuration in both frameworks; exits if orders differ."""
     import frameworks
 
     ranking = reranker.rerank(question, retriever.retrieve(question, DEPTH))
     report = ranking.report
     console.print(
-        "\nThe first of these questions again, by hybrid search, in Python and in two frameworks. "
+        "\nThe first of these questions again, with hybrid search, in Python and two frameworks. "
         f"Report: status {report.status}, method {report.method}, {report.usage.pairs} pairs, "
         f"{len(report.issues)} issues.\n"
     )
@@ -329,7 +331,7 @@ def same_everywhere(
     for name, order in orders.items():
         console.print(f"{name}: {', '.join(map(str, order[:3]))}, …")
         if order != first:
-            console.print(f"[red]{name} gives another order[/red]")
+            console.print(f"[red]{name} returns another order[/red]")
             raise SystemExit(1)
     console.print(f"The same order of {len(first)} candidates in all three.")
 

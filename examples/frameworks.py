@@ -17,15 +17,15 @@ def haystack_order(question: str, retriever: HybridRetriever, depth: int) -> lis
     from haystack import Document, Pipeline
 
     pipeline = Pipeline.loads((HERE / "haystack_pipeline.yaml").read_text(encoding="utf-8"))
-    given: dict[str, Any] = {"fusion": {"top_k": depth}, "ranker": {"query": question}}
-    stands_for: dict[str, Mode] = {"by_vector": "vector", "by_words": "lexical"}
-    for name, mode in stands_for.items():
+    inputs: dict[str, Any] = {"fusion": {"top_k": depth}, "ranker": {"query": question}}
+    modes: dict[str, Mode] = {"by_vector": "vector", "by_words": "lexical"}
+    for name, mode in modes.items():
         documents = [
             Document(id=str(one.id), content=one.text, score=one.score, meta=dict(one.metadata))
             for one in retriever.retrieve(question, retriever.depth, mode)
         ]
-        given[name] = {"documents": documents}
-    documents = pipeline.run(given)["ranker"]["documents"]
+        inputs[name] = {"documents": documents}
+    documents = pipeline.run(inputs)["ranker"]["documents"]
     return [document.id for document in documents]
 
 
@@ -49,7 +49,7 @@ def llama_index_order(question: str, retriever: HybridRetriever, depth: int) -> 
                 for one in retriever.retrieve(query_bundle.query_str, depth)
             ]
 
-    Settings.llm = MockLLM()  # nothing is generated, but the default LLM would need a key
+    Settings.llm = MockLLM()  # the default LLM would need a key, even though nothing is generated
     engine = RetrieverQueryEngine(
         retriever=Hybrid(),
         response_synthesizer=get_response_synthesizer(response_mode="no_text"),

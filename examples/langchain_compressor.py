@@ -1,7 +1,7 @@
 """A LangChain document compressor that reranks with secondpass.
 
-Use it wherever LangChain takes a `BaseDocumentCompressor`, such as a contextual compression
-retriever::
+Copy it into your project, and use it wherever LangChain takes a `BaseDocumentCompressor`, such as a
+contextual compression retriever::
 
     compressor = SecondPassCompressor(Reranker.from_preset("lexical"), top_k=5)
     documents = compressor.compress_documents(retriever.invoke(query), query)

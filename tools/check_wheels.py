@@ -2,14 +2,15 @@
 
     python tools/check_wheels.py                    # everything: about half an hour
     python tools/check_wheels.py build              # build and check, in a minute
-    python tools/check_wheels.py lines              # resolve what the docs tell people to install
-    python tools/check_wheels.py test haystack-2    # against what was built, in some environments
-    python tools/check_wheels.py test --python python3.13 core-newest   # by another Python
-    python tools/check_wheels.py release v0.1.0     # is this commit ready to be tagged so?
+    python tools/check_wheels.py lines              # resolve the install lines of docs and examples
+    python tools/check_wheels.py test haystack-2    # test the built wheels in some environments
+    python tools/check_wheels.py test --python python3.13 core-newest   # with another Python
+    python tools/check_wheels.py release v0.1.0     # check that this commit can get the tag
+    python tools/check_wheels.py notes 0.1.0        # print the changes of a version
 
-Distributions are written to dist/. Each environment is made under build/wheels: first the wheel
+Distributions are written to dist/. Environments are created under build/wheels: first the wheel
 alone is installed and used, then its extras and the tests' packages. The tests run in a copy of the
-repository without the sources of the packages, so that only the wheels can be imported.
+repository without the packages' sources, so that only the wheels can be imported.
 """
 
 import argparse
@@ -37,7 +38,7 @@ DIST = ROOT / "dist"
 WORK = ROOT / "build" / "wheels"
 WHEEL = "-py3-none-any.whl"
 VARIABLE = "SECONDPASS_TESTS_WITHOUT"
-"""Variable with the packages that are not installed, for tools/absent_packages.py."""
+"""Environment variable with the names of absent packages, for tools/absent_packages.py."""
 LIMIT = 3600
 """Time limit of one command, in seconds."""
 URLS = {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
@@ -49,7 +50,7 @@ class CheckError(Exception):
 
 @dataclass(frozen=True)
 class Project:
-    """A distribution, the folder of its sources, and a program that uses it without any extra."""
+    """A distribution, the folder of its sources, and a program that uses it without extras."""
 
     name: str
     folder: str
@@ -143,7 +144,7 @@ def check_wheel(project: Project, path: Path) -> None:
     """Check that a wheel has exactly the package's tracked files, its licence, and its metadata.
 
     Raises:
-        CheckError: it does not.
+        CheckError: a check failed.
     """
     with zipfile.ZipFile(path) as wheel:
         names = {name for name in wheel.namelist() if not name.endswith("/")}
@@ -163,13 +164,13 @@ def check_metadata(name: str, metadata: Message) -> None:
     """Check that the metadata has links, absolute links in the description, and plain requirements.
 
     Raises:
-        CheckError: something is not so.
+        CheckError: a check failed.
     """
     urls = {line.split(",")[0] for line in metadata.get_all("Project-URL") or ()}
     if missing := URLS - urls:
         raise CheckError(f"{name}: [project.urls] lacks {sorted(missing)}")
     for line in metadata.get_all("Requires-Dist") or ():
-        if "@" in line:  # the package index accepts no direct references
+        if "@" in line:  # package indexes accept no direct references
             raise CheckError(f"{name}: {line!r} names an address")
 
 
@@ -177,7 +178,7 @@ def check_sdist(project: Project, path: Path) -> None:
     """Check that an sdist has the package's tracked files and the files that its build needs.
 
     Raises:
-        CheckError: it has not.
+        CheckError: a file is missing.
     """
     with tarfile.open(path) as archive:
         files = {name.split("/", 1)[-1] for name in archive.getnames()}
@@ -194,10 +195,10 @@ def check_sdist(project: Project, path: Path) -> None:
 class Environment:
     """An environment: its packages, and the tests that run in it.
 
-    The wheel of `project` is tested; `beside` are other projects whose wheels are there too.
-    With `lowest`, what the project itself declares, except for the core, has its lowest allowed
-    version; otherwise pip takes the newest that `constraints` allow. `packages` are for tests
-    alone. Tests that need a package of `without`, or an extra of that name, are skipped.
+    The wheel of `project` is tested; the wheels of the projects in `beside` are installed, too.
+    With `lowest`, the project's own requirements, except for the core, have their lowest allowed
+    versions; otherwise the newest ones that `constraints` allow. `packages` are only for tests.
+    Tests that need a package of `without`, or an extra of that name, are skipped.
     """
 
     project: str
@@ -231,8 +232,8 @@ CORE_EXTRAS = (
     "anthropic",
 )
 ENVIRONMENTS = {
-    # Google's SDK wants a newer httpx and pydantic, and the frameworks a newer pydantic, than the
-    # lowest of the core.
+    # Google's SDK requires a newer httpx and pydantic, and the frameworks a newer pydantic, than
+    # the lowest of the core.
     "core-lowest": Environment(
         CORE,
         CORE_TESTS,
@@ -254,9 +255,9 @@ ENVIRONMENTS = {
     "llama-index-lowest": Environment(LLAMA, LLAMA_TESTS, lowest=True),
     "llama-index-newest": Environment(LLAMA, LLAMA_TESTS),
 }
-# Engines are tested by `make test`. torch, which some of them need, is too large to be installed in
-# each environment: tools/absent_packages.py skips the tests that want one, and no extra that is
-# installed here may ask for it.
+# Engines are tested by `make test`. torch, which some of them need, is too large to install in each
+# environment: tools/absent_packages.py skips the tests that need it, and no extra that is installed
+# here may require it.
 PLUGIN = "absent_packages"
 NO_TORCH = "torch<0"
 TORCH_EXTRAS = {"export", "sentence-transformers"}
@@ -315,7 +316,7 @@ def test(name: str, program: str) -> None:
 
 
 def installing(python: Path, pins: Iterable[str]) -> list[object]:
-    """The command that installs what the built wheels need, each package within the pins."""
+    """The install command with the built wheels, and each package within the pins."""
     constraints = python.parent.parent / "constraints.txt"
     constraints.write_text("\n".join([NO_TORCH, *pins]) + "\n", encoding="utf-8")
     command = [tool("uv"), "pip", "install", "--python", python]
@@ -337,7 +338,7 @@ def resolve_lines(program: str) -> None:
     for requirements, pages in install_lines(ROOT).items():
         line = " ".join(requirements)
         if torch := TORCH_EXTRAS & {extra for one in requirements for extra in extras_of(one)}:
-            print(f"{line}: left out, {min(torch)} installs torch")
+            print(f"{line}: skipped, because {min(torch)} installs torch")
             continue
         try:
             output = run([*install, *requirements], quiet=True)
@@ -354,7 +355,7 @@ def extras_of(requirement: str) -> set[str]:
 
 
 def requirements(project: Project, extras: Iterable[str]) -> list[str]:
-    """The requirements that a project and some of its extras state, except of the core."""
+    """The requirements of a project and some of its extras, without the core."""
     settings = project.settings
     optional = settings["optional-dependencies"]
     stated = [*settings["dependencies"], *(line for extra in extras for line in optional[extra])]
@@ -364,7 +365,7 @@ def requirements(project: Project, extras: Iterable[str]) -> list[str]:
 def lowest(stated: Iterable[str]) -> list[str]:
     """Requirements, each pinned to the lowest version that it allows.
 
-    Of several requirements of one package, the one with the highest counts.
+    Of several requirements for one package, the highest lower bound counts.
 
     Raises:
         CheckError: one has no lowest version.
@@ -402,7 +403,7 @@ def check_release(tag: str) -> None:
     """Check that the tag is the version of all three, and that the changelog has its section.
 
     Raises:
-        CheckError: something is not so.
+        CheckError: a check failed.
     """
     versions = {project.settings["version"] for project in PROJECTS.values()}
     if {tag.removeprefix("v")} != versions:
@@ -438,7 +439,7 @@ def environment(name: str, program: str) -> Path:
 
 
 def tool(name: str) -> Path:
-    """A program of the environment of tools, which is created if it does not exist."""
+    """A program of the tools' environment, which is created if it does not exist."""
     folder = WORK / "tools" / "bin"
     if not (folder / "uv").is_file():
         venv.create(folder.parent, clear=True, with_pip=True)
@@ -487,11 +488,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("build", help="build and check")
     lines = commands.add_parser("lines", help="resolve the install lines of docs and examples")
-    testing = commands.add_parser("test", help="test what was built")
+    testing = commands.add_parser("test", help="test the built wheels")
     testing.add_argument("names", nargs="*", metavar="ENVIRONMENT", help=", ".join(ENVIRONMENTS))
     for command in (lines, testing):
-        command.add_argument("--python", default=sys.executable, help="the Python to install into")
-    release = commands.add_parser("release", help="check a tag")
+        command.add_argument("--python", default=sys.executable, help="Python of the environments")
+    release = commands.add_parser("release", help="check that this commit can get a tag")
     release.add_argument("tag")
     publishing = commands.add_parser("notes", help="print the changes of a version")
     publishing.add_argument("version")
@@ -499,7 +500,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = getattr(parsed, "names", None) or list(ENVIRONMENTS)
     program = shutil.which(getattr(parsed, "python", sys.executable))
     if program is None:
-        parser.error(f"there is no Python {parsed.python!r}")
+        parser.error(f"no such Python: {parsed.python!r}")
     if unknown := set(names) - set(ENVIRONMENTS):
         parser.error(f"unknown environment {min(unknown)!r}; choose from {', '.join(ENVIRONMENTS)}")
     WORK.mkdir(parents=True, exist_ok=True)

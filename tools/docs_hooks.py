@@ -1,8 +1,8 @@
 """Hooks of MkDocs: the API reference, links to sources, and llms.txt.
 
-- Links that leave ``docs/`` lead to the repository, because the site has no such pages.
-- ``\\|`` within code of a table is a bar; GitHub wants the backslash, MkDocs shows it.
-- The link to the repository is a link alone: the theme asks GitHub's API about it on each visit.
+- Links to files outside ``docs/`` lead to the repository, because the site has no such pages.
+- ``\\|`` in code in a table becomes ``|``: GitHub needs the backslash, MkDocs shows it.
+- The theme's requests to GitHub's API for statistics of the repository are removed.
 - Roles of reStructuredText in docstrings (``:class:`Reranker```) become code.
 - Each page is written as Markdown beside its HTML, with signatures and docstrings in place of the
   directives of mkdocstrings, and ``llms.txt`` lists these files.

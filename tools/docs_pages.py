@@ -48,7 +48,7 @@ END = "<!-- end -->"
 
 
 def _strategies() -> str:
-    """The names of the methods that ask a language model."""
+    """The names of the methods that use a language model."""
     kinds = {name: registry.kind("methods", name) for name in registry.names("methods")}
     names = [f"`{name}`" for name, cls in kinds.items() if issubclass(cls, LLMStrategy)]
     return f"{', '.join(names[:-1])} or {names[-1]}"
@@ -133,7 +133,7 @@ class Part(NamedTuple):
     without: tuple[str, ...] = ()
 
 
-BESIDE = "These stand beside the settings of the method: "
+BESIDE = "These are set next to the settings of the method: "
 
 
 def sections() -> dict[str, list[Part]]:
@@ -182,7 +182,7 @@ def sections() -> dict[str, list[Part]]:
 
 
 def _registered(family: registry.Family, place: str) -> list[Part]:
-    """The registered classes of this package; others may have installed more."""
+    """The registered classes of this package, without those of other installed packages."""
     kinds = {name: registry.kind(family, name) for name in registry.names(family)}
     return [
         Part(name, cls, f"`type: {name}` in {place}")
@@ -304,14 +304,14 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api/methods.md": (
         "Methods and effects",
-        "What your own scorer, method, language model or ordering is made of, and fusion of lists.",
+        "Protocols for your own scorer, method, language model or ordering, and fusion of lists.",
         ("secondpass.effects", "secondpass.llms", "secondpass.search.fusion", "secondpass.blending",
          "secondpass.ordering"),
     ),
     "api/building-blocks.md": (
         "Building blocks",
-        "What code of your own may use besides: the classes behind configurations, the base class "
-        "of providers, an index, and what adapters for other frameworks need.",
+        "Other classes and functions for your own code: the classes of configurations, the base "
+        "class of providers, an index, and helpers for adapters for other frameworks.",
         ("secondpass.settings", "secondpass.strategies.graded", "secondpass.strategies.listwise",
          "secondpass.strategies.cascade", "secondpass.prompts.context", "secondpass.llms.function",
          "secondpass.llms.provider", "secondpass.services.json_http", "secondpass.services.client",

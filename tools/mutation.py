@@ -1,15 +1,14 @@
 """Mutation testing: changes the code in one place at a time, and checks whether a test fails.
 
-The mutants are those of mutmut. They are run here because mutmut's own runner mutates functions
-without decorators only, and so no constant, no property and no class body. Each mutant runs in a
-forked process against the tests that reach its function, the quickest first. A change inside of a
-function replaces the code of that function in a process that has collected all tests already; for
-other changes the module and its tests are imported again. See mutation.toml for the modules and
-their tests.
+The mutants are those of mutmut, but not its runner, which only mutates functions without
+decorators: no constants, properties or class bodies. Each mutant runs in a forked process against
+the tests that reach its function, the fastest first. A change within a function replaces its code
+in a process that has already collected all tests; for other changes the module and its tests are
+imported again. mutation.toml lists the modules and their tests.
 
-    python tools/mutation.py blending ledger    # these modules; without names, all
-    python tools/mutation.py --again ledger     # only the mutants that survived the last time
-    python tools/mutation.py --timeouts --limit 60 ledger    # those that took too long, with more
+    python tools/mutation.py blending ledger    # these modules; default: all
+    python tools/mutation.py --again ledger     # only mutants that survived the last run
+    python tools/mutation.py --timeouts --limit 60 ledger    # only those that timed out
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Mutant:
 
 @dataclass
 class _Task:
-    """A mutant to try.
+    """A mutant to test.
 
     Attributes:
         code: of the whole module.
@@ -121,7 +120,7 @@ class _Finder(cst.CSTVisitor):
 
 
 def _is_left_alone(node: cst.CSTNode) -> bool:
-    """Whether a node is not mutated: types, decorators and docstrings."""
+    """Whether a node is not mutated, as types, decorators, imports and messages."""
     if isinstance(node, cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom):
         return True
     if isinstance(node, cst.SimpleString):
@@ -135,7 +134,7 @@ def _is_left_alone(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Assign):
         target, value = node.targets[0].target, node.value
         if isinstance(target, cst.Name) and target.value == "__all__":
-            return True  # it is there for type checkers
+            return True  # only for type checkers
         return (
             isinstance(value, cst.Call)
             and isinstance(value.func, cst.Name)
@@ -276,7 +275,7 @@ class _Collected:
             if isinstance(one, FunctionType) and one.__module__ == self.module:
                 functions.setdefault(one.__code__, []).append(one)
         original = self.path.read_text(encoding="utf-8")
-        gc.freeze()  # or each child would look through all of it
+        gc.freeze()  # otherwise each child would scan all objects
 
         def run(task: _Task) -> int:
             changes = _changed_functions(original, task.code)
@@ -370,7 +369,7 @@ def _preload(modules: Sequence[str]) -> None:
             continue
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    gc.freeze()  # or each child would look through all of it
+    gc.freeze()  # otherwise each child would scan all objects
 
 
 # ---------------------------------------------------------------------- one module
@@ -522,9 +521,9 @@ def _summary(name: str, mutants: Sequence[Mutant], began: float) -> str:
     tried = len(mutants) - counts["equivalent"]
     caught = counts["killed"] + counts["timeout"]
     took = time.perf_counter() - began
-    told = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
+    parts = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
     return (
-        f"{name}: {caught / max(tried, 1):.1%} of {tried} ({told}) "
+        f"{name}: {caught / max(tried, 1):.1%} of {tried} ({parts}) "
         f"in {took:.0f} s, {took / max(tried, 1):.2f} s each"
     )
 
@@ -533,17 +532,23 @@ def main() -> None:
     configuration = tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))
     modules = configuration["modules"]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("modules", nargs="*", help=f"of: {', '.join(modules)}")
-    parser.add_argument("--again", action="store_true", help="only what survived the last time")
-    parser.add_argument("--timeouts", action="store_true", help="only what timed out the last time")
+    parser.add_argument("modules", nargs="*", help=f"default: all. Some of: {', '.join(modules)}")
+    parser.add_argument(
+        "--again", action="store_true", help="only mutants that survived the last run"
+    )
+    parser.add_argument(
+        "--timeouts", action="store_true", help="only mutants that timed out in the last run"
+    )
     parser.add_argument(
         "--limit",
         type=float,
         default=5,
-        help="seconds for a mutant, beside ten times the duration of its tests (default: 5)",
+        help="seconds per mutant, in addition to ten times the duration of its tests (default: 5)",
     )
-    parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument(
+        "--list", action="store_true", help="print the mutants without running them"
+    )
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="number of concurrent mutants")
     options = parser.parse_args()
     unknown = set(options.modules) - set(modules)
     if unknown:

@@ -1,10 +1,10 @@
-"""The import graph of a package: circles, and which room may import which.
+"""Checks the import graph of the package: circles, and imports of higher rooms by lower ones.
 
-    python tools/rooms.py            # prints circles and imports against the order of the rooms
+    python tools/rooms.py            # prints circles and upward imports
     python tools/rooms.py --picture  # writes docs/rooms.svg
 
-Every import counts: those in functions and under TYPE_CHECKING, too. Import paths in strings, as in
-the registry, do not.
+Imports in functions and under TYPE_CHECKING count, too. Import paths in strings, as in the
+registry, do not.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def _imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print what is wrong, or write the picture."""
-    parser = argparse.ArgumentParser(description="The import graph of secondpass.")
+    """Print errors, or write the picture."""
+    parser = argparse.ArgumentParser(description="Check the import graph of secondpass.")
     parser.add_argument("--picture", action="store_true", help="write docs/rooms.svg")
     arguments = parser.parse_args()
     graph = import_graph()

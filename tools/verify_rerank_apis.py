@@ -3,10 +3,10 @@
     python tools/verify_rerank_apis.py            # prints a table; fails on a difference
     python tools/verify_rerank_apis.py --record   # also writes tests/support/rerank_clients.json
 
-Each client that is installed asks a loopback server that answers in the words of the API's
-documentation (``tests/support/rerank_dialects.py``). ``endpoint`` then asks the same. The client
-must read the ranking, and both must have sent their texts to the same address, under the same
-names, with the key in the same header. Members that only one of them sends are listed.
+Each installed client sends a request to a loopback server, which responds as the API's
+documentation says (``tests/support/rerank_dialects.py``). ``endpoint`` then sends the same request.
+The client must read the ranking, and both must have sent the same texts to the same path, in the
+same fields, with the key in the same header. Fields that only one of them sends are listed.
 
     pip install boto3 cohere contextual-client dashscope elasticsearch litellm mixedbread \\
         google-cloud-discoveryengine openrouter pinecone voyageai zeroentropy
@@ -45,7 +45,7 @@ AWS = {
 
 
 class Server:
-    """Answers like one API, and keeps the last request."""
+    """Responds like one API, and keeps the last request."""
 
     def __init__(self) -> None:
         self.api = ""
@@ -243,7 +243,7 @@ CLIENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "bedrock": ("boto3", bedrock),
     "vertex": ("google-cloud-discoveryengine", vertex),
 }
-"""The package, and a function that asks for a ranking."""
+"""The package, and a function that requests a ranking."""
 
 
 def own(api: str, url: str) -> Any:
@@ -280,7 +280,7 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     texts = json.dumps(NUMBERS[0])
     for name, value in ours["body"].items():
         if texts in json.dumps(value) and name not in theirs["body"]:
-            wrong.append(f"{name} is ours alone")
+            wrong.append(f"only endpoint sends {name}")
     return wrong
 
 

@@ -1,4 +1,4 @@
-"""Agreement of scores with float32 torch: differences, rank correlation, top-10 overlap."""
+"""Compares scores with those of float32 torch: differences, rank correlation, top-10 overlap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def overlap(first: Sequence[float], second: Sequence[float], top: int = TOP) -> float:
-    """Share of one's top that is in the other's; ties by position."""
+    """Share of the first list's top that is also in the second's; ties by position."""
     tops = [
         set(sorted(range(len(scores)), key=lambda index: -scores[index])[:top])
         for scores in (first, second)

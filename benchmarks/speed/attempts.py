@@ -1,10 +1,11 @@
-"""What was tried and lost: other batches and reduced precision, in the loop written by hand.
+"""Measures rejected variants of the hand-written loop: other batches and reduced precision.
 
     python -m benchmarks.speed.attempts
 
-CPU time relative to OpenVINO's default precision with sorted batches of at most 1,024 tokens, in
-turn on the same queries, and the agreement with float32. int8 is onnxruntime's own dynamic
-quantisation of the weights and inputs of matrix products (needs the package onnx).
+Rates are relative to OpenVINO's default precision with sorted batches of at most 1,024 tokens. The
+variants alternate on the same queries, and their scores are compared with float32. int8 is
+onnxruntime's own dynamic quantisation of the weights and inputs of matrix products (needs the
+package onnx).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from benchmarks.speed.direct_loop import Loop, Rule, batches
 
 
 def input_order(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Batches of ``size`` pairs, as they come."""
+    """Batches of ``size`` pairs, in input order."""
     for start in range(0, len(lengths), size):
         yield list(range(start, min(start + size, len(lengths))))
 
@@ -72,9 +73,9 @@ def quantised(folder: Path, scratch: Path) -> Path | None:
 
 
 def main() -> int:
-    parser = results.arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--candidates", type=int, default=100)
+    parser = results.arguments(__doc__, backend=False)
+    parser.add_argument("--rounds", type=int, default=5, help="the table has medians over them")
+    parser.add_argument("--candidates", type=int, default=100, help="per query")
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()
     tokenizer = workloads.load_tokenizer(folder)
@@ -111,10 +112,10 @@ def main() -> int:
         lines.append(cells)
     results.write(
         "attempts",
-        "Attempts that lost",
+        "Rejected variants",
         f"`benchmarks/speed/attempts.py`: pairs per CPU second relative to the first row, "
         f"medians of {arguments.rounds} rounds; differences are from float32.",
-        ["loop written by hand, one thread", "A", "B", "largest difference", "top-10 overlap"],
+        ["hand-written loop, one thread", "A", "B", "largest difference", "top-10 overlap"],
         lines,
         [],
         arguments.out,

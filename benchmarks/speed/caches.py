@@ -1,8 +1,8 @@
-"""The caches: tokenising passages that were seen before, and scoring pairs that were.
+"""Measures the caches: tokenising passages and scoring pairs that were seen before.
 
     python -m benchmarks.speed.caches
 
-CPU time a pair, the median over queries with 100 passages of workload A.
+Prints CPU time per pair, the median over queries with 100 passages of workload A.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def microseconds(
     """CPU time of a call per pair."""
     found = []
     for _ in range(repeat):
-        # New strings, whose hash is not known yet, as a retriever returns them.
+        # New strings without a cached hash, as a retriever returns them.
         passages = [f"{text[:1]}{text[1:]}" for text in request.passages]
         started = time.process_time_ns()
         score(request.query, passages)
@@ -38,7 +38,7 @@ def microseconds(
 
 
 def tokenising(folder: Path, requests: list[workloads.Request]) -> dict[str, float]:
-    """µs a pair: new passages, seen passages, and the package ``tokenizers`` alone."""
+    """µs per pair: new passages, seen passages, and the package ``tokenizers`` alone."""
     from secondpass.scorers.engines.tokens import PairTokenizer
 
     path = folder / "tokenizer.json"
@@ -62,7 +62,7 @@ def tokenising(folder: Path, requests: list[workloads.Request]) -> dict[str, flo
 def scoring(
     folder: Path, backend: str, cache: int | str, requests: list[workloads.Request]
 ) -> tuple[float, float]:
-    """µs a pair of the scorer: pairs that are new, and pairs that were seen."""
+    """µs per pair of the scorer: new pairs, and seen pairs."""
     settings = {"type": "cross_encoder", "model": str(folder), "backend": backend}
     reranker = Reranker({**settings, "score_cache": cache}, depth=None)
     method: Any = reranker.method
@@ -94,17 +94,17 @@ def main() -> int:
         "caches",
         "Caches",
         "`benchmarks/speed/caches.py`: 100 passages of workload A; the scorer is called directly.",
-        ["CPU time", "µs a pair"],
+        ["CPU time", "µs per pair"],
         lines,
         [
-            results.bar(
+            results.target(
                 "tokenising passages seen before",
                 5,
                 tokens["seen passages"],
                 at_least=False,
                 unit="µs",
             ),
-            results.bar("pairs seen before, in memory", 5, memory[1], at_least=False, unit="µs"),
+            results.target("pairs seen before, in memory", 5, memory[1], at_least=False, unit="µs"),
         ],
         arguments.out,
     )

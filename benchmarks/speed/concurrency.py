@@ -1,10 +1,10 @@
-"""Many queries at a time on one event loop: throughput, and how long the loop stalls.
+"""Measures throughput and stalls of an event loop with many concurrent queries.
 
     python -m benchmarks.speed.concurrency
 
-The same queries run as one call of ``rerank_many`` (one big batch) and as concurrent calls of
-``arerank``, in turn. A ticker that sleeps for a millisecond measures the stalls of the loop, while
-it reranks and while it is idle and a plain thread runs the scorer on the same pairs.
+One call of ``rerank_many`` (one big batch) alternates with concurrent calls of ``arerank`` with the
+same queries. A ticker that sleeps for a millisecond measures the stalls of the loop while it
+reranks, and while it is idle and a plain thread runs the scorer on the same pairs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _check(ranking: Any) -> None:
 def main() -> int:
     parser = results.arguments(__doc__)
     parser.add_argument("--candidates", type=int, default=10, help="per query")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="the table has medians over them")
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()
     tokenizer = workloads.load_tokenizer(folder)
@@ -96,7 +96,7 @@ def main() -> int:
     stalls: list[float] = []
     idle: list[float] = []
     with asyncio.Runner() as runner:
-        # Both find every passage's tokens in the cache.
+        # Fill the tokenizer's cache for both.
         measurement.one_batch()
         runner.run(measurement.concurrent(QUERIES))
         gc.collect()
@@ -126,13 +126,13 @@ def main() -> int:
         ["asynchronous calls", "pairs per s", "share of one big batch"],
         lines,
         [
-            results.bar(
+            results.target(
                 f"{QUERIES} concurrent queries / one big batch",
                 0.95,
                 statistics.median(levels[QUERIES]),
                 at_least=True,
             ),
-            results.bar(
+            results.target(
                 "longest stall of the loop / idle loop under the same load",
                 2.0,
                 stall / alone,

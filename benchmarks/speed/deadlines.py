@@ -1,10 +1,10 @@
-"""Reranking with a deadline: when it returns, and how much it has judged by then.
+"""Measures reranking with a deadline: when it returns, and how many candidates are scored.
 
     python -m benchmarks.speed.deadlines
 
-100 queries with a deadline of 200 ms, the model warm, and more candidates than can be judged in
-that time. The rate without a deadline is measured between them, so that a machine whose speed
-changes does not change the share.
+100 queries with a deadline of 200 ms, a warm model, and more candidates than can be scored in that
+time. The rate without a deadline is measured in between, so that other load on the machine does not
+change the share of it that is reached.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def percentile(values: list[float], share: float) -> float:
 
 def main() -> int:
     parser = results.arguments(__doc__)
-    parser.add_argument("--queries", type=int, default=100)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--queries", type=int, default=100, help="number of queries")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the engine")
     arguments = parser.parse_args()
     folder = arguments.model or make_model.ensure()
     tokenizer = workloads.load_tokenizer(folder)
@@ -46,7 +46,7 @@ def main() -> int:
     seeds = itertools.count(100)
 
     def rate() -> float:
-        # New passages, as those of the rankings that are compared with it.
+        # New passages, as in the rankings that are compared with it.
         (request,) = workloads.generated(tokenizer, "A", 1, 100, seed=next(seeds))
         started = time.perf_counter()
         ranking = reranker.rerank(request.query, request.passages)
@@ -56,7 +56,7 @@ def main() -> int:
 
     count = max(50, round(4 * DEADLINE * rate()))
     requests = workloads.generated(tokenizer, "A", arguments.queries, count, seed=8)
-    seconds, shares, judged, rates = [], [], [], [rate()]
+    seconds, shares, counts, rates = [], [], [], [rate()]
     for number, request in enumerate(requests):
         if number % EVERY == 0:
             rates.append(rate())
@@ -64,17 +64,17 @@ def main() -> int:
         ranking = limited.rerank(request.query, request.passages)
         seconds.append(time.perf_counter() - started)
         scored = sum(item.status == "scored" for item in ranking)
-        judged.append(scored)
+        counts.append(scored)
         shares.append(scored / (statistics.fmean(rates[-2:]) * seconds[-1]))
     slowest = percentile(seconds, 0.95)
     lines = [
         ["time, median", f"{1000 * statistics.median(seconds):.0f} ms"],
         ["time, 95th percentile", f"{1000 * slowest:.0f} ms"],
         ["time, longest", f"{1000 * max(seconds):.0f} ms"],
-        [f"judged of {count} candidates, median", f"{statistics.median(judged):.0f}"],
+        [f"scored of {count} candidates, median", f"{statistics.median(counts):.0f}"],
         ["rate without a deadline, median", f"{statistics.median(rates):.0f} pairs per s"],
-        ["judged / (rate · time), median", f"{statistics.median(shares):.2f}"],
-        ["judged / (rate · time), 5th percentile", f"{percentile(shares, 0.05):.2f}"],
+        ["scored / (rate · time), median", f"{statistics.median(shares):.2f}"],
+        ["scored / (rate · time), 5th percentile", f"{percentile(shares, 0.05):.2f}"],
     ]
     results.write(
         "deadlines",
@@ -84,11 +84,11 @@ def main() -> int:
         ["deadline of 200 ms", "measured"],
         lines,
         [
-            results.bar(
+            results.target(
                 "95th percentile of the time", 220, 1000 * slowest, at_least=False, unit="ms"
             ),
-            results.bar(
-                "judged / (rate · time), median", 0.85, statistics.median(shares), at_least=True
+            results.target(
+                "scored / (rate · time), median", 0.85, statistics.median(shares), at_least=True
             ),
         ],
         arguments.out,

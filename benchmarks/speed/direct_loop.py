@@ -1,7 +1,7 @@
-"""The best loop that one would write by hand: tokenizers and a runtime, with no code of secondpass.
+"""The best hand-written loop: tokenizers and a runtime, without code of secondpass.
 
-All pairs are tokenised, sorted by length and cut into batches of at most a budget of tokens with
-padding. The engines of secondpass are compared with the best of several budgets.
+All pairs are tokenised, sorted by length and split into batches of at most a budget of tokens,
+padding included. The engines of secondpass are compared with the best of several budgets.
 
     python -m benchmarks.speed.direct_loop --runtime openvino
 """
@@ -67,7 +67,7 @@ class Loop:
     def score(
         self, query: str, passages: Sequence[str], budget: int, rule: Rule = batches
     ) -> list[float]:
-        """One score per passage; ``rule`` makes batches of lengths and the budget."""
+        """One score per passage; ``rule`` makes batches by lengths and budget."""
         import numpy as np
 
         pairs = self._tokenizer.encode_batch_fast([(query, passage) for passage in passages])
@@ -123,15 +123,18 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "--runtime", default="openvino", choices=["openvino", "openvino-float32", "onnxruntime"]
+        "--runtime",
+        default="openvino",
+        choices=["openvino", "openvino-float32", "onnxruntime"],
+        help="runtime of the loop",
     )
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1, help="threads of the runtime")
+    parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
     arguments = parser.parse_args()
     folder = make_model.ensure()
     loop = Loop(folder, arguments.runtime, arguments.threads)
     tokenizer = workloads.load_tokenizer(folder)
-    print("| workload | tokens a batch | pairs per CPU second |\n| --- | ---: | ---: |")
+    print("| workload | tokens per batch | pairs per CPU second |\n| --- | ---: | ---: |")
     for name in workloads.SHAPES:
         requests = workloads.generated(tokenizer, name, arguments.rounds + 1, 100)
         rates: dict[int, list[float]] = {budget: [] for budget in BUDGETS}

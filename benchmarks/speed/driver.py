@@ -1,4 +1,4 @@
-"""Starts one worker process per row and asks them in turn."""
+"""Starts one worker process per row, and sends requests to them in turn."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def available_mb() -> float:
 
 
 def worker_environment(row: Row, threads: int) -> dict[str, str]:
-    """The environment of a worker: the wished number of threads, no network."""
+    """The environment variables of a worker: the number of threads, no network."""
     variables = dict(os.environ)
     if row.environment != environments.OURS:
         variables.pop("PYTHONPATH", None)
@@ -75,11 +75,11 @@ class Worker:
     """A worker process.
 
     Args:
-        row: what it runs.
+        row: engine and settings.
         model: folder of the model.
         scratch: a folder for files that engines need.
-        threads: of the engine.
-        log: file that gets what the process prints.
+        threads: number of threads of the engine.
+        log: file for the process's standard error.
     """
 
     def __init__(self, row: Row, model: Path, scratch: Path, threads: int, log: Path) -> None:
@@ -166,7 +166,7 @@ class Worker:
 
 @dataclass
 class Measured:
-    """What was measured of a row."""
+    """Measurements of a row."""
 
     error: str = ""
     start: list[float] = field(default_factory=list)  # seconds from process start to first score
@@ -181,10 +181,10 @@ class Measured:
 
 
 class Pool:
-    """The workers of all rows; each is started when first asked, and stays.
+    """The workers of all rows; each is started for its first request, and keeps running.
 
-    If memory becomes scarce, the workers that were not used for longest are stopped; they start
-    again when asked. A row whose worker fails is not asked again.
+    If memory becomes scarce, the least recently used workers are stopped; the next request starts
+    them again. A row whose worker fails gets no further requests.
     """
 
     def __init__(self, model: Path, folder: Path, threads: int, requests: Path) -> None:
@@ -209,7 +209,7 @@ class Pool:
         return self.measured.setdefault(row.name, Measured())
 
     def start(self, row: Row, *, warm_up: int = 0) -> Worker | None:
-        """The row's worker, started and warmed up unless it runs; None if it cannot run.
+        """The row's worker, started and warmed up if necessary; None if it cannot run.
 
         Args:
             warm_up: pairs of each warm-up request, 0 for none.

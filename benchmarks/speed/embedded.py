@@ -1,10 +1,10 @@
-"""CPU time of the scorer ``embedded``: this checkout against another one, in turn.
+"""Compares the CPU time of the scorer ``embedded`` with that of another checkout.
 
-    git worktree add ../before 7bfea9d
+    git worktree add ../before COMMIT
     python -m benchmarks.speed.embedded --against ../before
 
-100 passages of 80 tokens and a query; each checkout runs in its own processes with the packages of
-this environment. Passages are new in every round, so that nothing is remembered.
+Scores 100 passages of 80 tokens. Each checkout runs in its own processes with the packages of this
+environment, and they alternate. Passages are new in every round, so that no cache helps.
 """
 
 from __future__ import annotations
@@ -69,13 +69,15 @@ def line(row: Row, measured: Measured, before: Measured) -> tuple[list[str], flo
 
 
 def main() -> int:
-    parser = results.arguments(__doc__)
+    parser = results.arguments(__doc__, backend=False)
     parser.add_argument("--against", type=Path, required=True, help="a checkout of another commit")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="the table has medians over them"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of the scorer")
     arguments = parser.parse_args()
     if not (arguments.against / "src" / "secondpass").is_dir():
-        parser.error(f"{arguments.against} is no checkout of this project")
+        parser.error(f"{arguments.against} is not a checkout of this project")
     folder = arguments.model or make_model.ensure()
     old, new = rows(arguments.against.resolve())
     made = arguments.out / "embedded-requests"
@@ -91,12 +93,12 @@ def main() -> int:
             print(f"{arguments.against}: {error}", file=sys.stderr)
             return 1
         found = {row.name: line(row, pool.of(row), pool.of(old)) for row in (old, *new)}
-    bars = []
+    targets = []
     for name, share, allowed in (("openvino, auto", 0.55, 5e-3), ("openvino, exact", 0.75, 1e-3)):
         _, ratio, difference = found[name]
         what = f"`embedded`, {name}"
-        bars.append(results.bar(f"{what}, CPU time / before", share, ratio, at_least=False))
-        bars.append(results.bar(f"{what}, difference", allowed, difference, at_least=False))
+        targets.append(results.target(f"{what}, CPU time / before", share, ratio, at_least=False))
+        targets.append(results.target(f"{what}, difference", allowed, difference, at_least=False))
     results.write(
         "embedded",
         "The scorer `embedded`",
@@ -104,7 +106,7 @@ def main() -> int:
         f"{arguments.rounds} rounds; `before` is {arguments.against.name}.",
         ["embedded", "CPU s", "ratio", "largest difference", "top-10 overlap", "peak memory"],
         [cells for cells, _, _ in found.values()],
-        bars,
+        targets,
         arguments.out,
     )
     return 0

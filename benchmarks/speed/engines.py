@@ -22,13 +22,13 @@ MAX_LENGTH = 512
 
 @dataclass(frozen=True)
 class Setup:
-    """What an engine is made with.
+    """How an engine is created.
 
     Args:
-        settings: those of the row.
+        settings: of the row.
         model: folder of the model.
         scratch: a folder for files that the engine needs.
-        threads: to compute with.
+        threads: number of threads.
     """
 
     settings: dict[str, Any]
@@ -72,7 +72,7 @@ class SecondPass:
 
 
 class Embedded(SecondPass):
-    """The scorer ``embedded``, of a checkout that may be older than its present settings."""
+    """The scorer ``embedded``, perhaps of an older checkout without some settings."""
 
     def __init__(self, setup: Setup) -> None:
         from secondpass import Reranker
@@ -85,7 +85,7 @@ class Embedded(SecondPass):
 
 
 class DirectLoop:
-    """The loop written by hand; ``budget`` is the tokens of a batch."""
+    """The hand-written loop; ``budget`` is the maximum number of tokens per batch."""
 
     packages = ("onnxruntime", "openvino", "tokenizers")
 
@@ -147,7 +147,7 @@ class SentenceTransformers:
 
 
 class FlashRank:
-    """Loads models by its own names only, so the model is laid out under one of them."""
+    """Loads models by its own names only, so the model's files are copied to one of them."""
 
     packages = ("flashrank", "onnxruntime", "tokenizers")
 
@@ -274,7 +274,7 @@ class Haystack:
         self._document = Document
 
     def prepare(self, query: str, passages: Sequence[str]) -> Call:
-        # Equal texts are one document, since an id is a hash of the content, unless it is given.
+        # With ids: the default is a hash of the content, which would merge equal texts.
         documents = [self._document(id=str(i), content=text) for i, text in enumerate(passages)]
 
         def call() -> Sequence[float]:

@@ -1,13 +1,13 @@
-"""Environments of the peers: one folder each, under ``build/bench-envs``.
+"""Creates the environments of the other packages: one folder each, under ``build/bench-envs``.
 
     python -m benchmarks.speed.environments             # all
     python -m benchmarks.speed.environments flashrank   # some
 
-Each is a venv with the packages of ``requirements/NAME.txt``. Those that use torch also see the
-packages of the environment that runs this script, behind their own: torch is then not installed
-several times, and a package that needs another version has it in its own folder. An environment
-that cannot be installed keeps the last lines of pip's output, which the benchmark prints as the
-reason.
+Each is a venv with the packages of ``requirements/NAME.txt``. Those that use torch can also import
+the packages of the environment that runs this script, after their own: torch is then installed
+once, and a package that needs another version of something has it in its own environment. If an
+environment cannot be installed, the last lines of pip's output are kept, and the benchmark prints
+them as the reason.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def reason(name: str) -> str:
     try:
         state = json.loads((FOLDER / name / "state.json").read_text())
     except (OSError, ValueError):
-        return "not installed (python -m benchmarks.speed.environments)"
+        return "not installed (run: python -m benchmarks.speed.environments)"
     return str(state["reason"])
 
 
@@ -66,7 +66,7 @@ def _key(name: str) -> str:
 
 
 def is_prepared(name: str) -> bool:
-    """Whether the environment was made, or tried, from the present requirements."""
+    """Whether the environment was installed, or failed, with the present requirements."""
     try:
         state = json.loads((FOLDER / name / "state.json").read_text())
     except (OSError, ValueError):
@@ -85,7 +85,7 @@ def _run(command: list[str]) -> None:
 
 
 def prepare(name: str) -> str:
-    """Makes an environment; returns why it failed, or an empty text."""
+    """Create an environment; return why it failed, or an empty string."""
     folder = FOLDER / name
     clear = [sys.executable, "-m", "venv", "--clear", str(folder)]
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -113,7 +113,9 @@ def prepare(name: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help=f"some of: {', '.join(names())}")
-    parser.add_argument("--again", action="store_true", help="also those that exist or failed")
+    parser.add_argument(
+        "--again", action="store_true", help="install again, even those that exist or failed"
+    )
     arguments = parser.parse_args()
     os.environ.pop("PYTHONPATH", None)
     for name in arguments.names or names():

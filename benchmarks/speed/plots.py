@@ -42,7 +42,7 @@ def draw(speed: Speed, folder: Path) -> None:
     """Writes speed-engines.svg, speed-candidates.svg and speed-length.svg."""
     _engines(speed, folder / "speed-engines.svg")
     _grid(speed, "candidates", "candidates", folder / "speed-candidates.svg")
-    _grid(speed, "length", "tokens a pair", folder / "speed-length.svg")
+    _grid(speed, "length", "tokens per pair", folder / "speed-length.svg")
 
 
 def _engines(speed: Speed, path: Path) -> None:
@@ -80,7 +80,7 @@ def _grid(speed: Speed, kind: str, label: str, path: Path) -> None:
                 [point for point, _, _ in found], values, marker="o", label=name, color=colour
             )
         axes.set_xlabel(label)
-        axes.set_ylabel("CPU s a query" if kind == "candidates" else "CPU ms a pair")
+        axes.set_ylabel("CPU s per query" if kind == "candidates" else "CPU ms per pair")
         axes.set_xscale("log", base=10 if kind == "candidates" else 2)
         axes.set_yscale("log")
         if kind == "length":

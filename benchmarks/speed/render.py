@@ -1,10 +1,10 @@
-"""Tables and plots of the speed benchmarks, from the JSON files of ``build/bench-speed``.
+"""Writes tables and plots of the speed benchmarks from the JSON files of ``build/bench-speed``.
 
     python -m benchmarks.speed.render           # build/bench-speed/report.md and its plots
     python -m benchmarks.speed.render --docs    # also docs/performance.md and docs/speed-*.svg
 
-Nothing is measured here. ``docs/performance.md`` has one place for the tables, between two
-comments; the text around them stays as it is.
+Nothing is measured here. In ``docs/performance.md``, only the text between two comments is
+replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AUTO, EXACT, EXACT_OPENVINO = (
 )
 NOT_MEASURED = "not measured"
 OTHERS = ("concurrency", "deadlines", "caches", "embedded")
-"""Smaller benchmarks that write bars."""
+"""Smaller benchmarks that write targets."""
 
 Record = dict[str, Any]
 
@@ -46,7 +46,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table of texts, aligned to the left; bars within cells are escaped."""
+    """A Markdown table of texts, aligned to the left; ``|`` within cells is escaped."""
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     return "\n".join(lines)
@@ -76,7 +76,7 @@ def rate(record: Record, workload: str, pairs: int, clock: str = "cpu") -> float
 
 
 class Speed:
-    """speed.json with the figures that follow from it."""
+    """speed.json and figures derived from it."""
 
     def __init__(self, data: Record) -> None:
         self.data = data
@@ -122,7 +122,7 @@ class Speed:
 
 
 def data_type(row: Record) -> str:
-    """What a row multiplies in: that of its report, or of its settings."""
+    """The data type of a row's matrix products, from its report or its settings."""
     for engine in row.get("engines") or []:
         return "bfloat16" if engine["precision"] == "bfloat16" else "float32"
     settings = row["settings"]
@@ -168,12 +168,12 @@ def _order(speed: Speed, row: Record) -> float:
 def failed_table(speed: Speed) -> str:
     failed = [row for row in speed.rows if row["error"]]
     if not failed:
-        return "Every engine could be installed and ran."
+        return "All engines were installed and ran."
     return text_table(["not measured", "reason"], [[row["name"], row["error"]] for row in failed])
 
 
 def reports_table(speed: Speed) -> str:
-    """What our reports say of the engines that ran."""
+    """The engines that secondpass reports."""
     names = ("backend", "precision", "threads", "batch_rule", "reason")
     lines = [
         [row["name"], *(str(engine.get(name, "")) for name in names)]
@@ -182,7 +182,9 @@ def reports_table(speed: Speed) -> str:
     ]
     if not lines:
         return "The reports name no engines."
-    return text_table(["by the report", "backend", "precision", "threads", "batches", "why"], lines)
+    return text_table(
+        ["reported by", "backend", "precision", "threads", "batches", "reason"], lines
+    )
 
 
 def agreement_table(speed: Speed) -> str:
@@ -204,7 +206,7 @@ def agreement_table(speed: Speed) -> str:
 
 
 def loops_table(speed: Speed) -> str:
-    header = ["the loop written by hand: pairs per CPU s"]
+    header = ["hand-written loop: pairs per CPU s"]
     budgets = sorted({row["settings"]["budget"] for row in speed.rows if row["group"] == "loop"})
     header += [
         f"{workload}, {budget:,} tokens" for workload in speed.workloads for budget in budgets
@@ -238,7 +240,7 @@ def roofline_table(speed: Speed) -> str:
             continue
         shares = [speed.share_of_peak(row, workload) for workload in speed.workloads]
         lines.append([name, shares[0][1], *(number(100 * share, 0) + " %" for share, _ in shares)])
-    header = ["share of the peak", "products in", *speed.workloads]
+    header = ["share of the peak", "data type", *speed.workloads]
     works = " and ".join(
         f"{described['flop'] / 1e9:.2f} GFLOP ({name})"
         for name, described in speed.workloads.items()
@@ -246,8 +248,8 @@ def roofline_table(speed: Speed) -> str:
     return (
         f"Peak, by the product of two 2048 by 2048 matrices (the best of torch, numpy and "
         f"OpenVINO): {peaks}. "
-        f"A pair takes {works} without padding; tokenising counts as time and not as work.\n\n"
-        + table(header, lines)
+        f"A pair takes {works} without padding; "
+        "the time includes tokenising, the operations do not.\n\n" + table(header, lines)
     )
 
 
@@ -264,7 +266,7 @@ def grid_table(speed: Speed, kind: str, label: str) -> str:
             point = found.get((name, value))
             cells.append(number(1000 * point["cpu"] / point["pairs"], 2) if point else "-")
         lines.append(cells)
-    return table([f"{label}: CPU ms a pair", *names], lines)
+    return table([f"{label}: CPU ms per pair", *names], lines)
 
 
 def machine_list(speed: Speed) -> str:
@@ -282,8 +284,8 @@ def machine_list(speed: Speed) -> str:
         lines.append(f"- capped: {', '.join(f'{k}={v}' for k, v in about['caps'].items())}")
     for name, described in speed.workloads.items():
         lines.append(
-            f"- workload {name}: {described['pairs']} pairs a query, "
-            f"{described['mean_tokens']:.0f} tokens a pair "
+            f"- workload {name}: {described['pairs']} pairs per query, "
+            f"{described['mean_tokens']:.0f} tokens per pair "
             f"({described['shortest']} to {described['longest']}), "
             f"from {', '.join(speed.data['data']) or 'the language reference of Python'}"
         )
@@ -299,32 +301,32 @@ def versions_table(speed: Speed) -> str:
     return text_table(["engine", "versions"], lines)
 
 
-Bar = tuple[str, str, float, bool]
-"""What, the bar as text, the measured value, and whether it is reached."""
+Target = tuple[str, str, float, bool]
+"""What is measured, the target as text, the measured value, and whether it is reached."""
 
 
-def speed_bars(speed: Speed) -> Iterator[Bar]:
+def speed_targets(speed: Speed) -> Iterator[Target]:
     auto, exact = speed.row(AUTO), speed.row(EXACT)
     engine: Record = {"backend": "openvino", "precision": "float32"}
     if auto is not None and auto.get("engines"):
         engine = auto["engines"][0]
-    # Of the same runtime in whatever precision: the engine is to choose the faster one.
+    # The same runtime in any precision: the engine should choose the faster one.
     runtimes = ("onnxruntime",) if engine["backend"] == "onnx" else ("openvino", "openvino-float32")
     for workload in speed.workloads:
         best = speed.best_loop(workload, *runtimes)
         value = speed.ratio(AUTO, workload, best) if best else math.nan
-        text = f"`auto` / the best loop by hand ({best or runtimes[0]}), {workload}"
+        text = f"`auto` / the best hand-written loop ({best or runtimes[0]}), {workload}"
         yield text, "≥ 0.95", value, value >= 0.95
     flags = set(speed.data["machine"]["flags"])
-    bars = {"A": 4.1, "B": 4.1} if "amx_bf16" in flags else {"A": 2.6, "B": 3.3}
+    limits = {"A": 4.1, "B": 4.1} if "amx_bf16" in flags else {"A": 2.6, "B": 3.3}
     if engine["precision"] == "bfloat16":
-        for workload, bar in bars.items():
+        for workload, limit in limits.items():
             value = speed.ratio(AUTO, workload)
-            yield f"`auto` / sentence-transformers, {workload}", f"≥ {bar}", value, value >= bar
-    for workload, bar in {"A": 1.45, "B": 1.6}.items():
+            yield f"`auto` / sentence-transformers, {workload}", f"≥ {limit}", value, value >= limit
+    for workload, limit in {"A": 1.45, "B": 1.6}.items():
         value = speed.ratio(EXACT, workload)
         text = f"`exact` on onnxruntime / sentence-transformers, {workload}"
-        yield text, f"≥ {bar}", value, value >= bar
+        yield text, f"≥ {limit}", value, value >= limit
     if auto is not None:
         value = auto["agreement"]["overlap"]
         text = f"`auto`, top-10 overlap over {auto['agreement']['pairs']} pairs"
@@ -345,22 +347,22 @@ def speed_bars(speed: Speed) -> Iterator[Bar]:
             yield text, "≤ 0.6", value, reached
 
 
-def other_bars(folder: Path) -> Iterator[Bar]:
-    """Bars that concurrency.py, deadlines.py, caches.py and embedded.py wrote."""
+def other_targets(folder: Path) -> Iterator[Target]:
+    """Targets that concurrency.py, deadlines.py, caches.py and embedded.py wrote."""
     for name in OTHERS:
         path = folder / f"{name}.json"
         if path.is_file():
-            for bar in json.loads(path.read_text())["bars"]:
-                yield bar["what"], bar["bar"], bar["value"], bar["reached"]
+            for item in json.loads(path.read_text())["bars"]:
+                yield item["what"], item["bar"], item["value"], item["reached"]
 
 
-def bars_table(bars: Iterable[Bar]) -> str:
+def targets_table(targets: Iterable[Target]) -> str:
     lines = []
-    for what, bar, value, reached in bars:
+    for what, wanted, value, reached in targets:
         shown = f"{value:.1e}" if 0 < abs(value) < 0.005 else number(value)
         verdict = NOT_MEASURED if math.isnan(value) else "yes" if reached else "**no**"
-        lines.append([what, bar, shown, verdict])
-    return table(["bar", "wanted", "measured", "reached"], lines)
+        lines.append([what, wanted, shown, verdict])
+    return table(["target", "wanted", "measured", "reached"], lines)
 
 
 def other_tables(folder: Path) -> Iterator[str]:
@@ -373,23 +375,23 @@ def other_tables(folder: Path) -> Iterator[str]:
 
 def sections(speed: Speed, folder: Path, images: str) -> str:
     """The tables as Markdown; ``images`` is put before the file names of the plots."""
-    bars = [*speed_bars(speed), *other_bars(folder)]
+    targets = [*speed_targets(speed), *other_targets(folder)]
     parts = [
         "### The machine and the workloads",
         machine_list(speed),
-        "### Bars",
-        bars_table(bars),
+        "### Targets",
+        targets_table(targets),
         "### All engines at 100 candidates",
         f"![Pairs per CPU second]({images}speed-engines.svg)",
         engines_table(speed),
         "Medians over the runs; `ratio` is the median of the ratios to sentence-transformers' "
-        "default in the same round. `pairs per s` is by the clock, `start` is from process start "
+        "default in the same round. `pairs per s` is wall-clock, `start` is from process start "
         "to first score.",
         failed_table(speed),
         reports_table(speed),
         "### Agreement",
         agreement_table(speed),
-        "### Batches of the loop written by hand",
+        "### Batches of the hand-written loop",
         loops_table(speed),
         "### Share of the machine's peak",
         roofline_table(speed),
@@ -397,7 +399,7 @@ def sections(speed: Speed, folder: Path, images: str) -> str:
         f"![CPU time against candidates]({images}speed-candidates.svg)",
         grid_table(speed, "candidates", "candidates of about 80 tokens"),
         f"![CPU time against length]({images}speed-length.svg)",
-        grid_table(speed, "length", "tokens a pair"),
+        grid_table(speed, "length", "tokens per pair"),
         *other_tables(folder),
         "### Versions of the other packages",
         versions_table(speed),
@@ -406,7 +408,7 @@ def sections(speed: Speed, folder: Path, images: str) -> str:
 
 
 def write_page(page: Path, text: str) -> None:
-    """Replaces what is between the two comments of the page."""
+    """Replace the text between the two comments of the page."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -416,7 +418,7 @@ def write_page(page: Path, text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="with the JSON files")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the JSON files")
     parser.add_argument("--docs", action="store_true", help="write docs/performance.md as well")
     arguments = parser.parse_args()
     folder: Path = arguments.folder

@@ -1,4 +1,4 @@
-"""The rows of the speed benchmarks."""
+"""The rows of the speed benchmarks: engines with their settings."""
 
 from __future__ import annotations
 

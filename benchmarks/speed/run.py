@@ -1,14 +1,14 @@
-"""Measures all engines in one interleaved run, ours and others, each in its own process.
+"""Measures all engines, of secondpass and of other packages, in one interleaved run.
 
     python -m benchmarks.speed.run                    # about 12 minutes on two idle cores
-    python -m benchmarks.speed.run --full             # longer grids and more rounds
+    python -m benchmarks.speed.run --full             # larger grids and more rounds
     python -m benchmarks.speed.run --data FOLDER FOLDER
 
-In every round each engine scores the same query with 100 passages, in turn, of workload A and of
-workload B; the next round takes other queries, so that no engine's cache helps it. Figures are
-medians over the rounds, and medians of the ratios to sentence-transformers' default of the same
-round. The engines of other packages take part in some of the rounds. Afterwards our engines run on
-grids of candidates and lengths.
+Each engine has its own process. In every round all engines score, in turn, the same query with 100
+passages of workload A and one of workload B; the next round has other queries, so that no cache
+helps. Figures are medians over the rounds, and medians of the ratios to sentence-transformers'
+default in the same round. Other packages take part in some of the rounds only. Afterwards
+secondpass's engines run on grids of candidates and lengths.
 
 Writes build/bench-speed/speed.json; ``python -m benchmarks.speed.render`` makes tables and plots.
 """
@@ -35,7 +35,7 @@ LARGE_MB = 2000.0
 GRID_BUDGET = 1024
 """Tokens a batch of the loop that takes part in the grids of a full run."""
 REST = 200.0
-"""Seconds that the grids take after the rounds of a short run."""
+"""Seconds for the grids after the rounds of a short run."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Plan:
     """What is measured.
 
     Args:
-        rounds: rounds in all.
-        peer_rounds: those in which engines of other packages take part.
-        candidates, lengths: points of the grids, for our engines.
-        baseline_candidates, baseline_lengths: the same for sentence-transformers.
-        repeats: of every point with at most 1,000 candidates.
-        minutes: rounds of other packages are left out if the run would take longer; 0 is no limit.
+        rounds: number of rounds.
+        peer_rounds: those in which other packages take part.
+        candidates, lengths: points of the grids for secondpass.
+        baseline_candidates, baseline_lengths: points for sentence-transformers.
+        length_pairs: pairs per point of the grid of lengths.
+        repeats: runs of every point with at most 1,000 candidates.
+        minutes: other packages are left out of rounds if the run would take longer; 0: no limit.
     """
 
     rounds: int
@@ -80,7 +81,7 @@ FULL = Plan(
     repeats=3,
 )
 QUICK = Plan(2, (0,), (10, 30), (16, 64), (), (), 8, 1)
-"""Checks that everything runs; the figures mean nothing."""
+"""Checks that everything runs; its figures are not meaningful."""
 
 
 def flop_per_pair(config: dict[str, Any], tokens: Sequence[int]) -> float:
@@ -126,14 +127,14 @@ def repeats(plan: Plan, candidates: int) -> int:
     return plan.repeats if candidates <= 1000 else 1
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def measure_rounds(
     pool: Pool, plan: Plan, often: list[Row], sometimes: list[Row], started: float
 ) -> None:
-    """Every row scores the same requests in turn; the order rotates."""
+    """Score the same requests with every row in turn; the order rotates."""
     peer_seconds = 0.0
     for number in range(plan.rounds):
         asked = list(often)
@@ -144,7 +145,7 @@ def measure_rounds(
         if with_peers:
             asked += sometimes
         shift = number * 3 % len(asked)
-        say(f"round {number + 1} of {plan.rounds}, {len(asked)} rows")
+        log(f"round {number + 1} of {plan.rounds}, {len(asked)} rows")
         before = time.monotonic()
         for row in asked[shift:] + asked[:shift]:
             reply = None
@@ -153,7 +154,7 @@ def measure_rounds(
                 warm_up = 20 if row.group == "peer" else COUNT
                 reply = pool.score(row, workload, number, warm_up=warm_up)
                 if reply is None:
-                    say(f"{row.name}: {pool.of(row).error}")
+                    log(f"{row.name}: {pool.of(row).error}")
                     break
             if reply is not None and reply["peak_mb"] > LARGE_MB:
                 pool.stop(row)
@@ -162,7 +163,7 @@ def measure_rounds(
 
 
 def measure_starts(pool: Pool, measured_rows: list[Row], times: int) -> None:
-    """Process start to first score, again, for rows that run and started less often."""
+    """Restart rows with fewer starts than ``times``, to measure process start to first score."""
     for _ in range(times):
         for row in measured_rows:
             if not pool.of(row).error and len(pool.of(row).start) < times:
@@ -178,7 +179,7 @@ def measure_grids(pool: Pool, plan: Plan, ours: list[Row], baseline: Row) -> dic
         ("length", plan.lengths, plan.baseline_lengths),
     ):
         for point in points:
-            say(f"{kind} {point}")
+            log(f"{kind} {point}")
             asked = [*ours, baseline] if point in baseline_points else ours
             name = f"{kind}-{point}"
             found: dict[str, list[dict[str, Any]]] = {}
@@ -262,7 +263,7 @@ def measure(
     peers: Sequence[Row] = tuple(rows.PEERS),
     peaks: bool = True,
 ) -> dict[str, Any]:
-    """Measures everything and writes speed.json."""
+    """Measure everything and write speed.json."""
     started = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = workloads.load_tokenizer(model)
@@ -325,13 +326,23 @@ def measure(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--full", action="store_true", help="longer grids, more rounds")
+    parser.add_argument(
+        "--full", action="store_true", help="larger grids and more rounds, about an hour"
+    )
     parser.add_argument("--quick", action="store_true", help="only check that everything runs")
-    parser.add_argument("--data", type=Path, nargs="+", default=[], help="one or two collections")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", nargs="+", default=[], help="rows with these in the name")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="folders of one or two collections, instead of Python's language reference",
+    )
+    parser.add_argument("--threads", type=int, default=1, help="threads of each engine")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="only rows whose name contains one of these"
+    )
     parser.add_argument("--model", type=Path, help="a model folder with onnx/model.onnx")
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of speed.json")
     arguments = parser.parse_args()
     plan = QUICK if arguments.quick else FULL if arguments.full else SHORT
     measure(
@@ -343,7 +354,7 @@ def main() -> int:
         out=arguments.out,
         count=10 if arguments.quick else COUNT,
     )
-    say(f"written to {arguments.out}")
+    log(f"written: {arguments.out / 'speed.json'}")
     return 0
 
 

@@ -4,7 +4,7 @@ Commands, each answered by one line:
 
 - ``{"do": "load", "row": {…}, "model": FOLDER, "scratch": FOLDER, "threads": N, "request": [QUERY,
   [PASSAGE, …]]}`` loads the engine and scores the request.
-- ``{"do": "about"}``: versions, heavy packages that are imported, engines by our reports.
+- ``{"do": "about"}``: versions, heavy packages that are imported, engines that secondpass reports.
 - ``{"do": "score", "file": FILE, "index": I, "count": N}`` scores request I of a file with its
   first N passages: CPU and wall seconds, scores, peak memory in MB since the process started.
 - ``{"do": "quit"}``

@@ -1,7 +1,7 @@
 """The pairs of the speed benchmarks: queries with their passages, at stated lengths in tokens.
 
-Workload A has about 80 tokens a pair (passages) and B about 170 (chunks of mixed length), 100
-passages a query. Without ``--data`` the text is Python's language reference, which ships with
+Workload A has about 80 tokens per pair (passages) and B about 170 (chunks of mixed length), with
+100 passages per query. Without ``--data`` the text is Python's language reference, which ships with
 Python (``pydoc_data.topics``), cut into passages whose lengths follow a log-normal distribution,
 as those of real collections do. With ``--data`` it is one or two collections: folders with
 corpus.jsonl, queries.jsonl and, if there is one, candidates.jsonl.
@@ -66,14 +66,14 @@ def counted_words(tokenizer: Any, text: str) -> tuple[list[str], list[int]]:
 
 
 class Passages:
-    """Cuts passages of wished lengths from a text, at seeded places."""
+    """Cuts passages of given lengths from a text, at seeded positions."""
 
     def __init__(self, tokenizer: Any, text: str, seed: int) -> None:
         self._words, self._counts = counted_words(tokenizer, text)
         self._random = random.Random(seed)
 
     def take(self, tokens: int) -> str:
-        """Words of at most ``tokens`` tokens, nearly as many, or one word."""
+        """Consecutive words of at most ``tokens`` tokens together, at least one."""
         start = self._random.randrange(len(self._words))
         taken: list[str] = []
         total = 0
@@ -113,7 +113,7 @@ def of_length(tokenizer: Any, tokens: int, count: int, seed: int = 0) -> Request
 def _cut(tokenizer: Any, text: str, tokens: int) -> str:
     ids = tokenizer.encode(text, add_special_tokens=False).ids[:tokens]
     cut = str(tokenizer.decode(ids))
-    # A cut text may have fewer tokens than were kept: a word of one token fills up.
+    # A cut text may have fewer tokens than were kept: pad with a word of one token.
     missing = tokens - len(tokenizer.encode(cut, add_special_tokens=False).ids)
     return cut + " the" * max(0, missing)
 

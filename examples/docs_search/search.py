@@ -1,4 +1,4 @@
-"""A documentation assistant's search: keywords, then Claude by the guidelines of the domain."""
+"""A documentation assistant's search: keywords, then a language model with guidelines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCS = Path(__file__).parent / "docs"
 
 
 def keyword_search(query: str, count: int, folder: Path = DOCS) -> list[dict[str, Any]]:
-    """The pages with most words of the query, with ``path``, ``text`` and ``score``, best first.
+    """The pages that share most words with the query: ``path``, ``text`` and ``score``, best first.
 
     A word in the name of a file counts twice.
     """
@@ -29,9 +29,9 @@ def keyword_search(query: str, count: int, folder: Path = DOCS) -> list[dict[str
 
 
 def search(query: str, k: int = 3) -> tuple[int, Ranking]:
-    """The best pages for a query, and the number of pages that the model has seen.
+    """The number of pages that the model has seen, and the best pages for a query.
 
-    The preset ``attune`` asks the keyword search for three times as many pages as are returned.
+    With the preset ``attune``, the keyword search retrieves three times as many pages.
     """
     with language_model("ANTHROPIC_API_KEY", type="openai", score=by_guidelines) as llm:
         reranker = Reranker.from_preset("attune", method={"llm": llm}, top_k=k)
@@ -43,10 +43,10 @@ def search(query: str, k: int = 3) -> tuple[int, Ranking]:
 
 
 def by_guidelines(prompt: Prompt, page: str) -> float:
-    """What the scripted model does with the guidelines in its prompt instead of understanding them.
+    """Score a page for the scripted model, which only compares words with the guidelines.
 
-    A page gains 1 if a guideline that shares a word with the query names it as the one to prefer,
-    and 0.5 if it is a tool: the canonical reference of a workflow.
+    Adds 1 if a guideline that shares a word with the query prefers the page, and 0.5 for tools, the
+    canonical references.
     """
     found = re.search(r"^path: (.*)$", page, re.MULTILINE)
     name = found[1] if found else ""

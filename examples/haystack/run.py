@@ -120,8 +120,8 @@ def original_message(error: BaseException) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run the file named on the command line."""
     parser = argparse.ArgumentParser(description="Run an example pipeline.")
-    parser.add_argument("file", type=Path, help="a YAML file of this folder, or another file")
-    parser.add_argument("question", nargs="?", default=QUESTION)
+    parser.add_argument("file", type=Path, help="a YAML file of this folder, or another one")
+    parser.add_argument("question", nargs="?", default=QUESTION, help=f"default: {QUESTION}")
     parser.add_argument("--order", help="an ordering, such as learn in learners.yaml")
     parser.add_argument("--top-k", type=int, help="number of documents to return")
     options = parser.parse_args(arguments)
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
     path = options.file if options.file.exists() else HERE / options.file
     if not path.is_file():
         names = ", ".join(sorted(one.name for one in HERE.glob("*.yaml")))
-        sys.exit(f"There is no file {options.file}. In the gallery are: {names}")
+        sys.exit(f"There is no file {options.file}. Choose one of: {names}")
     text = path.read_text(encoding="utf-8")
     if keys := missing_keys(text):
         names = ", ".join(dict.fromkeys(keys))

@@ -13,9 +13,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="learning_search", description="Search the library.")
     parser.add_argument("query")
-    parser.add_argument("--mode", choices=["learn", "research"], default="research")
     parser.add_argument(
-        "--fail", action="store_true", help="use a model that does not reply as asked"
+        "--mode",
+        choices=["learn", "research"],
+        default="research",
+        help="order of the results (default: research)",
+    )
+    parser.add_argument(
+        "--fail", action="store_true", help="use a model whose replies are malformed"
     )
     options = parser.parse_args(arguments)
     ranking = search(options.query, options.mode, fails=options.fail)

@@ -43,8 +43,10 @@ class ScriptedLLM(CustomLLM):
     labels in order, or a grade for each.
     """
 
-    worth: dict[str, float]
-    grades: bool = True
+    grade_of: dict[str, float]
+    """Grades by passage."""
+    replies_with_grades: bool = True
+    """Whether replies have grades, or only an order."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -55,7 +57,7 @@ class ScriptedLLM(CustomLLM):
         """The reply."""
         documents = re.findall(r'<doc id="([^"]*)">(.*?)</doc>', prompt, re.DOTALL)
         grades = {label: self._grade(text) for label, text in documents}
-        if self.grades:
+        if self.replies_with_grades:
             return CompletionResponse(text=json.dumps(grades))
         order = sorted(grades, key=lambda label: -grades[label])
         return CompletionResponse(text=json.dumps({"ranking": order}))
@@ -66,17 +68,22 @@ class ScriptedLLM(CustomLLM):
 
     def _grade(self, document: str) -> float:
         # Long passages are truncated in the prompt.
-        return next((worth for text, worth in self.worth.items() if text[:40] in document), 0.0)
+        return next((grade for text, grade in self.grade_of.items() if text[:40] in document), 0.0)
 
 
-def model(scripted: LLM) -> LLM:
-    """OpenAI's model if its package is installed and a key is set, else ``scripted``."""
+def model(scripted: LLM, note: str = "its grades are a table in the example") -> LLM:
+    """OpenAI's model if its package is installed and a key is set, else ``scripted``.
+
+    Args:
+        scripted: the model to use without a key.
+        note: what to print about it.
+    """
     if os.environ.get("OPENAI_API_KEY"):
         try:
             from llama_index.llms.openai import OpenAI
         except ImportError:
-            print("OPENAI_API_KEY is set; to use it: pip install llama-index-llms-openai")
+            print("To use OPENAI_API_KEY: pip install llama-index-llms-openai", file=sys.stderr)
         else:
             return OpenAI("gpt-4.1-mini")
-    print("Scripted model: its grades are a table in the example.", file=sys.stderr)
+    print(f"Scripted model: {note}.", file=sys.stderr)
     return scripted

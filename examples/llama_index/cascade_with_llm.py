@@ -3,8 +3,8 @@
     python cascade_with_llm.py
 
 The language model is any LlamaIndex LLM, passed as ``llm=``. Here it is OpenAI's if
-``llama-index-llms-openai`` is installed and a key is set, else a stub. A second run uses a model
-that fails: the cascade keeps the order of its first stage, and the report gives the reason.
+``llama-index-llms-openai`` is installed and a key is set, else a scripted one. A second run uses a
+model that fails: the cascade keeps the order of its first stage, and the report has the reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CASCADE = {
 }
 
 
-class Down(ScriptedLLM):
+class Unavailable(ScriptedLLM):
     """A model that is unavailable."""
 
     def complete(self, *_: Any, **__: Any) -> NoReturn:
@@ -62,11 +62,11 @@ def search(llm: LLM) -> None:
 
 
 def main() -> None:
-    """A model that answers, then one that does not."""
+    """Search with a working model, then with one that fails."""
     print(QUESTION)
-    search(model(ScriptedLLM(worth=PASSAGES, grades=False)))
-    print("\nThe same while the model is down:")
-    search(Down(worth=PASSAGES))
+    search(model(ScriptedLLM(grade_of=PASSAGES, replies_with_grades=False)))
+    print("\nThe same with a model that is unavailable:")
+    search(Unavailable(grade_of=PASSAGES))
 
 
 if __name__ == "__main__":

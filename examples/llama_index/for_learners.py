@@ -43,7 +43,7 @@ def retrieved() -> list[NodeWithScore]:
 
 def main() -> None:
     """Search twice, with a different ordering for each call."""
-    llm = model(ScriptedLLM(worth={text: grade for text, _, grade in PASSAGES}))
+    llm = model(ScriptedLLM(grade_of={text: grade for text, _, grade in PASSAGES}))
     rerank = SecondPassRerank("objlib", llm=llm)
     print(QUESTION)
     for order in ("research", "learn"):

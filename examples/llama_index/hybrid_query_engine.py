@@ -77,12 +77,12 @@ class Trigrams(BaseEmbedding):
 class Reports(BaseEventHandler):
     """Collects the reports, which a query engine does not return."""
 
-    kept: list[dict[str, Any]] = []  # noqa: RUF012 - a pydantic field
+    reports: list[dict[str, Any]] = []  # noqa: RUF012 - a pydantic field
 
     def handle(self, event: Any, **_: Any) -> None:
         """Store the report of a rerank event."""
         if isinstance(event, SecondPassReportEvent):
-            self.kept.append(event.report)
+            self.reports.append(event.report)
 
 
 def second_pass() -> SecondPassRerank:
@@ -90,7 +90,7 @@ def second_pass() -> SecondPassRerank:
     try:
         return SecondPassRerank("default", top_n=3)
     except MissingExtraError as error:
-        print(f"BM25 will have to do: {error}")
+        print(f"Reranking by BM25 instead: {error}")
         return SecondPassRerank("lexical", top_n=3)
 
 
@@ -98,7 +98,7 @@ def main(question: str = QUESTION) -> None:
     """Query the engine and print the nodes it would answer from."""
     nodes = [TextNode(text=text, id_=f"manual-{at}") for at, text in enumerate(MANUAL)]
     index = VectorStoreIndex(nodes, embed_model=Trigrams())
-    llm = model(MockLLM(max_tokens=8))
+    llm = model(MockLLM(max_tokens=8), "its answers have no meaning")
     hybrid = QueryFusionRetriever(
         [ByWords(nodes, 6), index.as_retriever(similarity_top_k=6)],
         llm=llm,
@@ -108,15 +108,15 @@ def main(question: str = QUESTION) -> None:
         use_async=False,
     )
     engine = RetrieverQueryEngine.from_args(hybrid, llm=llm, node_postprocessors=[second_pass()])
-    reports = Reports()
+    handler = Reports()
     dispatcher = get_dispatcher()
-    dispatcher.add_event_handler(reports)
+    dispatcher.add_event_handler(handler)
     try:
         response = engine.query(question)
     finally:
-        dispatcher.event_handlers.remove(reports)
+        dispatcher.event_handlers.remove(handler)
     print(question)
-    show(response.source_nodes, reports.kept[-1])
+    show(response.source_nodes, handler.reports[-1])
 
 
 if __name__ == "__main__":

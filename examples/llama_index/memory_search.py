@@ -44,7 +44,7 @@ def search(llm: LLM) -> None:
 def main() -> None:
     """Search once."""
     print(QUESTION)
-    search(model(ScriptedLLM(worth={text: worth for text, _, worth in MEMORIES})))
+    search(model(ScriptedLLM(grade_of={text: grade for text, _, grade in MEMORIES})))
 
 
 if __name__ == "__main__":

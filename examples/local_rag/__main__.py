@@ -1,4 +1,4 @@
-"""``python -m local_rag index|query|evaluate``: a local knowledge base. Answers are JSON."""
+"""``python -m local_rag index|query|evaluate``: a local knowledge base. `query` prints JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _index(options: argparse.Namespace) -> None:
 
 def _opened(folder: Path) -> Index:
     if not folder.exists():
-        raise InputError(f"there is no index {folder}; `python -m local_rag index` makes it")
+        raise InputError(f"there is no index {folder}; create it with `python -m local_rag index`")
     return open_index(folder)
 
 
@@ -70,21 +70,25 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="local_rag", description="A local knowledge base.")
     commands = parser.add_subparsers(dest="command", required=True)
     index = commands.add_parser("index", help="index a folder of pages")
-    index.add_argument("--pages", type=Path, default=PAGES)
+    index.add_argument("--pages", type=Path, default=PAGES, help="folder of pages")
     ask = commands.add_parser("query", help="search the index")
     ask.add_argument("question")
-    ask.add_argument("--mode", choices=MODES, default="hybrid")
+    ask.add_argument("--mode", choices=MODES, default="hybrid", help="default: hybrid")
     ask.add_argument("--k", type=int, default=8, help="number of results")
-    ask.add_argument("--rrf-k", type=float, default=60, help="constant of the fusion")
+    ask.add_argument("--rrf-k", type=float, default=60, help="constant of reciprocal rank fusion")
     measure = commands.add_parser("evaluate", help="measure all modes on questions")
-    measure.add_argument("--questions", type=Path, default=QUESTIONS)
+    measure.add_argument(
+        "--questions", type=Path, default=QUESTIONS, help="file of judged questions"
+    )
     measure.add_argument("--out", type=Path, help="folder to write a report to")
     for command in (ask, measure):
         command.add_argument("--preset", help="preset of the reranker")
         command.add_argument("--rerank-model", help="another cross-encoder")
         command.add_argument("--rerank-top-n", type=int, default=50, help="passages to rerank")
     for command in (index, ask, measure):
-        command.add_argument("--index", type=Path, default=Path("kb.index"), help="its folder")
+        command.add_argument(
+            "--index", type=Path, default=Path("kb.index"), help="folder of the index"
+        )
     return parser
 
 

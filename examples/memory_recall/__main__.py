@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("query")
     parser.add_argument("--json", action="store_true", help="write JSON")
     parser.add_argument(
-        "--fail", action="store_true", help="use a model that does not reply as asked"
+        "--fail", action="store_true", help="use a model whose replies are malformed"
     )
     options = parser.parse_args(arguments)
     memory = Memory()

@@ -1,4 +1,4 @@
-// Rerank from Node: `secondpass rerank --batch 1` as a process that stays open.
+// Rerank from Node: `secondpass rerank --batch 1` as a long-running process.
 //
 //     const reranker = new Reranker("--preset", "scallop");
 //     const { ranking, report } = await reranker.rerank("What should I cook for Ana?", memories);

@@ -1,4 +1,4 @@
-"""``python -m memory_recall.over_coprocess QUERY ...``: the same, reranked in another process.
+"""``python -m memory_recall.over_coprocess QUERY ...``: recall, reranked in another process.
 
 This is how an assistant that is not written in Python can use the preset: it starts ``secondpass
 rerank --batch 1`` once and sends a line for each query. client.mjs does so in JavaScript.

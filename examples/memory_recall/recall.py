@@ -49,7 +49,7 @@ class Memory:
 
 
 def records(ranking: Ranking) -> list[Record]:
-    """A ranking as the assistant reads it. ``relevanceScore`` is null if the model gave none."""
+    """A ranking in the assistant's format. ``relevanceScore`` is null if the model gave none."""
     return [
         {
             "id": item.id,

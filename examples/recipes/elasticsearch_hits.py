@@ -1,12 +1,12 @@
-"""Elasticsearch or OpenSearch in front: their hits as candidates, then the second pass.
+"""Rerank hits of Elasticsearch or OpenSearch.
 
     pip install "secondpass[embedded]"
     python examples/recipes/elasticsearch_hits.py
 
-``candidates`` maps a search response in three lines, that of either client. The script has no
-server to ask: the response below was written by hand after the documentation of the search API. The
-tests send it through both real clients, from a server on the loopback that answers with it; no real
-server was involved. In your application::
+``candidates`` converts a search response of either client. The script needs no server: the response
+below was written by hand from the documentation of the search API. The tests send it from a
+loopback server through both real clients; it was not tested with a real server. In your
+application::
 
     client = Elasticsearch("http://localhost:9200")
     response = client.search(index="handbook", query={"match": {"text": question}}, size=50)
@@ -64,5 +64,8 @@ def rank(question: str, response: Mapping[str, Any]) -> Ranking:
 
 
 if __name__ == "__main__":
+    print("rank  hit score  rerank score  id      text")
     for item in rank(QUESTION, RESPONSE):
-        print(item.rank, item.id, item.score, f"{item.rerank_score:.3f}", item.text)
+        print(
+            f"{item.rank:4}  {item.score:9.2f}  {item.rerank_score:12.3f}  {item.id:6}  {item.text}"
+        )

@@ -5,11 +5,10 @@
 
 ``POST /rerank`` with ``{"query": …, "passages": [{"id": …, "text": …, "score": …}], "top_k": 3}``.
 
-The reranker is made once, in the application's lifespan: its model is loaded before the first
+The reranker is created once, in the application's lifespan: its model is loaded before the first
 request and released at the end. ``arerank`` does not block the event loop, and concurrent requests
 share batches. Each request has two seconds; candidates not scored by then keep their order, and the
-status says so, so that the service never fails because a model does. RERANK_PRESET names another
-preset.
+status says so. A failing model never fails a request. Set RERANK_PRESET to use another preset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the recipes share: the handbook of a bicycle-sharing scheme, vectors, and a table.
+"""Shared by the recipes: the handbook of a bicycle-sharing scheme, its embeddings, and a table.
 
 ``suite/`` has the 24 passages of the handbook, 12 questions and the passages that answer them, in
-BEIR's format, so that ``secondpass eval examples/recipes/suite`` reads it too. Invented for these
-examples.
+BEIR's format, so ``secondpass eval examples/recipes/suite`` reads it too. All texts were invented
+for these examples.
 """
 
 from __future__ import annotations
@@ -56,6 +56,6 @@ def show(ranking: Ranking) -> None:
         reranked = "-" if item.rerank_score is None else f"{item.rerank_score:.3f}"
         print(f"{item.rank:4} {item.position + 1:4}  {retrieved:>9}  {reranked:>8}  {item.id}")
     report = ranking.report
-    print(f"\n{report.status}, by {report.method or 'the search alone'}")
+    print(f"\n{report.status}, by {report.method or 'the first stage'}")
     for issue in report.issues:
         print(f"  {issue.code}: {issue.message}")

@@ -1,12 +1,12 @@
-"""LanceDB in front: vector search in an embedded table, then the second pass.
+"""Rerank the results of a vector search in LanceDB, an embedded database.
 
     pip install "secondpass[embedded,evaluation]" lancedb
     python examples/recipes/lancedb_store.py
     python examples/recipes/lancedb_store.py "I ran over a nail"
 
-LanceDB returns rows as dicts with ``_distance``, which is smaller the nearer: ``candidates`` turns
-it into a similarity, so that it can be blended with the second pass's scores. The table is in a
-temporary folder here; give ``lancedb.connect`` the folder of yours.
+LanceDB returns rows as dicts with a ``_distance``. ``candidates`` converts it to a similarity,
+which can be blended with rerank scores. The table is in a temporary folder here; pass your folder
+to ``lancedb.connect``.
 """
 
 from __future__ import annotations

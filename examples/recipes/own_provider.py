@@ -1,23 +1,23 @@
-"""Your own provider of language models: Ollama by its own API, in forty lines.
+"""Your own provider of language models: Ollama's native API, in forty lines.
 
     pip install "secondpass[remote]"
     python examples/recipes/own_provider.py --scripted
     python examples/recipes/own_provider.py --model qwen3:8b
 
-Ollama is reached by its OpenAI-compatible address without any code (``local_servers/ollama.yaml``).
-Its own API can do what that address cannot: set the context window of the model for each request
-(``num_ctx``). The default of the server is small, and a longer prompt is cut off silently.
+Ollama also has an OpenAI-compatible API, which needs no code (``local_servers/ollama.yaml``). Only
+the native API can set the model's context window for each request (``num_ctx``). The server's
+default is small, and a longer prompt is truncated silently.
 
-A provider says how to connect, which parameters to send, and how to read a reply. Retries,
-deadlines, budgets, keys, the step from a JSON Schema down to plain text, and error messages without
-passages are in the base class. It works with every strategy.
+A provider defines how to connect, which parameters to send, and how to read a reply. Retries,
+deadlines, budgets, keys, the fallback from a JSON Schema to plain text, and error messages without
+passages are in the base class. A provider works with every strategy.
 
 Register it in the ``pyproject.toml`` of your package to use it by name (``own_provider.yaml``)::
 
     [project.entry-points."secondpass.llms"]
     ollama = "own_provider:Ollama"
 
-``--scripted`` starts a scripted server with Ollama's API instead of asking OLLAMA_HOST (default:
+With ``--scripted``, a scripted server with Ollama's API replaces that of OLLAMA_HOST (default:
 http://localhost:11434).
 """
 
@@ -111,7 +111,7 @@ def rank(base_url: str, model: str, question: str) -> Ranking:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rank three passages."""
-    parser = argparse.ArgumentParser(description="Reranks by Ollama's own API.")
+    parser = argparse.ArgumentParser(description="Rerank with Ollama's native API.")
     parser.add_argument("--model", default="qwen3:8b", help="a model that Ollama has pulled")
     parser.add_argument("--scripted", action="store_true", help="start a scripted server instead")
     options = parser.parse_args(arguments)
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             announce("as requested")
             base_url = stack.enter_context(ScriptedModel()).address
         elif "://" not in base_url:
-            base_url = f"http://{base_url}"  # Ollama's own variable is often a host and a port
+            base_url = f"http://{base_url}"  # OLLAMA_HOST is often a host and a port
         handbook.show(rank(base_url, options.model, "The screen says E71, what now?"))
     return 0
 

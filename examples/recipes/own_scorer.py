@@ -1,26 +1,25 @@
-"""Your own scorer, end to end: write it, look at it, measure it, use it by name.
+"""Your own scorer, end to end: write it, try it, measure it, use it by name.
 
     pip install "secondpass[embedded,evaluation,cli]"
     python examples/recipes/own_scorer.py
     python examples/recipes/own_scorer.py --measure
 
-**Write.** People ask a handbook what E71 means, and to an embedding model E17 may look much the
-same. ``IdentifierScorer`` compares such words exactly: its score is the share of the query's
-identifiers (words with a digit) that a passage has. Any object with ``model_name`` and
-``score_pairs`` is a scorer; ``score_kind`` says what its numbers mean, so that a number outside 0
-to 1 is found.
+**Write it.** A user asks what E71 means; an embedding model may find E17 just as similar.
+``IdentifierScorer`` compares such words exactly: its score is the share of the query's identifiers
+(words with a digit) that a passage contains. Any object with ``model_name`` and ``score_pairs`` is
+a scorer; with ``score_kind = "probability"``, scores outside 0 to 1 are reported.
 
-**Look.** Without an option, the script ranks two passages, and prints every score and the report.
+**Try it.** Without an option, the script ranks two passages, and prints every score and the status.
 
-**Measure.** A query without an identifier has nothing to match, so the scorer is not used alone:
+**Measure it.** A query without identifiers has nothing to match, so the scorer is not used alone:
 ``--measure`` compares `embedded` with the mean of its similarity and this score, on the questions
-of the handbook. There, `embedded` already finds both codes that are asked for, and the identifiers
-change nothing: that is what measuring tells. Put questions with the identifiers of your own
-documents into ``suite``.
+of the handbook. Here `embedded` alone already ranks both codes well, so the identifiers gain
+nothing. Use questions with the identifiers of your own documents.
 
-**Use by name.** ``@configurable`` makes ``minimum`` a setting that is validated and can be written
-to YAML. Register the class in the ``pyproject.toml`` of your package, and every configuration knows
-it, in Python, in Haystack, in LlamaIndex and in the command (``own_scorer.yaml``)::
+**Use it by name.** ``@configurable`` makes ``minimum`` a setting that is validated and can be
+written to YAML. Register the class in the ``pyproject.toml`` of your package, and every
+configuration accepts it, in Python, in Haystack, in LlamaIndex and in the command
+(``own_scorer.yaml``)::
 
     [project.entry-points."secondpass.methods"]
     identifiers = "own_scorer:IdentifierScorer"
@@ -53,7 +52,7 @@ class IdentifierScorer:
     """Scores passages by the identifiers that they share with the query.
 
     Args:
-        minimum: shortest identifier in characters; shorter ones, such as ages, are no identifiers.
+        minimum: shortest identifier in characters; excludes numbers such as ages.
     """
 
     model_name: ClassVar[str] = "identifiers"
@@ -103,7 +102,7 @@ def look() -> Ranking:
 
 
 def measure() -> str:
-    """A comparison in Markdown, behind vector search."""
+    """A comparison in Markdown, after vector search."""
     suite = load_suite(handbook.SUITE)
     rerankers = {
         "embedded": Reranker.from_config({"method": "embedded"}),
@@ -116,7 +115,7 @@ def measure() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rank two passages, or measure."""
-    parser = argparse.ArgumentParser(description="A scorer of your own.")
+    parser = argparse.ArgumentParser(description="Try or measure your own scorer.")
     parser.add_argument("--measure", action="store_true", help="compare it with `embedded`")
     options = parser.parse_args(arguments)
     if options.measure:

@@ -1,11 +1,11 @@
-"""PostgreSQL with pgvector in front, then the second pass.
+"""Rerank the results of a vector search in PostgreSQL with pgvector.
 
     pip install "secondpass[embedded,evaluation]" pgserver "psycopg[binary]"
     python examples/recipes/pgvector_store.py
     python examples/recipes/pgvector_store.py "I ran over a nail"
 
-Rows as dicts are candidates as they are: columns named ``id``, ``text`` and ``score`` are used, the
-others become metadata. So nothing has to be mapped; the query names its columns.
+Rows as dicts are valid candidates: the columns ``id``, ``text`` and ``score`` are used, the others
+become metadata.
 
 Without DATABASE_URL, the package pgserver starts its own PostgreSQL, with pgvector, in a
 temporary folder. The table is temporary in both cases.
@@ -37,7 +37,7 @@ from passages order by embedding <=> %(vector)s::vector limit %(limit)s"""
 
 @contextmanager
 def database() -> Iterator[str]:
-    """The address of a database: yours, or one that lasts for the block."""
+    """The address of your database, or of a temporary one."""
     if address := os.environ.get("DATABASE_URL"):
         yield address
         return

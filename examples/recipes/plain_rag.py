@@ -7,13 +7,12 @@
 
 Hybrid search (BM25 and vectors) finds 10 of the handbook's 24 passages, the second pass reranks
 them, and a language model answers from the best three, citing them. The second pass is the preset
-`embedded`, which needs no model beyond the one that pip installs; with ``--llm-rerank`` the same
-language model orders the passages.
+`embedded`, whose model pip installs; with ``--llm-rerank`` it is the same language model.
 
 With OPENAI_API_KEY, OpenAI's gpt-4.1-mini answers; with OPENAI_BASE_URL and LLM_MODEL, that model
-of another server with the same API. Without either, a scripted model answers, and says so. If the
-model fails, the passages are printed all the same, in the order of the second pass or, if that used
-the model too, of the search.
+of another server with the same API. Without either, a scripted model answers, and a message says
+so. If the model fails, the passages are still printed, in the order of the second pass or, with
+``--llm-rerank``, of the search.
 
 To use your own documents, replace ``handbook.passages()`` by a list of
 ``{"id": …, "text": …, "title": …}``.
@@ -83,9 +82,9 @@ def generate(llm: Mapping[str, Any], question: str, ranking: Ranking) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search, rerank, answer."""
-    parser = argparse.ArgumentParser(description="Answers a question from a handbook.")
+    parser = argparse.ArgumentParser(description="Answer a question from a handbook.")
     parser.add_argument("question", nargs="?", default="The screen says E71, what now?")
-    parser.add_argument("--llm-rerank", action="store_true", help="rerank by the language model")
+    parser.add_argument("--llm-rerank", action="store_true", help="rerank with the language model")
     options = parser.parse_args(arguments)
 
     retriever = HybridRetriever(handbook.passages(), MiniLM())
@@ -100,8 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             answer = generate(llm, options.question, ranking)
         except openai.OpenAIError as error:
-            # Its message may hold the request.
-            print(f"\n{llm['model']} gave no answer: {type(error).__name__}", file=sys.stderr)
+            # Its message may contain the request.
+            print(f"\n{llm['model']} failed: {type(error).__name__}", file=sys.stderr)
             return 1
     print(f"\n{answer}")
     return 0

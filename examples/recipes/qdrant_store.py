@@ -1,12 +1,12 @@
-"""Qdrant in front: vector search in a Qdrant collection, then the second pass.
+"""Rerank the results of a vector search in Qdrant.
 
     pip install "secondpass[embedded,evaluation]" qdrant-client
     python examples/recipes/qdrant_store.py
     python examples/recipes/qdrant_store.py "I ran over a nail"
 
-``candidates`` maps Qdrant's points: a payload is a mapping, and so is a candidate. The client runs
-in its local mode here, in memory; for a server, replace ``":memory:"`` by
-``url="http://localhost:6333"``. Ids of Qdrant are integers or UUIDs, so your own id belongs in the
+``candidates`` converts Qdrant's points: candidates can be mappings, such as payloads. The client
+runs in its local mode here, in memory; for a server, replace ``":memory:"`` by
+``url="http://localhost:6333"``. Ids in Qdrant are integers or UUIDs, so put your own ids into the
 payload.
 """
 

@@ -1,18 +1,18 @@
-"""A quality gate for continuous integration: exits with 1 if search has become worse.
+"""A quality gate for continuous integration: exits with 1 if search quality falls.
 
     pip install "secondpass[embedded,evaluation]"
     python examples/recipes/quality_gate.py --bar 0.8
     python examples/recipes/quality_gate.py --bar 0.99 --measure RR@10
 
-It measures the search and a reranker on the questions of a suite, and fails if the reranker's mean
-nDCG@10 is below the bar, if it is below that of the search alone by more than ``--worse``, or if
-any ranking was not complete: a gate that passes because a fallback answered tells nothing.
+It measures a search and a reranker on the questions of a suite, and fails if the reranker's mean
+nDCG@10 is below ``--bar``, if it is below that of the search alone by more than ``--worse``, or if
+any ranking has a status other than ``ok``, for example because a fallback was used.
 
 ``quality_gate.yaml`` is the reranker, ``suite/`` the questions; 12 are enough to notice that
-something broke, not to tell two good models apart. Choose the bar a little below what you measure
-today, by as much as questions differ (``report.html`` has the interval). With ``--out`` the reports
-of the comparison are written to a folder, to be kept by the CI. ``quality_gate_workflow.yaml`` is a
-workflow for GitHub Actions: copy it to ``.github/workflows``.
+something broke, not to distinguish two good models. Choose ``--bar`` a little below what you
+measure today (``report.html`` has the interval). ``--out`` writes the reports of the comparison to
+a folder, for the artifacts of CI. ``quality_gate_workflow.yaml`` is a workflow for GitHub Actions:
+copy it to ``.github/workflows``.
 
 The exit code is 0 if the gate passes, 1 if it fails, 2 for wrong arguments.
 """
@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 
 def failures(comparison: Comparison, bar: float, worse: float) -> list[str]:
-    """Why the gate fails; empty if it passes."""
+    """The reasons why the gate fails; empty if it passes."""
     measure, stage = comparison.measures[0], comparison.baseline
     result = comparison[f"{stage}+rerank"]
     if result.evaluation is None:
@@ -50,13 +50,20 @@ def failures(comparison: Comparison, bar: float, worse: float) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print a line, and tell by the exit code."""
-    parser = argparse.ArgumentParser(description="Fails if the second pass has become worse.")
-    parser.add_argument("--suite", type=Path, default=HERE / "suite", help="as for load_suite")
-    parser.add_argument("--config", type=Path, default=HERE / "quality_gate.yaml")
-    parser.add_argument("--measure", default="nDCG@10", help="of ir_measures")
-    parser.add_argument("--bar", type=float, required=True, help="lowest mean that passes")
-    parser.add_argument("--worse", type=float, default=0.0, help="loss that is accepted")
+    """Measure, print the results, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Fail if the second pass is worse than required.")
+    parser.add_argument("--suite", type=Path, default=HERE / "suite", help="suite to measure on")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=HERE / "quality_gate.yaml",
+        help="configuration of the reranker",
+    )
+    parser.add_argument("--measure", default="nDCG@10", help="measure of ir_measures")
+    parser.add_argument("--bar", type=float, required=True, help="minimum mean that passes")
+    parser.add_argument(
+        "--worse", type=float, default=0.0, help="accepted loss against the search alone"
+    )
     parser.add_argument("--out", type=Path, help="folder for the reports")
     options = parser.parse_args(arguments)
     try:
@@ -69,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measures=[options.measure],
         )
     except (SecondPassError, OSError) as error:
-        print(f"the gate fails: {error}", file=sys.stderr)
+        print(f"quality gate failed: {error}", file=sys.stderr)
         return 1
     if options.out:
         comparison.write(options.out)
@@ -78,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{result.name}: {options.measure} {mean:.3f}")
     reasons = failures(comparison, options.bar, options.worse)
     for reason in reasons:
-        print(f"the gate fails: {reason}", file=sys.stderr)
+        print(f"quality gate failed: {reason}", file=sys.stderr)
     return 1 if reasons else 0
 
 

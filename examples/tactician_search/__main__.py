@@ -38,11 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="tactician_search", description="Search tactics.")
     parser.add_argument("query")
-    parser.add_argument("--store", type=Path, default=STORE, help="folder of the YAML files")
-    parser.add_argument("--ready", action="store_true", help="only tactics that can be begun")
+    parser.add_argument(
+        "--store", type=Path, default=STORE, help="folder with tactics.yaml and project.yaml"
+    )
+    parser.add_argument(
+        "--ready", action="store_true", help="only tactics whose dependencies are completed"
+    )
     parser.add_argument("--limit", type=int, default=5, help="number of results")
     parser.add_argument("--llm-rerank", action="store_true", help="rerank with a language model")
-    parser.add_argument("--strict", action="store_true", help="fail if the model fails")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if the model fails")
     options = parser.parse_args(arguments)
     store = Store.read(options.store)
     if not options.llm_rerank:

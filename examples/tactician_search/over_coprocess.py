@@ -1,4 +1,4 @@
-"""``python -m tactician_search.over_coprocess QUERY ...``: the same, reranked in another process.
+"""``python -m tactician_search.over_coprocess QUERY ...``: search, reranked in another process.
 
 This is how the planning tool itself, which is not written in Python, can use the preset: it starts
 ``secondpass rerank --batch 1`` once and sends a line for each search.

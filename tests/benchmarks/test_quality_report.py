@@ -75,7 +75,7 @@ def test_means_are_over_lists_that_were_seen_and_are_english(report, records):
 
 def test_unseen_collections_stand_apart(report, records):
     more = [*records, record("new", seen=False)]
-    assert report.unseen(records) == "None has been measured with the present rule."
+    assert report.unseen(records) == "None has been measured with the current scoring rule."
     assert "| new | BM25 | 8 |" in report.unseen(more)
     for name in ("quality", "depth", "summary"):
         assert report.SECTIONS[name](more) == report.SECTIONS[name](records)

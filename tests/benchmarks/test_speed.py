@@ -52,10 +52,10 @@ def test_worker_scores(pool):
 def test_row_that_fails_has_a_reason(pool, row, reason):
     assert pool.score(row, "A", 0) is None
     assert reason in pool.of(row).error
-    assert pool.score(row, "A", 0) is None  # it is not asked again
+    assert pool.score(row, "A", 0) is None  # no further request
 
 
-def test_slow_worker_is_given_up(tmp_path, model):
+def test_slow_worker_is_abandoned(tmp_path, model):
     slow = Worker(fake(sleep=0.5), model, tmp_path, 1, tmp_path / "log")
     (tmp_path / "A.json").write_text(json.dumps([["q", ["a"]]]))
     with pytest.raises(WorkerError, match="in time"):
@@ -112,11 +112,11 @@ def test_docs_page_has_a_place_for_the_tables():
     assert text.index(render.BEGIN) < text.index(render.END)
 
 
-def test_bars_compare():
-    reached = results.bar("a", 0.95, 0.96, at_least=True)
+def test_targets_compare():
+    reached = results.target("a", 0.95, 0.96, at_least=True)
     assert (reached["bar"], reached["reached"]) == ("≥ 0.95", True)
-    assert not results.bar("a", 5, 6, at_least=False, unit="µs")["reached"]
-    assert not results.bar("a", 5, float("nan"), at_least=False)["reached"]
+    assert not results.target("a", 5, 6, at_least=False, unit="µs")["reached"]
+    assert not results.target("a", 5, float("nan"), at_least=False)["reached"]
 
 
 @pytest.mark.parametrize("budget", direct_loop.BUDGETS)

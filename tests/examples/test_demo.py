@@ -76,9 +76,9 @@ def evaluation(**values):
     ("arguments", "message"),
     [
         (["--depth", "0"], "--depth: must be 1 or more"),
-        ([" "], "question: is empty"),
-        ([""], "question: is empty"),
-        (["--all", "How do I sort?"], "--all measures the questions of the demo; leave it or"),
+        ([" "], "question: must not be empty"),
+        ([""], "question: must not be empty"),
+        (["--all", "How do I sort?"], "--all measures the demo's questions; it cannot be"),
     ],
 )
 def test_wrong_arguments(arguments, message, monkeypatch, capsys):
@@ -130,7 +130,7 @@ def test_figures_fit_into_a_terminal(width):
     [
         ((0.6, 0.62, 0.58), "improves the ranking"),
         ((0.4, 0.42, 0.38), "makes the ranking worse"),
-        ((0.6, 0.4, 0.5), "makes no difference that"),
+        ((0.6, 0.4, 0.5), "makes no significant difference"),
     ],
 )
 def test_the_verdict_says_whether_the_second_pass_pays(after, effect):

@@ -69,7 +69,7 @@ def test_commands_run(command, local_servers, monkeypatch, capsys):
     assert run(command, monkeypatch) == expected
     printed = capsys.readouterr()
     assert printed.out
-    assert ("the gate fails: RR@10 is 0." in printed.err) == bool(expected)
+    assert ("quality gate failed: RR@10 is 0." in printed.err) == bool(expected)
     assert "not_run" not in printed.out
     assert "degraded" not in printed.out
     assert "unchanged" not in printed.out
@@ -142,7 +142,7 @@ class TestPlainRag:
             assert plain_rag.main([]) == 1
         printed = capsys.readouterr()
         assert rows(printed.out)[0] == "e71"
-        assert "gave no answer: AuthenticationError" in printed.err
+        assert "failed: AuthenticationError" in printed.err
         assert "SECRET" not in printed.out + printed.err
 
 

@@ -10,7 +10,7 @@ LATE = "the deadline passed before these were scored"
 
 
 class InBatches:
-    """Yields what a function of the documents and the deadline yields."""
+    """Yields the batches of a function of the documents and the deadline."""
 
     model_name = "in-batches"
 

@@ -1,4 +1,4 @@
-"""The command in this process, as its script runs it, with its own streams; and as a process."""
+"""Runs the command, in this process with its own streams, or as a process."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def json_lines(values):
 
 
 def requests(count, candidates=4, seed=0, words=30):
-    """Requests whose words meet."""
+    """Requests whose queries and candidates share words."""
     rng = random.Random(seed)
     vocabulary = [f"w{number}" for number in range(40)]
     return [
@@ -47,7 +47,7 @@ def process(*arguments, **options):
 
 @contextmanager
 def small_files():
-    """Within the context no file can have more than 4 kB."""
+    """Limit the size of files to 4 kB in this context."""
     import resource
 
     before, most = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -1,4 +1,4 @@
-"""A method for replicas: a model whose batches take a while, and are counted by whom they are for.
+"""A method for replicas: a slow model that records the number of queries of each batch.
 
 ``install`` makes it the method ``counted_batches`` of the processes that have the folder on their
 path.
@@ -15,9 +15,9 @@ from joined_calls import Model, expected
 from secondpass.scorers.engines.pairs import PairEngine
 
 SECONDS = 0.05
-"""Of a batch: requests that come meanwhile wait, and share the next one."""
+"""Seconds per batch; requests that arrive meanwhile share the next one."""
 FILE = "COUNTED_BATCHES"
-"""Variable with the path of the file in which each batch is a line: its number of queries."""
+"""Variable with the path of a file; each batch adds a line with its number of queries."""
 
 
 class _Counting(Model):

@@ -1,4 +1,4 @@
-"""What the scoring calls of OpenAI and Gemini are asked and answer."""
+"""Requests and responses of the scoring calls of OpenAI and Gemini."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shown(request: fake.Request) -> dict[str, str]:
 
 
 def statements(request: fake.Request) -> dict[str, str]:
-    """What is asked, by the names of the questions."""
+    """The texts of the questions, by their names."""
     questions = request.body["questions"]
     if isinstance(questions, dict):
         return {name: one["instructions"] for name, one in questions.items()}
@@ -35,7 +35,7 @@ def statements(request: fake.Request) -> dict[str, str]:
 
 
 def right(request: fake.Request) -> dict[str, Any]:
-    """A right answer: a tenth of the number that each document begins with."""
+    """A correct answer: a tenth of the number at the start of each document."""
     scores = {label: fake.by_number(text) / 10 for label, text in shown(request).items()}
     if request.flavour == "google":
         answers = {
@@ -60,7 +60,7 @@ def right(request: fake.Request) -> dict[str, Any]:
 
 
 def answer(change: Callable[[Any, fake.Request], Any] | None = None) -> Step:
-    """A right answer, after a function has changed it in place."""
+    """A correct answer, modified in place by a function."""
 
     def step(request: fake.Request) -> Iterator[fake.Wire]:
         reply = right(request)

@@ -1,4 +1,4 @@
-"""A model whose scores are known, and whose time is a number."""
+"""A model with known scores and a simulated clock."""
 
 from typing import NamedTuple
 

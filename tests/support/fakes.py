@@ -1,4 +1,4 @@
-"""Scorers that tests put in the place of models, and candidates of every odd kind."""
+"""Fake scorers and language models, and helpers to play plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from secondpass.types import Issue
 
 
 class ByTable:
-    """Scores a text by a table; texts that are not in it get their length."""
+    """Scores texts by a table; other texts by their length."""
 
     model_name = "by-table"
 
@@ -49,7 +49,7 @@ class ByTable:
 
 
 class InOrder:
-    """Gives the scores of a list, one after the other."""
+    """Returns the scores of a list, in order."""
 
     model_name = "in-order"
 
@@ -63,7 +63,7 @@ class InOrder:
 
 
 class Answering:
-    """Answers whatever a function makes of the number of documents; it may raise."""
+    """Returns the result of a function of the number of documents, which may raise."""
 
     model_name = "answering"
 
@@ -75,7 +75,7 @@ class Answering:
 
 
 class Batching(ByTable):
-    """Takes several requests at once, and counts how often it is asked."""
+    """Scores several requests in a call, and counts calls."""
 
     def __init__(self, table: dict[str, Any] | None = None) -> None:
         super().__init__(table)
@@ -117,7 +117,7 @@ ANSWERS: dict[str, Callable[[int], Any]] = {
     "raises memory error": raising(MemoryError()),
     "raises recursion error": raising(RecursionError()),
 }
-"""What a scorer may answer that gives no score at all."""
+"""Invalid return values of a scorer, none of which has a usable score."""
 
 odd_scores = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
@@ -167,25 +167,25 @@ candidate_likes = st.one_of(
 
 Reply = str | Completion | BaseException
 Shown = dict[str, str]
-"""Passages by the labels that a prompt shows them under, in its order."""
+"""Passages by their labels in a prompt, in its order."""
 
 _DOC = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.S)
 
 
 def shown_in(asked: Prompt | Sequence[Mapping[str, str]]) -> Shown:
-    """What a prompt, or the messages that a function is given, shows."""
+    """The passages in a prompt, or in the messages of a function."""
     if isinstance(asked, Prompt):
         return dict(_DOC.findall(asked.turns[0].text))
     return dict(_DOC.findall(next(one["content"] for one in asked if one["role"] == "user")))
 
 
 def number_of(text: str) -> int:
-    """How good a passage of :func:`numbered` is: the number that it begins with."""
+    """The grade of a passage of :func:`numbered`: the number at its start."""
     return int(text.split(" ", 1)[0])
 
 
 def numbered(numbers: Sequence[int]) -> list[str]:
-    """Passages, each as good as its number."""
+    """Passages that begin with their grade."""
     return [f"{number} wombats" for number in numbers]
 
 
@@ -195,12 +195,12 @@ def task_of(texts: Sequence[str], query: str = "wombats") -> Task:
 
 
 def graded(passages: Shown) -> str:
-    """An honest reply in grades: each passage gets its number."""
+    """A correct reply with grades: the number of each passage."""
     return json.dumps({label: number_of(text) for label, text in passages.items()})
 
 
 def ranked(passages: Shown) -> str:
-    """An honest reply in order: the highest number first."""
+    """A correct reply with an order: the highest number first."""
     return json.dumps({"ranking": sorted(passages, key=lambda label: -number_of(passages[label]))})
 
 
@@ -209,14 +209,14 @@ def failing(
     error: MethodError | None = None,
     honest: Callable[[Shown], Reply] = ranked,
 ) -> Callable[[Shown], Reply]:
-    """Replies honestly, but for the questions with these numbers, from 0."""
+    """Replies correctly, except to the questions with these numbers, from 0."""
     asked = itertools.count()
     raised = error or LLMError("the server is down", "server_error")
     return lambda passages: raised if next(asked) in numbers else honest(passages)
 
 
 def in_answer(reply: Callable[[Shown], Reply]) -> Callable[[Question[Any, Any]], Answer[Any]]:
-    """What the driver would make of a reply: it is read, and a MethodError is its fault."""
+    """The answer that the driver would return: the parsed reply, or a MethodError."""
 
     def answer(question: Question[Any, Any]) -> Answer[Any]:
         text = reply(shown_in(question.request))
@@ -236,14 +236,14 @@ def play(
     rounds: Callable[[int], int | None] = lambda _asked: None,
     interims: list[Judgement] | None = None,
 ) -> tuple[Judgement, list[Ask[Any, Any]]]:
-    """Send answers into a plan. Returns what it comes to, and what it asked.
+    """Send answers into a plan; return its result and its questions.
 
     Args:
         plan: the generator that a method's ``judge`` returns.
         answer: answers a question.
-        rounds: how many rounds of one question are left, by the rounds that were asked; None for no
-            limit.
-        interims: gets the interim judgements.
+        rounds: number of rounds of one question that are left, by the number of past rounds; None:
+            no limit.
+        interims: list for the interim judgements.
     """
     asks: list[Ask[Any, Any]] = []
     try:
@@ -269,7 +269,7 @@ def play(
 
 
 def scored(effect: Score) -> RawScores:
-    """What the driver would make of a Score effect."""
+    """The result of the driver for a Score effect."""
     count = len(effect.texts)
     try:
         return RawScores([*effect.scorer.score_pairs(effect.query, list(effect.texts))])
@@ -278,7 +278,7 @@ def scored(effect: Score) -> RawScores:
 
 
 def check_issues(issues: Sequence[Issue]) -> None:
-    """Every issue says something, in plain values."""
+    """Check that every issue has a message and plain values."""
     for issue in issues:
         assert isinstance(issue.code, str)
         assert isinstance(issue.message, str)
@@ -289,12 +289,12 @@ def check_issues(issues: Sequence[Issue]) -> None:
 
 
 class Model:
-    """A language model by a function; keeps what it was asked, and counts how many at once.
+    """A language model from a function; records prompts and the most concurrent calls.
 
     Args:
-        reply: makes the reply of what is shown: a string, a Completion, or an error to be raised.
-            A list of such functions answers one after the other; the last one stays.
-        seconds: how long an answer takes.
+        reply: function of the passages that returns a string, a Completion, or an error to raise.
+            A list of such functions is used in order; the last one is repeated.
+        seconds: duration of a call.
         members: further attributes, such as ``prices``.
     """
 
@@ -330,14 +330,14 @@ class Model:
 
 
 def always(reply: Reply) -> Callable[[Shown], Reply]:
-    """Says the same whatever it is shown."""
+    """Returns the same reply for all passages."""
     return lambda _shown: reply
 
 
 def within_deadlines(rank: Callable[[float], Any], as_expected: Callable[[Any], bool]) -> Any:
-    """What ``rank`` returns under the shortest deadline at which a busy machine keeps up.
+    """The result of ``rank`` under the shortest deadline that a busy machine can meet.
 
-    A test asserts what it expects of the result, which is that of the last deadline otherwise.
+    If no deadline is met, the result is that of the last one, and the test's assertion fails.
     """
     for deadline in (0.2, 1.0, 6.0):
         result = rank(deadline)

@@ -12,7 +12,7 @@ QUERY = "castle garden"
 
 
 class Numbers:
-    """Scores a document by the number that it consists of; counts what is asked of it."""
+    """Scores a document by the number that is its text; counts calls."""
 
     model_name = "numbers"
 
@@ -33,7 +33,7 @@ class Numbers:
 
 
 class Answers:
-    """Gives the same answer, true or not, whatever it is asked."""
+    """Returns the same result for all requests, valid or not."""
 
     model_name = "answers"
 
@@ -84,6 +84,6 @@ def ids(documents: list[Document]) -> list[str]:
 
 
 def timeless(result: dict[str, Any]) -> dict[str, Any]:
-    """A result without the time that it took."""
+    """A result without its times."""
     report = {key: value for key, value in result["report"].items() if key != "seconds"}
     return {**result, "report": report}

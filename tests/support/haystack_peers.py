@@ -20,7 +20,7 @@ def named(count: int) -> list[Document]:
 
 
 def both(ranker: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """What a ranker says; the same whether it is asked synchronously or not."""
+    """The result of a ranker, which must be the same with ``run`` and ``run_async``."""
     result: dict[str, Any] = ranker.run(*args, **kwargs)
     if hasattr(ranker, "run_async"):
         waited = asyncio.run(ranker.run_async(*args, **kwargs))

@@ -37,12 +37,12 @@ Result = dict[str, Any]
 
 
 def worth(query: str, text: str) -> float:
-    """A number between 0 and 1 that only this query and this text have."""
+    """A number between 0 and 1 that depends on query and text."""
     return int.from_bytes(hashlib.sha256(f"{query}|{text}".encode()).digest()[:6]) / 2**48
 
 
 class ByWorth:
-    """Scores by :func:`worth`; takes its time, so that calls overlap."""
+    """Scores by :func:`worth`, slowly, so that calls overlap."""
 
     model_name = "by-worth"
 
@@ -55,7 +55,7 @@ class ByWorth:
 
 
 class Broken:
-    """Can't score."""
+    """Raises an error."""
 
     model_name = "broken"
 
@@ -64,7 +64,7 @@ class Broken:
 
 
 def in_order(messages: list[ChatMessage]) -> str:
-    """The reply of a model that knows :func:`worth`."""
+    """The correct reply by :func:`worth`."""
     text = messages[-1].text or ""
     query = re.search(r"<query>(.*?)</query>", text, re.S)
     assert query is not None
@@ -75,7 +75,7 @@ def in_order(messages: list[ChatMessage]) -> str:
 
 @component
 class BothSides:
-    """Has an asynchronous side, which keeps the loops that it was awaited in."""
+    """Has an asynchronous method, which records the event loops that await it."""
 
     def __init__(self) -> None:
         self.loops: list[asyncio.AbstractEventLoop] = []

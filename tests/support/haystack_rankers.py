@@ -19,7 +19,7 @@ Call = Callable[..., dict[str, Any]]
 
 
 class Recorder:
-    """Scores a document by its length, and keeps what it was shown."""
+    """Scores a document by its length, and records the texts."""
 
     model_name = "recorder"
 
@@ -35,7 +35,7 @@ class Recorder:
 
 
 class Says:
-    """A chat generator that gives the same replies whatever it is asked, and counts the calls."""
+    """A chat generator with fixed replies, which counts calls."""
 
     def __init__(self, *texts: str | None, error: Exception | None = None) -> None:
         self.replies = [

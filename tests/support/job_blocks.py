@@ -9,7 +9,7 @@ from secondpass.adapters.ray.parts import PartWriter
 
 
 def nothing(*_arguments: object) -> None:
-    """Progress that nobody sees."""
+    """Progress that is ignored."""
 
 
 def rows_of(blocks: Iterable[Block]) -> list[Row]:
@@ -18,7 +18,7 @@ def rows_of(blocks: Iterable[Block]) -> list[Row]:
 
 
 def blocks_of(sizes: Iterable[int]) -> list[Block]:
-    """Blocks of so many rows, one after the other."""
+    """Consecutive blocks of these numbers of rows."""
     first, found = 0, []
     for size in sizes:
         found.append(Block("f", "f", "lines", 0, 0, 1, first, size))

@@ -1,4 +1,4 @@
-"""A model whose batches can be held, and calls that wait for it."""
+"""A model whose batches can be delayed, and calls that wait for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FakePair(NamedTuple):
 
 
 class Model:
-    """Scores a pair by its text. ``hold`` lets a batch wait until it is set."""
+    """Scores a pair by its text. A batch waits until the event ``hold`` is set."""
 
     backend, precision = "onnx", "float32"
 

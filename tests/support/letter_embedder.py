@@ -1,4 +1,4 @@
-"""An embedder that counts letters, so that neighbours can be predicted."""
+"""An embedder that counts letters, so that neighbours are predictable."""
 
 from collections.abc import Sequence
 

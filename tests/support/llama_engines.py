@@ -29,11 +29,11 @@ TEXTS = {
 }
 
 TIMEOUT = 30.0
-"""Seconds after which something that should have come long ago counts as missing."""
+"""Timeout in seconds for events that are expected immediately."""
 
 
 class Overlap:
-    """Counts the words that query and text share; keeps the queries."""
+    """Scores by the number of shared words; records the queries."""
 
     model_name = "overlap"
 
@@ -60,7 +60,7 @@ class Retrieved(BaseRetriever):
 
 
 class Scripted(CustomLLM):
-    """A completion model that answers by a function."""
+    """A completion model whose replies come from a function."""
 
     script: Callable[[str], str] = Field(exclude=True)
 
@@ -99,13 +99,13 @@ def by_overlap(scorer: Any = None, **settings: Any) -> SecondPassRerank:
 
 
 def in_order(text: str, names: Sequence[str]) -> bool:
-    """Whether the texts of these nodes stand in this order."""
+    """Whether the nodes have these texts in this order."""
     places = [text.find(TEXTS[name]) for name in names]
     return -1 not in places and places == sorted(places)
 
 
 def echo() -> MockLLM:
-    """Answers with its prompt, so that answers tell what the model was shown."""
+    """Replies with the prompt, so that answers contain what the model was shown."""
     return MockLLM()
 
 
@@ -121,7 +121,7 @@ Ask = Callable[[Any, str], Any]
 
 
 def inside_a_loop(call: Callable[[], Any]) -> Any:
-    """What a synchronous call gives in a thread whose event loop runs."""
+    """The result of a synchronous call in a thread with a running event loop."""
 
     async def go() -> Any:
         return call()

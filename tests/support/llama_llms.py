@@ -29,7 +29,7 @@ BEST_FIRST = [9, 7, 5, 3, 1]
 
 
 def nodes_of(lengths: Sequence[int] = LENGTHS, **metadata: Any) -> list[NodeWithScore]:
-    """Nodes that are the better the longer they are."""
+    """Nodes whose grade increases with their length."""
     return [
         NodeWithScore(
             node=TextNode(text="x" * length, id_=f"n{index}", metadata={"at": index, **metadata}),
@@ -47,21 +47,21 @@ Said = dict[str, Any] | str | Exception | ChatResponse
 
 
 def honest(passages: dict[str, str], words: str) -> dict[str, Any]:
-    """Grades by length, or the order by it, as the prompt asks for."""
+    """Grades or an order by length, as the prompt requests."""
     if '"ranking"' in words:
         return {"ranking": sorted(passages, key=lambda label: -len(passages[label]))}
     return {label: min(10, len(text)) for label, text in passages.items()}
 
 
 class Scripted(FunctionCallingLLM):
-    """A function calling LLM that says what a function makes of the passages it is shown."""
+    """A function calling LLM whose replies come from a function of the passages."""
 
     api_key: str = KEY
     calls_tools: bool = True
     usage: dict[str, int] | None = None
     finish_reason: str | None = None
     by_tool: bool = True
-    """Whether it answers by the tool that it is offered, or in words."""
+    """Whether it replies with a tool call, or in text."""
 
     # In a list, for pydantic would bind a function.
     _says: list[Callable[[dict[str, str], str], Said]] = PrivateAttr(default=[honest])
@@ -135,12 +135,12 @@ def scripted(reply: Callable[[dict[str, str], str], Said] = honest, **fields: An
 
 
 def asking(kind: str, llm: Any, **settings: Any) -> SecondPassRerank:
-    """A postprocessor that asks an LLM; its faults are not logged."""
+    """A postprocessor with an LLM that logs no errors."""
     return SecondPassRerank({"method": {"type": kind}, "log_level": "debug"}, llm=llm, **settings)
 
 
 class Events(BaseEventHandler):
-    """Keeps events of some classes."""
+    """Records events of some classes."""
 
     kinds: tuple[type, ...]
     seen: list[Any] = Field(default_factory=list)

@@ -16,7 +16,7 @@ QUERY = "red panda"
 
 
 class Fixed:
-    """Returns the scores that it was given, whatever the documents."""
+    """Returns fixed scores."""
 
     model_name = "fixed"
 

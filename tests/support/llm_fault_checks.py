@@ -1,4 +1,4 @@
-"""What holds of every ranking, and of each case of ``fault_cases``."""
+"""Checks for every ranking, and for each case of ``fault_cases``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configuration(provider: FakeProvider, flavour: str, case: Case, strict: bool
 
 
 def promises(ranking: Ranking, case: Case, count: int) -> None:
-    """What holds of every ranking, whatever the provider did."""
+    """Check what must hold for every ranking, whatever the provider did."""
     report = ranking.report
     assert sorted(ranking.order) == list(range(len(case.candidates)))
     assert all(item.candidate is case.candidates[item.position] for item in ranking)
@@ -51,7 +51,7 @@ def promises(ranking: Ranking, case: Case, count: int) -> None:
 
 
 def codes_of(report: Report) -> set[str]:
-    """The codes of what went wrong, of what asking again has helped against too."""
+    """The codes of all issues and of errors that a retry resolved."""
     again = [issue.message for issue in report.issues if issue.code == "asked_again"]
     return {issue.code for issue in report.issues} | {
         message.partition(":")[0] for message in again
@@ -59,7 +59,7 @@ def codes_of(report: Report) -> set[str]:
 
 
 def expected(ranking: Ranking, case: Case, provider: FakeProvider) -> None:
-    """What holds of this case."""
+    """Check what must hold for this case."""
     report = ranking.report
     assert report.status in case.status.split()
     if case.codes == "*":

@@ -19,11 +19,11 @@ from secondpass.adapters.http_server.service import Service
 from secondpass.adapters.http_server.settings import ServerSettings
 
 _TICK = 0.1
-"""Seconds that uvicorn sleeps before it looks again whether it should end."""
+"""Seconds between uvicorn's checks whether to exit."""
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Makes uvicorn's sleeps short, so that a server ends soon."""
+    """Shortens uvicorn's sleeps, so that a server exits quickly."""
 
     def call_later(
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
@@ -69,7 +69,7 @@ class Loopback:
         self._server.should_exit = True
 
     def connect(self) -> socket.socket:
-        """A connection that speaks whatever the test writes."""
+        """A connection for raw bytes."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
     def open_connections(self) -> int:
@@ -81,7 +81,7 @@ class Loopback:
         return [connection.transport for connection in self._server.server_state.connections]
 
     def read_timers(self) -> list[Any]:
-        """Of each connection, the end of the time for its response to be read, if it has one."""
+        """For each connection, the time limit for reading its response, if any."""
         return [connection._read_timer for connection in self._server.server_state.connections]
 
 

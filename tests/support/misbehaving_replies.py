@@ -1,9 +1,9 @@
-"""What a language model may answer when it is asked to rank five passages, and LLMs that say it.
+"""Malformed and unusual replies of a model that ranks five passages, and LLMs that send them.
 
-A case says the same thing in the form that each reranker asks for, so that it can be played to ours
-and to LlamaIndex's own: an answer is a list of (label, grade), best first, and a form writes it
-down. ``integrations/llama_index/tests/test_misbehaving.py`` holds what is promised for
-ours; ``benchmarks/llama_index_peers.py`` puts all of them side by side.
+Each case is sent in the format that a reranker asks for, so that secondpass and LlamaIndex's own
+rerankers can be compared: an answer is a list of (label, grade), best first, and a form serializes
+it. ``integrations/llama_index/tests/test_misbehaving.py`` tests what
+secondpass promises; ``benchmarks/llama_index_peers.py`` compares all of them.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Said:
     cut: bool = False
 
     def text(self, form: Form) -> str:
-        """As models answer that are asked in words."""
+        """The reply as text."""
         written = "" if self.pairs is None else form.written(self.pairs)
         return self.before + (self.edit(written) if self.edit else written) + self.after
 
@@ -173,7 +173,7 @@ Script: TypeAlias = Callable[[Asked], Reply]
 
 
 def release() -> None:
-    """Let threads go that wait for an answer which never comes."""
+    """Release threads that wait for an answer that never comes."""
     _RELEASED.set()
     _RELEASED.clear()
 
@@ -400,7 +400,7 @@ CASES = [
 
 
 class _Scripted(LLM):
-    """Says what a script makes of what it is sent.
+    """Replies by a script.
 
     Attributes:
         script: the reply.
@@ -450,7 +450,7 @@ class Completing(CustomLLM, _Scripted):
 
 
 class Chatting(_Scripted):
-    """A chat model with an asynchronous side of its own."""
+    """A chat model with asynchronous methods."""
 
     @property
     def metadata(self) -> LLMMetadata:

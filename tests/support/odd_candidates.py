@@ -1,4 +1,4 @@
-"""Lists of candidates of every odd kind, and methods that rank them."""
+"""Lists of unusual candidates, and methods that rank them."""
 
 from collections import OrderedDict
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Processes that a program has started, with theirs, also after their parents have ended (Linux).
+"""Finds the descendants of a program, even after their parents have exited (Linux).
 
 An environment variable marks them: what a process starts inherits it.
 """

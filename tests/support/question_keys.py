@@ -1,4 +1,4 @@
-"""The keys of what each method asks. It imports no test package: other processes import it."""
+"""The cache keys of each method's questions. Other processes import it, so it imports no tests."""
 
 from secondpass.effects import Ask, Task
 from secondpass.methods import to_method

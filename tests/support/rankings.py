@@ -1,4 +1,4 @@
-"""What tests compare of a ranking."""
+"""Parts of a ranking that tests compare."""
 
 from __future__ import annotations
 

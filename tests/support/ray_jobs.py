@@ -1,4 +1,4 @@
-"""`secondpass job` as a process that may be killed, with all that it started."""
+"""`secondpass job` as a process that tests kill, with all its descendants."""
 
 import contextlib
 import json
@@ -13,11 +13,11 @@ import time
 from own_processes import OwnProcesses
 
 SECONDS = 240
-"""After which a job counts as stuck: a machine that does other things needs a minute."""
+"""Seconds after which a job counts as stuck; a busy machine needs a minute."""
 WORKER = "MapWorker(MapBatches(BlockWorker))"
-"""In the title of a process that ranks."""
+"""Part of the title of a process that ranks."""
 AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
-"""Of Ray: they notice by themselves, within a minute or so, that the rest was killed."""
+"""Ray's processes that exit on their own within about a minute after the others were killed."""
 
 
 class Cluster:
@@ -137,7 +137,7 @@ class Job:
         return found
 
     def close(self):
-        """Kill what is left; the titles of what should not have been."""
+        """Kill remaining processes; return the titles of unexpected ones."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait(SECONDS)

@@ -1,4 +1,4 @@
-"""Replies to the reference systems, and what is logged about them."""
+"""Replies for the reference systems, and their log messages."""
 
 import fake_provider as fake
 

@@ -1,4 +1,4 @@
-"""What a rerank API answers: rows of scores, in the envelope of each dialect."""
+"""Responses of rerank APIs: rows of scores, in the envelope of each dialect."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def envelope(request: fake.Request, rows: Any) -> Any:
 
 
 def answer(score: Callable[[str], Any] = tenth, shuffled: bool = False, after: float = 0.0) -> Step:
-    """A right answer of whichever API was asked."""
+    """A correct response of the requested API."""
 
     def step(request: fake.Request) -> Iterator[fake.Wire]:
         if after:
@@ -55,12 +55,12 @@ def answer(score: Callable[[str], Any] = tenth, shuffled: bool = False, after: f
 
 
 def rows(change: Callable[[list[dict[str, Any]]], Any], score: Callable[..., Any] = tenth) -> Step:
-    """An answer whose rows a function has changed."""
+    """A response with rows modified by a function."""
     return lambda request: [http(200, envelope(request, change(rows_of(request, score))))]
 
 
 def where(applies: Callable[[fake.Request], bool], step: Step, otherwise: Step | None = None):
-    """One step for the requests that a function says yes to, another for the rest."""
+    """One step for requests that match a predicate, another for the rest."""
     return lambda request: (step if applies(request) else otherwise or answer())(request)
 
 

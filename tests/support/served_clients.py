@@ -1,4 +1,4 @@
-"""Clients of other packages, in an environment of their own, and what they must be answered.
+"""Clients of other packages, in an environment of their own, and the expected responses.
 
 The environment is under ``build/``, because the clients pin other versions than this checkout; the
 first run makes it.

@@ -1,4 +1,4 @@
-"""Requests that a shape has read, and answers that it writes."""
+"""Parsed requests and responses of the server's API shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as people see it: on a terminal."""
+"""Runs the command on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLOURS = ("FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM"
 
 
 def on_a_terminal(*arguments: object, env: Mapping[str, str] | None = None) -> str:
-    """What a person sees, control characters included. The command runs in this process."""
+    """The output on a terminal, with control characters. The command runs in this process."""
     environment = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40", **(env or {})}
     own, theirs = pty.openpty()
     with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:

@@ -31,7 +31,7 @@ SUITE = suite_of()
 
 
 class ByGrade:
-    """Knows how good a passage is."""
+    """Scores a passage by its grade."""
 
     model_name = "by-grade"
 
@@ -45,7 +45,7 @@ class ByGrade:
 
 
 class ByTopic:
-    """Embeds a text as the topics that it names."""
+    """Embeds a text by the topics in it."""
 
     def embed(self, texts):
         rows = np.array([[float(topic in text) for topic in TOPICS] for text in texts])
@@ -61,7 +61,7 @@ def failing(error: BaseException):
 
 
 def figures(comparison) -> list[object]:
-    """Everything but times."""
+    """All figures except times."""
     return [replace(result, cost=replace(result.cost, seconds={})) for result in comparison.results]
 
 

@@ -1,4 +1,4 @@
-"""What a tuning found, made by hand."""
+"""Hand-written results of a tuning."""
 
 from __future__ import annotations
 

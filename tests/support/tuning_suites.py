@@ -1,4 +1,4 @@
-"""Suites in which a search by words gains much, or nothing."""
+"""Suites in which `lexical` gains much, or nothing."""
 
 from secondpass import Candidate
 from secondpass.evaluation import Suite, make_suite
@@ -21,7 +21,7 @@ def suite_of(place: int, count: int = COUNT) -> Suite:
 
 
 LAST = suite_of(5)
-"""The relevant passage is last: there is much to gain."""
+"""The relevant passage is last: a large gain is possible."""
 
 FIRST = suite_of(0)
-"""It is first: there is nothing to gain."""
+"""The relevant passage is first: no gain is possible."""

@@ -1,4 +1,4 @@
-"""Reports as they are without matplotlib: drawing the plots takes most of a report's time."""
+"""Reports without matplotlib: plots take most of a report's time."""
 
 import sys
 
@@ -6,5 +6,5 @@ import pytest
 
 
 def without_plots(patch: pytest.MonkeyPatch) -> None:
-    """Let matplotlib seem not to be installed."""
+    """Make matplotlib appear not to be installed."""
     patch.setitem(sys.modules, "matplotlib", None)

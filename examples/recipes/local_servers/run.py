@@ -1,4 +1,4 @@
-"""Reranks passages of the handbook by a local model server; see README.md."""
+"""Reranks passages of the handbook with a local model server; see README.md."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ VARIABLES = {"ollama": "OLLAMA_URL", "vllm": "VLLM_URL", "llama_cpp": "LLAMA_CPP
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Search by words, rerank by the server."""
+    """Search with BM25, rerank with the server."""
     names = sorted(path.stem for path in HERE.glob("*.yaml"))
-    parser = argparse.ArgumentParser(description="Reranks by a local model server.")
+    parser = argparse.ArgumentParser(description="Rerank with a local model server.")
     parser.add_argument("server", choices=names, help="a configuration of this folder")
-    parser.add_argument("question", nargs="?", default="The screen says E71, what now?")
+    parser.add_argument(
+        "question", nargs="?", default="The screen says E71, what now?", help="default: %(default)s"
+    )
     parser.add_argument("--scripted", action="store_true", help="start a scripted server instead")
     options = parser.parse_args(arguments)
     with ExitStack() as stack:

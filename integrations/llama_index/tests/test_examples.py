@@ -116,7 +116,7 @@ def test_hybrid_example_falls_back_to_words_without_a_model(
     names = runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))
     names["main"]()
     told = capsys.readouterr().out
-    assert told.startswith("BM25 will have to do: ")
+    assert told.startswith("Reranking by BM25 instead: ")
     assert "status: ok, by lexical" in told
     assert len(ROW.findall(told)) == 3
 

@@ -42,5 +42,5 @@ def test_tables(collection, monkeypatch, capsys):
     assert stop.value.code == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| words")]
     assert len(rows) == 8
-    assert all(" printed only |" in row for row in rows[:6])
+    assert all(" no target |" in row for row in rows[:6])
     assert (collection / "cache" / "words.jsonl").is_file()

@@ -1,15 +1,16 @@
-"""Overhead of asking questions, without the time that a language model takes.
+"""Measures the overhead of questions to a language model, without the model's own time.
 
-    python benchmarks/asking.py
+    python benchmarks/llm_overhead.py
 
-Grades 100 candidates in 5 concurrent questions. The model replies at once: first a function, then a
-loopback server behind OpenAI's SDK. The bare SDK sends the same 5 prompts, alternating with the
-rankings, and the ratio of the medians is printed. All that is measured is overhead: prompts,
-fences, labels, schemas, readers, ledger, threads.
+Grades 100 candidates in 5 concurrent questions. The model replies immediately: first a function,
+then a loopback server, through OpenAI's SDK. Rankings alternate with the same 5 prompts sent by the
+SDK alone, and the ratio of the medians is printed. All other time is overhead: prompts, fences,
+labels, schemas, readers, ledger, threads.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import re
@@ -74,10 +75,11 @@ async def by_sdk(client: Any, reranker: Reranker) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     reranker = Reranker.from_config({"method": {"type": "graded", "llm": function}})
     reranker.rerank("what", TEXTS)
     times = [duration(lambda: reranker.rerank("what", TEXTS)) for _ in range(ROUNDS)]
-    print(f"a function, synchronous   {milliseconds(times):6.1f} ms a ranking of 100")
+    print(f"a function, synchronous   {milliseconds(times):6.1f} ms per ranking of 100 candidates")
 
     async def asynchronous() -> list[float]:
         times = []
@@ -101,20 +103,23 @@ def main() -> None:
         async def alternate() -> tuple[list[float], list[float]]:
             client = openai.AsyncOpenAI(base_url=url, api_key="k", max_retries=0)
             await by_sdk(client, served)
-            alone, with_us = [], []
+            alone, rankings = [], []
             for _ in range(ROUNDS):
                 alone.append(await by_sdk(client, served))
                 started = time.perf_counter()
                 await served.arerank("what", TEXTS)
-                with_us.append(time.perf_counter() - started)
+                rankings.append(time.perf_counter() - started)
             await client.close()
-            return alone, with_us
+            return alone, rankings
 
-        alone, with_us = asyncio.run(alternate())
+        alone, rankings = asyncio.run(alternate())
         served.close()
-    print(f"the SDK alone             {milliseconds(alone):6.1f} ms, 5 requests at once")
-    ratio = statistics.median(with_us) / statistics.median(alone)
-    print(f"a ranking by the SDK      {milliseconds(with_us):6.1f} ms, {ratio:.2f} times that")
+    print(f"the SDK alone             {milliseconds(alone):6.1f} ms, 5 concurrent requests")
+    ratio = statistics.median(rankings) / statistics.median(alone)
+    print(
+        f"a ranking with the SDK    {milliseconds(rankings):6.1f} ms, "
+        f"{ratio:.2f} times the SDK alone"
+    )
 
 
 if __name__ == "__main__":
