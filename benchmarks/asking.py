@@ -5,7 +5,8 @@
 Grades 100 candidates in 5 concurrent questions. The model replies at once: first a function, then a
 loopback server behind OpenAI's SDK. The bare SDK sends the same 5 prompts, alternating with the
 rankings, and the ratio of the medians is printed. All that is measured is overhead: prompts,
-fences, labels, schemas, readers, ledger, threads.
+fences, labels, schemas, readers, ledger, threads. At last, what it takes to await something in the
+thread of all providers' clients, and to return.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from fake_provider import FakeProvider, good
 from secondpass import Reranker
 from secondpass.candidates import to_candidates
+from secondpass.concurrency.portal import portal
 from secondpass.effects import Task
 
 TEXTS = [
@@ -89,6 +91,12 @@ def main() -> None:
 
     print(f"a function, asynchronous  {milliseconds(asyncio.run(asynchronous())):6.1f} ms")
 
+    async def crossing(count: int = 1_000) -> float:
+        started = time.perf_counter()
+        for _ in range(count):
+            await portal().call(lambda: asyncio.sleep(0))
+        return (time.perf_counter() - started) / count
+
     import openai
 
     with FakeProvider() as provider:
@@ -115,6 +123,8 @@ def main() -> None:
     print(f"the SDK alone             {milliseconds(alone):6.1f} ms, 5 requests at once")
     ratio = statistics.median(with_us) / statistics.median(alone)
     print(f"a ranking by the SDK      {milliseconds(with_us):6.1f} ms, {ratio:.2f} times that")
+    best = min(asyncio.run(crossing()) for _ in range(ROUNDS // 3))
+    print(f"to the clients' thread    {1000 * best:6.2f} ms and back")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The scorer returns floats that were made beforehand, so nothing but secondpass is measured. An
 adapter's cost is what it adds to the core's call on candidates that exist already; copying each
-document is part of it, and shown beside it.
+document is part of it, and shown beside it. `when` is what a condition that holds adds to the call.
 
     python benchmarks/overhead.py
 """
@@ -76,6 +76,7 @@ def measure(count: int) -> dict[str, float]:
         for one in candidates
     ]
     reranker = Reranker(Ready(count), depth=None)
+    gated = Reranker(Ready(count), depth=None, when={"top_zscore": {"below": 1e9}})
     haystack = SecondPassRanker(reranker, dedupe=False)
     llama_index = SecondPassRerank(reranker)
     loop = asyncio.new_event_loop()
@@ -83,6 +84,7 @@ def measure(count: int) -> dict[str, float]:
         {
             "core": lambda: reranker.rerank("q", candidates),
             "core, async": lambda: loop.run_until_complete(reranker.arerank("q", candidates)),
+            "when": lambda: gated.rerank("q", candidates),
             "Haystack adapter": lambda: haystack.run("q", documents),
             "- copying a Document alone": lambda: [
                 replace(one, meta={**one.meta}) for one in documents
@@ -94,7 +96,7 @@ def measure(count: int) -> dict[str, float]:
         },
         count,
     )
-    for name in ("Haystack adapter", "LlamaIndex adapter"):
+    for name in ("when", "Haystack adapter", "LlamaIndex adapter"):
         found[name] -= found["core"]
     loop.close()
     return found
