@@ -113,15 +113,15 @@ def auroc_lines(
 
 
 def measure(
-    folder: Path, cache: Path | None, label: str, splits: int, seed: int = 0
+    folder: Path, cache: Path | None, label: str, splits: int, seed: int = 0, lowest: int = 1
 ) -> Iterator[tuple[str, str, bool]]:
     """Rows of the tables of one collection and method: table, line, whether its bar is met."""
     observed = observe(folder, cache)
     reranker = Reranker.from_config(METHODS[label])
     try:
         rankings = observed.rankings(label, reranker)
-        found, _ = samples(rankings, observed.suite.qrels)
-        without = scores_without_relevant(observed, label, reranker, 1)
+        found, _ = samples(rankings, observed.suite.qrels, lowest)
+        without = scores_without_relevant(observed, label, reranker, lowest)
     finally:
         reranker.close()
         if observed.journal is not None:
@@ -160,6 +160,7 @@ def main() -> None:
     add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
     parser.add_argument("--splits", type=int, default=SPLITS, help="random halves of a collection")
     parser.add_argument("--methods", nargs="+", default=["embedded"], choices=[*METHODS])
+    parser.add_argument("--relevant", type=int, default=1, help="lowest relevance that counts")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     all_met = True
@@ -167,7 +168,8 @@ def main() -> None:
         rows: dict[str, list[str]] = {table: [] for table in HEADERS}
         for name in options.sets:
             folder, cache = options.data / name, options.cache
-            for table, line, met in measure(folder, cache, label, options.splits, options.seed):
+            measured = measure(folder, cache, label, options.splits, options.seed, options.relevant)
+            for table, line, met in measured:
                 rows[table].append(line)
                 all_met &= met
         for table, lines in rows.items():
