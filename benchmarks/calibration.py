@@ -171,7 +171,7 @@ def main() -> None:
             measured = measure(folder, cache, label, options.splits, options.seed, options.relevant)
             for table, line, met in measured:
                 rows[table].append(line)
-                all_met &= met
+                all_met &= met or options.relevant != 1  # bars are of the lowest relevance
         for table, lines in rows.items():
             print(f"\n{label}: {table}\n\n{HEADERS[table]}", *lines, sep="\n")
     sys.exit(not all_met)
