@@ -51,6 +51,9 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/llm_overhead.py
 	$(BIN)/python benchmarks/response_cache.py
+	$(BIN)/python benchmarks/remembered.py
+	$(BIN)/python benchmarks/command_memory.py
+	$(BIN)/python benchmarks/diversity.py --times
 	$(BIN)/python benchmarks/quality.py --stem --depth 100 --preset lexical \
 		--config benchmarks/embedded_alone.yaml benchmarks/embedded.yaml
 
@@ -69,6 +72,7 @@ bench-speed-full: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.concurrency --rounds 9 --candidates 25
 	$(BIN)/python -m benchmarks.speed.deadlines
 	$(BIN)/python -m benchmarks.speed.caches
+	$(BIN)/python -m benchmarks.speed.planning
 	$(BIN)/python -m benchmarks.speed.attempts
 	$(if $(AGAINST),$(BIN)/python -m benchmarks.speed.embedded --against $(AGAINST))
 	$(BIN)/python -m benchmarks.speed.render

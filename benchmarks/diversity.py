@@ -1,6 +1,7 @@
 """Measures diverse orderings on lists with duplicates and on queries of two topics.
 
     python benchmarks/diversity.py --data FOLDER
+    python benchmarks/diversity.py --times
 
 Candidates are reranked by ``embedded``, and then moved by the ordering.
 
@@ -14,7 +15,8 @@ Candidates are reranked by ``embedded``, and then moved by the ordering.
 - `two topics`: two queries in one, with the first 50 passages of each. Each is a subtopic; `both in
   5`: how often the first five have relevant passages of both, where there are any.
 
-Seeds are fixed.
+Seeds are fixed. With ``--times`` it prints how long the orderings take instead: CPU time, the best
+of several runs, on passages of 60 words of Python's language reference.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import argparse
 import math
 import random
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -133,7 +136,11 @@ def main() -> None:
         default=root / "../shared/data/trec-dl19",
         help="folder of a collection",
     )
+    parser.add_argument("--times", action="store_true", help="print how long they take")
     parsed = parser.parse_args()
+    if parsed.times:
+        print_times()
+        return
     stage = next(first_stages(parsed.data, stemmed=False))
     reranker = Reranker({"type": "embedded", "remember": 20_000}, depth=None)
     plain = {
@@ -168,6 +175,40 @@ def main() -> None:
             f"| {name} | {first:.3f} | {second:.3f} | {count:.2f} | {third:.3f} | {both:.0%} |",
             flush=True,
         )
+
+
+def passages(count: int, words: int, draw: random.Random) -> list[Candidate]:
+    """Passages of Python's language reference, at random places."""
+    from pydoc_data.topics import topics
+
+    lexicon = [word for name in sorted(topics) for word in topics[name].split() if word.isalpha()]
+    starts = [draw.randrange(len(lexicon) - words) for _ in range(count)]
+    texts = (" ".join(lexicon[start : start + words]) for start in starts)
+    return [Candidate(text, str(number), 1 - number / count) for number, text in enumerate(texts)]
+
+
+def seconds_of(order: Any, lists: Sequence[Ranking]) -> float:
+    """The least CPU time for one of the lists."""
+    times = []
+    for ranking in lists:
+        started = time.process_time()
+        order(ranking.items)
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+def print_times() -> None:
+    draw = random.Random("times")
+    reranker = Reranker("lexical", depth=None)
+    print("| similarity | passages of 60 words | CPU ms |")
+    print("| --- | ---: | ---: |")
+    for similarity, count, lists in (("words", 100, 40), ("words", 1_000, 3), ("embedded", 100, 5)):
+        order = to_ordering({"type": "diverse", "similarity": similarity, "window": count})
+        rankings = [
+            reranker.rerank("names of modules", passages(count, 60, draw)) for _ in range(lists)
+        ]
+        milliseconds = 1e3 * seconds_of(order, rankings)
+        print(f"| `{similarity}` | {count:,} | {milliseconds:,.0f} |", flush=True)
 
 
 def moved_by(order: Any, ranking: Ranking) -> Ranking:

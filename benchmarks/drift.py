@@ -28,7 +28,7 @@ import secondpass
 from secondpass import Candidate, MethodError, Reranker
 from secondpass.evaluation import HybridRetriever, drift, make_suite, read_corpus
 from secondpass.evaluation.observations import Observations
-from secondpass.formats.ranking_days import DayCounts, DayKey, Days
+from secondpass.formats.ranking_days import DayCounts, DayKey, Days, days_to_lines
 from secondpass.runtime.observers import Operation, RankingOperation
 from secondpass.runtime.ranking_statistics import ranking_statistics
 from secondpass.search.embedders import default_embedder
@@ -288,6 +288,14 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
         f"{sizes[0]} and {sizes[0]}: {sum(map(bool, alarms))} alarms in "
         f"{options.comparisons:,} comparisons without a change."
     )
+    line_size(base[query] for query in queries)
+
+
+def line_size(rows: Iterable[Row]) -> None:
+    """Print the size of the largest line of a day with these rankings."""
+    every = [*rows]
+    size = max(len(line.encode()) for line in days_to_lines(days_of(every)))
+    print(f"\nA line with {len(every):,} rankings has {size / 1000:.0f} kB.")
 
 
 def cost(observations: Observations, rounds: int) -> None:

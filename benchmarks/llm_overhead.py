@@ -5,7 +5,8 @@
 Grades 100 candidates in 5 concurrent questions. The model replies immediately: first a function,
 then a loopback server, through OpenAI's SDK. Rankings alternate with the same 5 prompts sent by the
 SDK alone, and the ratio of the medians is printed. All other time is overhead: prompts, fences,
-labels, schemas, readers, ledger, threads.
+labels, schemas, readers, ledger, threads. Then, the time to await something in the thread of all
+providers' clients, and to return.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from fake_provider import FakeProvider, good
 from secondpass import Reranker
 from secondpass.candidates import to_candidates
+from secondpass.concurrency.portal import portal
 from secondpass.effects import Task
 
 TEXTS = [
@@ -91,6 +93,12 @@ def main() -> None:
 
     print(f"a function, asynchronous  {milliseconds(asyncio.run(asynchronous())):6.1f} ms")
 
+    async def crossing(count: int = 1_000) -> float:
+        started = time.perf_counter()
+        for _ in range(count):
+            await portal().call(lambda: asyncio.sleep(0))
+        return (time.perf_counter() - started) / count
+
     import openai
 
     with FakeProvider() as provider:
@@ -120,6 +128,8 @@ def main() -> None:
         f"a ranking with the SDK    {milliseconds(rankings):6.1f} ms, "
         f"{ratio:.2f} times the SDK alone"
     )
+    best = min(asyncio.run(crossing()) for _ in range(ROUNDS // 3))
+    print(f"to the clients' thread    {1000 * best:6.2f} ms and back")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 The scorer returns precomputed scores, so only secondpass is measured. An adapter's cost is what it
 adds to the core's call with existing candidates. It includes copying each document, which has a row
-of its own.
+of its own. `when` is what a condition that holds adds to the call.
 
     python benchmarks/overhead.py
 """
@@ -77,6 +77,7 @@ def measure(count: int) -> dict[str, float]:
         for one in candidates
     ]
     reranker = Reranker(Precomputed(count), depth=None)
+    gated = Reranker(Precomputed(count), depth=None, when={"top_zscore": {"below": 1e9}})
     haystack = SecondPassRanker(reranker, dedupe=False)
     llama_index = SecondPassRerank(reranker)
     loop = asyncio.new_event_loop()
@@ -84,6 +85,7 @@ def measure(count: int) -> dict[str, float]:
         {
             "core": lambda: reranker.rerank("q", candidates),
             "core, async": lambda: loop.run_until_complete(reranker.arerank("q", candidates)),
+            "when": lambda: gated.rerank("q", candidates),
             "Haystack adapter": lambda: haystack.run("q", documents),
             "- copying a Document alone": lambda: [
                 replace(one, meta={**one.meta}) for one in documents
@@ -95,7 +97,7 @@ def measure(count: int) -> dict[str, float]:
         },
         count,
     )
-    for name in ("Haystack adapter", "LlamaIndex adapter"):
+    for name in ("when", "Haystack adapter", "LlamaIndex adapter"):
         found[name] -= found["core"]
     loop.close()
     return found

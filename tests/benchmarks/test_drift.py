@@ -58,3 +58,4 @@ def test_an_invented_collection(data, run):
     assert rows["| first stage by vectors, not BM25"] == "100%"
     assert "of 12 changes are found in at least 95% of 1 splits" in printed
     assert "A monitor adds" in printed
+    assert "A line with 40 rankings has " in printed

@@ -227,3 +227,20 @@ def test_every_script_that_the_docs_name_exists():
     for page in PAGES:
         for name in re.findall(SCRIPT, page.read_text()):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+BENCHMARK = r"python (?:-m )?(benchmarks[./][\w./]+)([^`]*)`"
+SHARED_OPTIONS = ["benchmarks/observed.py", "benchmarks/speed/results.py"]
+
+
+def test_every_benchmark_that_the_docs_run_has_these_options():
+    shared = "".join((ROOT / name).read_text() for name in SHARED_OPTIONS)
+    seen = 0
+    for page in PAGES:
+        for name, arguments in re.findall(BENCHMARK, page.read_text()):
+            path = ROOT / (name.removesuffix(".py").replace(".", "/") + ".py")
+            assert path.exists(), f"{page.name}: {name}"
+            for option in re.findall(r"--[\w-]+", arguments):
+                assert f'"{option}"' in path.read_text() + shared, f"{page.name}: {name} {option}"
+                seen += 1
+    assert seen > 20

@@ -42,8 +42,8 @@ class EmbeddedScorer:
         threads: number of batches that are encoded concurrently; None is the number of available
             CPUs.
         remember: number of passages that are kept encoded, the last used ones. Scoring them again
-            costs about a hundredth. A passage takes 1.5 KB per token: 150 MB for 1,000 passages of
-            100 tokens.
+            costs less than a hundredth. A passage takes 1.5 KB per token: 150 MB for 1,000 passages
+            of 100 tokens.
         feedback: number of passages towards which the embedding of the query is moved, the best of
             the list by a first scoring; 0 for none. No text is encoded twice.
         idf: words of the query that are rare in the list count more.

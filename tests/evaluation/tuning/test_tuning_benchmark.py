@@ -30,13 +30,16 @@ def test_prints_a_row_for_each_number_of_queries(data, tmp_path, monkeypatch, ca
     remember(monkeypatch)
     monkeypatch.syspath_prepend(str(BENCHMARK.parent))
     arguments = ["--data", data, "--sets", "words", "--splits", "2", "--resamples", "19"]
-    arguments += ["--sizes", "6", "--cache", tmp_path / "cache"]
+    arguments += ["--sizes", "6", "--cache", tmp_path / "cache", "--always", "5"]
     monkeypatch.setattr(sys, "argv", [str(BENCHMARK), *map(str, arguments)])
     script = runpy.run_path(str(BENCHMARK))
     monkeypatch.setitem(script["sizes"].__globals__, "FEWEST_OTHERS", 6)
     script["main"]()
     output = capsys.readouterr().out
     assert re.search(r"^\| words \| 6 \| \d+% of 2 \| ", output, re.M)
+    always = re.findall(r"^\| words \| 6 \| (\S+) \| [+-].* \| (\d+)% \| \d+% \|$", output, re.M)
+    assert [name for name, _ in always] == ["embedded", "embedded+blend", "lexical"]
+    assert sum(int(share) for _, share in always) >= 100
 
     def none(*_arguments):
         raise AssertionError("ranks again what is in the cache")
