@@ -356,7 +356,7 @@ def test_many_threads(folder, scorer, remember):
     barrier = threading.Barrier(len(alone))
 
     def score(query):
-        barrier.wait(30)
+        barrier.wait(60)
         return shared.score_pairs(query, DOCUMENTS)
 
     with ThreadPoolExecutor(len(alone)) as pool:

@@ -28,7 +28,7 @@ TEXTS = {
     "fox": "The red fox is no panda.",
 }
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 """Seconds after which something that should have come long ago counts as missing."""
 
 

@@ -22,7 +22,7 @@ def request(content, path="/v1/rerank", *lines):
 def exchange(server, *parts, half_close=False):
     """The statuses of the responses to bytes, until the server closes the connection."""
     with server.connect() as connection:
-        connection.settimeout(10)
+        connection.settimeout(60)
         with suppress(OSError):  # the server may have closed it
             for part in parts:
                 connection.sendall(part)
@@ -50,7 +50,7 @@ def next_request_works(server):
 
 
 def until(condition):
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.02)
