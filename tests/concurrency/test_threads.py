@@ -217,7 +217,7 @@ def test_idle_threads_are_reused(monkeypatch):
     async def use():
         first = await in_thread(threading.current_thread)
         # The thread becomes idle just after it has handed its result over.
-        for _ in range(1000):
+        for _ in range(6000):
             if threads._idle:
                 break
             await asyncio.sleep(0.01)

@@ -462,7 +462,7 @@ def test_an_interruption_loses_no_answer(path):
         reranker = grading(Slow(cache_key="model 1", stops_at=2), path, {"batch_size": 2})
         task = asyncio.ensure_future(reranker.arerank("q", TEXTS))
         with closing(answer_file.AnswerFile(path, 10**9, None)) as file:
-            for _ in range(600):
+            for _ in range(1200):
                 await asyncio.sleep(0.05)
                 if file._run(0, count) == 2:
                     break
