@@ -20,7 +20,7 @@ def request(content, path="/v1/rerank", *lines):
 
 
 def exchange(server, *parts, half_close=False):
-    """The statuses of the responses to bytes, until the server closes the connection."""
+    """The statuses of the responses to bytes, until one is complete or the server closes."""
     with server.connect() as connection:
         connection.settimeout(60)
         with suppress(OSError):  # the server may have closed it
@@ -29,7 +29,7 @@ def exchange(server, *parts, half_close=False):
             if half_close:
                 connection.shutdown(socket.SHUT_WR)
         answer = bytearray()
-        with suppress(ConnectionResetError, TimeoutError):
+        with suppress(ConnectionResetError):
             while chunk := connection.recv(65536):
                 answer += chunk
                 if is_complete(answer):
