@@ -96,6 +96,24 @@ def certificates(request):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def patient_files():
+    """On a busy machine, disks and locks take longer than the package waits for them.
+
+    Tests of these limits set their own.
+    """
+    from secondpass.concurrency import sqlite_connection, sqlite_files
+    from secondpass.formats import day_files
+    from secondpass.runtime import answer_store
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer_store, "_MAX_WAIT", 60.0)
+        patch.setattr(day_files, "_LOCK_WITHIN", 60.0)
+        patch.setattr(sqlite_connection, "_FORK_WITHIN", 60.0)
+        patch.setattr(sqlite_files, "_OPEN_WITHIN", 60.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def label_secret():
     """Make opaque labels the same in every run, because some tests have fixed labels in replies."""
     from secondpass.prompts.labels import replace_secret

@@ -156,7 +156,7 @@ def test_context_is_no_option_of_many():
 def test_a_deadline_of_the_call_replaces_that_of_the_limits(name, limit):
     left = threading.Event()
     limits = None if limit is None else {"deadline": limit}
-    config = {"method": Answering(lambda _count: left.wait(30)), "limits": limits}
+    config = {"method": Answering(lambda _count: left.wait(60)), "limits": limits}
     reranker = Reranker.from_config(config)
 
     async def call():

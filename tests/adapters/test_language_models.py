@@ -44,7 +44,7 @@ def test_async_in_its_own_loop():
 def test_sync_in_a_thread():
     llm = FrameworkLLM()
     assert asyncio.run(called(llm, asynchronous=False)) != threading.get_ident()
-    asyncio.run_coroutine_threadsafe(called(llm), portal().loop).result(30)
+    asyncio.run_coroutine_threadsafe(called(llm), portal().loop).result(60)
     assert llm.used == {"sync"}
 
 

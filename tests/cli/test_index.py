@@ -220,7 +220,7 @@ def test_a_killed_process_leaves_the_old_index(docs) -> None:
 
 
 def test_ctrl_c_leaves_nothing_behind(docs) -> None:
-    text = "\n\n".join(f"Owl {number} hunts " + "mice and " * 90 for number in range(400))
+    text = "\n\n".join(f"Owl {number} hunts " + "mice and " * 90 for number in range(2000))
     (docs / "many.txt").write_text(text)
     process = subprocess.Popen(
         [*SECONDPASS, "index", "docs", "--into", "index"], stderr=subprocess.PIPE, text=True
@@ -234,7 +234,7 @@ def test_ctrl_c_leaves_nothing_behind(docs) -> None:
             process.send_signal(signal.SIGINT)
             # Python may swallow one that comes while it imports; then people press it again.
             with suppress(subprocess.TimeoutExpired):
-                _, told = process.communicate(timeout=9)
+                _, told = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()

@@ -53,7 +53,7 @@ def served():
         yield re.search(r"http://\S+/mcp", line)[0]
     finally:
         process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=30)[1]
+        rest = process.communicate(timeout=60)[1]
     assert not rest, rest
     assert process.returncode == 0
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from loopback_server import http_client
+from raw_http import until
 from secondpass.adapters.http_server import server, workers
 
 CLIENTS = 8
@@ -37,7 +38,7 @@ def process(*options, **variables):
         yield running, match[0]
     finally:
         running.kill()
-        running.wait(20)
+        running.wait(60)
         running.stderr.close()
 
 
@@ -68,7 +69,7 @@ class Load:
             thread.start()
 
     def _send(self):
-        with httpx.Client(trust_env=False, timeout=30) as client:
+        with httpx.Client(trust_env=False, timeout=60) as client:
             while True:
                 try:
                     response = client.post(self.url + "/v1/rerank", json=BODY)
@@ -95,8 +96,7 @@ def test_sigterm_under_load(workers):
     options = ("-p", "lexical", "--drain", "0.5", "--workers", str(workers))
     with process(*options) as (running, url):
         load = Load(url, until_ready(url))
-        while load.answered < 50:
-            time.sleep(0.01)
+        until(lambda: load.answered >= 50)
         running.send_signal(signal.SIGTERM)
         load.join()
         assert running.wait(60) == 0
@@ -112,24 +112,34 @@ def test_sigterm_under_load(workers):
         assert int(answered) == load.answered + load.ready
 
 
+def accepts(host, port):
+    """Whether a server listens at an address."""
+    try:
+        socket.create_connection((host, port), timeout=60).close()
+    except ConnectionError:
+        return False
+    return True
+
+
 def test_requests_under_way_are_answered():
     with process("-p", "lexical", "--drain", "0") as (running, url):
         until_ready(url)
         host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             head = "POST /v1/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
             content = b'{"query": "a", "documents": ["a", "b"]}'
-            connection.sendall(f"{head}\r\nContent-Length: {len(content)}\r\n\r\n".encode())
-            time.sleep(0.3)
+            head += f"\r\nContent-Length: {len(content)}\r\nExpect: 100-continue\r\n\r\n"
+            connection.sendall(head.encode())
+            assert connection.recv(65536).startswith(b"HTTP/1.1 100")  # the request has begun
             running.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            until(lambda: not accepts(host, int(port)))
             connection.sendall(content)
             answer = b""
             while chunk := connection.recv(65536):
                 answer += chunk
         assert answer.startswith(b"HTTP/1.1 200")
         assert b"connection: close" in answer.lower()
-        assert running.wait(30) == 0
+        assert running.wait(60) == 0
 
 
 @pytest.mark.long
@@ -149,7 +159,7 @@ def test_workers_end_when_their_parent_is_killed():
     with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
         until_ready(url)
         running.kill()
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 60
         with contextlib.suppress(httpx.TransportError):
             while http_client().get(url + "/health"):
                 assert time.monotonic() < give_up

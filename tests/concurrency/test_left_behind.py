@@ -75,13 +75,13 @@ def test_process_does_not_wait_for_ever(tmp_path):
 
 def test_only_running_calls_are_kept():
     go = threading.Event()
-    call = Call(lambda: go.wait(30))
+    call = Call(lambda: go.wait(60))
     thread = threading.Thread(target=call)
     thread.start()
     call.leave()
     assert call in left_behind._left
     go.set()
-    thread.join(30)
+    thread.join(60)
     assert call not in left_behind._left
     call.leave()
     assert call not in left_behind._left

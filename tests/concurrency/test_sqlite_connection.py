@@ -84,7 +84,7 @@ def test_one_thread_at_a_time(connection):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert (connection.run(count), set(most)) == (8, {1})
 
 

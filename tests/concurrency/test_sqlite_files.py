@@ -25,13 +25,13 @@ processes = multiprocessing.get_context("fork")
 locked = processes.Event()
 
 def create():
-    locked.wait(30)
+    locked.wait(60)
     prepare(path, Layout(7, 1, ("CREATE TABLE t (a)",), ("SELECT a FROM t",)))
 
 children = [processes.Process(target=create) for _ in range(4)]
 for child in children:
     child.start()
-lock = connect(path.as_uri() + "?mode=rwc", 1.0)
+lock = connect(path.as_uri() + "?mode=rwc", 60.0)
 lock.execute("BEGIN IMMEDIATE")
 locked.set()
 time.sleep(0.3)  # all find an empty file, and wait to write

@@ -126,12 +126,12 @@ def search_server():
 
 
 def elasticsearch_client(address):
-    client = pytest.importorskip("elasticsearch").Elasticsearch(address, request_timeout=20)
+    client = pytest.importorskip("elasticsearch").Elasticsearch(address, request_timeout=60)
     return client, client.search
 
 
 def opensearch_client(address):
-    client = pytest.importorskip("opensearchpy").OpenSearch(address, timeout=20)
+    client = pytest.importorskip("opensearchpy").OpenSearch(address, timeout=60)
     return client, lambda **query: client.search(index=query.pop("index"), body=query)
 
 

@@ -22,7 +22,7 @@ def rerankers(provider, closing):
             Reranker.from_config(
                 {
                     "method": {**method, "llm": provider.llm("openai")},
-                    "limits": {"deadline": 30, "retries": 0, "repair": 0},
+                    "limits": {"deadline": 60, "retries": 0, "repair": 0},
                     "log_level": "debug",
                 }
             )
@@ -104,7 +104,7 @@ def test_no_passage_takes_long_to_be_shown(provider, reranker, text):
     """Patterns that try every end for every beginning would; they take minutes."""
     provider.play()
     one = reranker(
-        method={"type": "graded", "llm": provider.llm("openai")}, limits={"deadline": 10.0}
+        method={"type": "graded", "llm": provider.llm("openai")}, limits={"deadline": 60}
     )
     ranking = one.rerank("q", [f"3 {text}", f"9 {text}", text])
     assert ranking.report.status == "ok"

@@ -33,7 +33,7 @@ def shared(provider, reranker):
                 "batch_size": 4,
                 "llm": provider.llm(flavour, api_key="k"),
             },
-            limits={"deadline": 30, "retries": 0, **limits},
+            limits={"deadline": 60, "retries": 0, **limits},
         )
 
     return make
@@ -296,7 +296,7 @@ class Stuck:
     def score_pairs(self, query, documents):
         self.begun += 1
         if query == "stuck":
-            self.go.wait(20)
+            self.go.wait(60)
             self.ended.set()
         return [float(len(text)) for text in documents]
 

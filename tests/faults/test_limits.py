@@ -27,7 +27,7 @@ def graded(provider, reranker):
 
     def make(llm=(), method=(), **settings):
         asked = {**provider.llm("openai", api_key="k"), **dict(llm)}
-        settings["limits"] = {"deadline": 10, "retries": 1, **settings.get("limits", {})}
+        settings["limits"] = {"deadline": 60, "retries": 1, **settings.get("limits", {})}
         return reranker(
             method={"type": "graded", "batch_size": 2, "llm": asked, **dict(method)}, **settings
         )
@@ -317,7 +317,7 @@ def listwise(provider, reranker):
                 "stride": 2,
                 "llm": provider.llm("openai", api_key="k"),
             },
-            limits={"deadline": 10, "retries": 0, "repair": 0, **limits},
+            limits={"deadline": 60, "retries": 0, "repair": 0, **limits},
         )
 
     return make
@@ -382,7 +382,7 @@ def test_one_selection_fails(provider, reranker, failure, number):
     method = {"type": "tournament", "group": 3, "llm": provider.llm("openai", api_key="k")}
     step = WINDOW_FAILURES[failure]
     provider.play_by(lambda request: step if request.number == number else fake.good())
-    limits = {"deadline": 10, "retries": 0, "repair": 0}
+    limits = {"deadline": 60, "retries": 0, "repair": 0}
     ranking = reranker(method=method, limits=limits).rerank("q", GIVEN)
     assert sorted(ranking.order) == list(range(6))
     assert ranking.report.issues
@@ -398,7 +398,7 @@ def test_one_shuffle_fails(provider, reranker, failure, kind):
     method = {"type": kind, "shuffles": 3, "llm": provider.llm("openai", api_key="k")}
     step = WINDOW_FAILURES[failure]
     provider.play_by(lambda request: step if request.number == 1 else fake.good())
-    limits = {"deadline": 10, "retries": 0, "repair": 0}
+    limits = {"deadline": 60, "retries": 0, "repair": 0}
     ranking = reranker(method=method, limits=limits).rerank("q", GIVEN)
     assert ranking.order == (1, 4, 2, 5, 0, 3)
     assert ranking.report.status == "ok"
@@ -421,7 +421,7 @@ def test_cascade_stage_fails(provider, reranker, broken, step):
                 {"type": "listwise", "depth": 3, "llm": provider.llm("anthropic", api_key="k")},
             ],
         },
-        limits={"deadline": 10, "retries": 0, "repair": 0},
+        limits={"deadline": 60, "retries": 0, "repair": 0},
     )
     ranking = one.rerank("q", GIVEN)
     assert sorted(ranking.order) == list(range(6))

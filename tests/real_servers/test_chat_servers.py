@@ -164,14 +164,14 @@ def check_tokens(ranking: Ranking) -> None:
 
 def metric(url: str, name: str) -> float:
     """A number that the server itself counts."""
-    with urllib.request.urlopen(url.removesuffix("v1") + "metrics", timeout=30) as response:
+    with urllib.request.urlopen(url.removesuffix("v1") + "metrics", timeout=60) as response:
         for line in response.read().decode().splitlines():
             if line.startswith(f"llamacpp:{name} "):
                 return float(line.split()[1])
     raise LookupError(name)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it did not come about"
@@ -565,7 +565,7 @@ def test_a_server_that_dies_while_it_answers(endless: tuple[str, ExitStack]) -> 
         thread.start()
         wait_for(lambda: metric(url, "requests_processing") > 0)
         stack.close()
-        thread.join(30)
+        thread.join(60)
     (ranking,) = rankings
     check(ranking, 3)
     assert codes(ranking) == {"connection"}

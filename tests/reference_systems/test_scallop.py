@@ -373,7 +373,7 @@ def test_timeout_ms(provider, scallop, rank, setting):
         reranker = scallop({"timeout": seconds})
     started = time.perf_counter()
     ranking = rank(reranker, "q", memories())
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 30
     assert provider.calls <= 1  # none, where making a client takes all the time there is
     assert ranking.order == (0, 1, 2, 3)
     assert [item.final_score for item in ranking] == ORIGINALS

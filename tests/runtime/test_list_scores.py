@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch_scorers import both, scores_of
+from fakes import within_deadlines
 from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import ListScores, Score
@@ -149,18 +150,21 @@ def test_scores_at_the_deadline_count(asynchronous):
     def generate(requests):
         try:
             yield next(positions(requests))
-            ended.wait(30)
+            ended.wait(60)
             yield [ListScores([1.0] * 4)]
         finally:
             closed.set()
 
-    ranking = rerank(asynchronous, InLists(generate), limits={"deadline": 0.3})
+    ranking = within_deadlines(
+        lambda deadline: rerank(asynchronous, InLists(generate), limits={"deadline": deadline}),
+        lambda ranking: ranking.report.usage.pairs == 2,
+    )
     ended.set()
     assert scores_of(ranking) == {0: 20.0, 1: 21.0}
     (issue,) = ranking.report.issues
     assert (issue.code, issue.message, issue.positions) == ("deadline", LATE, (2, 3))
     assert (ranking.report.status, ranking.report.usage.pairs) == ("partial", 2)
-    assert closed.wait(30)
+    assert closed.wait(60)
 
 
 def raises(error):

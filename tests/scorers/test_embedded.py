@@ -402,8 +402,8 @@ for backend, precision, threads in json.loads(sys.argv[1]):
     queue = context.Queue()
     child = context.Process(target=score, args=(scorer, queue))
     child.start()
-    there = queue.get(timeout=60)
-    child.join(10)
+    there = queue.get(timeout=120)
+    child.join(60)
     again = scorer.score_pairs("capital", TEXTS)
     print(max(abs(a - b) for a, b in [*zip(here, there), *zip(here, again)]))
 """
@@ -417,7 +417,7 @@ def test_it_works_after_a_fork(runtimes):
         [sys.executable, "-W", "ignore", "-c", FORKING, json.dumps(runtimes), *PASSAGES[:3]],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert done.stderr == ""
@@ -439,21 +439,21 @@ def test_fork_while_loading():
     def make():
         if os.getpid() == here:
             inside.set()
-            go_on.wait(30)
+            go_on.wait(60)
         return "made"
 
     lazy = Lazy(make)
     parent = threading.Thread(target=lazy.get)
     parent.start()
-    inside.wait(10)
+    assert inside.wait(60)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_load_in_child, args=(lazy, queue))
     child.start()
-    assert queue.get(timeout=30) == "made"
-    child.join(10)
+    assert queue.get(timeout=50) == "made"
+    child.join(60)
     go_on.set()
-    parent.join(10)
+    parent.join(60)
 
 
 def test_changed_model_file(monkeypatch):

@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from fakes import within_deadlines
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
@@ -285,17 +286,21 @@ def test_kept_passages_take_no_time(folder, monkeypatch):
 
 def test_deadline_of_a_ranking(folder, monkeypatch):
     """In real time: what was scored counts, and the rest keeps its order."""
-    scorer = LateInteractionScorer(folder)
-    model = scorer._model.get()
-    encode = model.passages
-
-    def slow(texts):
-        time.sleep(0.05 * len(texts))
-        return encode(texts)
-
-    monkeypatch.setattr(model, "passages", slow)
     texts = [f"the cat sat {number}" for number in range(300)]
-    ranking = Reranker(scorer, limits={"deadline": 1.0}, depth=None).rerank("cat", texts)
+
+    def rank(deadline):
+        scorer = LateInteractionScorer(folder)
+        model = scorer._model.get()
+        encode = model.passages
+
+        def slow(texts):
+            time.sleep(deadline / 20 * len(texts))
+            return encode(texts)
+
+        monkeypatch.setattr(model, "passages", slow)
+        return Reranker(scorer, limits={"deadline": deadline}, depth=None).rerank("cat", texts)
+
+    ranking = within_deadlines(rank, lambda ranking: ranking.report.status == "partial")
     assert sorted(ranking.order) == list(range(300))
     scored = [item.position for item in ranking if item.status == "scored"]
     assert sorted(scored) == list(range(len(scored)))
@@ -340,7 +345,7 @@ def test_many_threads(folder, scorer, remember):
     barrier = threading.Barrier(len(alone))
 
     def score(query):
-        barrier.wait(30)
+        barrier.wait(60)
         return shared.score_pairs(query, DOCUMENTS)
 
     with ThreadPoolExecutor(len(alone)) as pool:

@@ -329,7 +329,7 @@ def test_connection_of_a_fork():
     module._close(Other(), Connection(None, lambda: closed.append(True)))
     assert closed == []
     module._close(portal(), Connection(None, close))
-    portal().submit(asyncio.sleep(0)).result(5)
+    portal().submit(asyncio.sleep(0)).result(60)
     assert closed == [True]
 
 

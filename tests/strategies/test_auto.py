@@ -269,7 +269,7 @@ def test_the_ledger_measures_times_of_one_call():
 
 def test_rankings_that_wait_for_their_turn_have_all_of_the_time():
     model = Judge()
-    reranker = Reranker({"type": "auto", "llm": model}, limits={"deadline": 30.0})
+    reranker = Reranker({"type": "auto", "llm": model}, limits={"deadline": 60.0})
     texts = numbered(range(100))
     reports = [each.report for each in reranker.rerank_many([("wombats", texts)] * 3)]
     assert [[*report.choices] for report in reports] == [["blocks by model"]] * 3
@@ -391,7 +391,7 @@ def test_both_ways_agree(rank):
 
 def test_a_local_stage_is_not_asked_for_its_pace():
     stages = [{"method": ByTable()}, {"type": "auto", "llm": Judge(), "depth": 40}]
-    reranker = Reranker({"type": "cascade", "stages": stages}, limits={"deadline": 30})
+    reranker = Reranker({"type": "cascade", "stages": stages}, limits={"deadline": 60})
     assert reranker.rerank("q", numbered(range(50))).report.status == "ok"
 
 

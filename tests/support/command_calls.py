@@ -81,6 +81,6 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )

@@ -444,9 +444,9 @@ STATUS = [
     ),
     fatal(
         "429, Retry-After beyond the deadline",
-        after("2"),
+        after("25"),
         "rate_limited",
-        limits={"deadline": 1.0},
+        limits={"deadline": 20},
     ),
     fatal(
         "503, Retry-After absurd",

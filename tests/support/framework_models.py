@@ -13,7 +13,7 @@ import pytest
 
 import fake_provider as fake
 from fault_cases import GROUPS, MARKER, Case
-from llm_fault_checks import KEY
+from llm_fault_checks import DEADLINE, KEY
 from secondpass.errors import LLMError
 
 _PROBE = [
@@ -82,7 +82,7 @@ def spoken_config(case: Case) -> dict[str, Any]:
     """The method of a case, and limits; the model comes by another way."""
     return {
         "method": {"type": "graded", **case.method},
-        "limits": {"deadline": 5.0, "retries": 1, "repair": 1, **case.limits},
+        "limits": {"deadline": DEADLINE, "retries": 1, "repair": 1, **case.limits},
     }
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from secondpass.scorers.engines.pairs import PairEngine
 
-SECONDS = 30
+SECONDS = 60
 
 
 class FakePair(NamedTuple):

@@ -28,7 +28,7 @@ TEXTS = {
     "fox": "The red fox is no panda.",
 }
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 """Timeout in seconds for events that are expected immediately."""
 
 

@@ -37,7 +37,7 @@ class _Loop(asyncio.SelectorEventLoop):
 def http_client() -> httpx.Client:
     """Opens a connection for each request. Its TLS context takes 30 ms, so all servers share it."""
     alone = httpx.Limits(max_keepalive_connections=0)
-    return httpx.Client(timeout=30, trust_env=False, limits=alone)
+    return httpx.Client(timeout=60, trust_env=False, limits=alone)
 
 
 class Loopback:
@@ -57,7 +57,7 @@ class Loopback:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -70,7 +70,7 @@ class Loopback:
 
     def connect(self) -> socket.socket:
         """A connection for raw bytes."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def open_connections(self) -> int:
         """Number of connections."""

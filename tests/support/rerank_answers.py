@@ -11,9 +11,8 @@ from fake_provider import Step, http
 from rerank_dialects import DIALECTS
 
 KEY = "sk-test-SECRET-123"
-SLACK = 10.0
+SLACK = 20.0
 """Seconds beyond a deadline: more than a busy machine needs, less than a silent server takes."""
-"""Seconds by which a ranking may pass its deadline."""
 
 
 def documents(request: fake.Request) -> list[str]:

@@ -183,11 +183,15 @@ def test_faults_of_language_models(
     components: Components,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config, strict = llm_config(provider, flavour, case), mode == "strict"
-    ranker = components.get(config, strict, provider, case.fresh)
-    provider.play(*case.script)
-    deadline = config["limits"]["deadline"]
-    survives_llm(ADAPTER, ranker, entry, case, provider, caplog, strict=strict, deadline=deadline)
+    strict = mode == "strict"
+
+    def make(attempt: Case) -> tuple[Any, FakeProvider]:
+        config = llm_config(provider, flavour, attempt)
+        component = components.get(config, strict, provider, case.fresh)
+        provider.play(*case.script)
+        return component, provider
+
+    survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
     assert {request.flavour for request in provider.requests} <= {flavour}
 
 
@@ -201,13 +205,15 @@ def test_faults_of_rerank_apis(
     components: Components,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config, strict = rerank_config(provider, api, case), mode == "strict"
-    ranker = components.get(config, strict, provider, case.fresh)
-    provider.play(*case.script)
-    deadline = config["limits"]["deadline"]
-    survives_rerank(
-        ADAPTER, ranker, entry, case, provider, caplog, strict=strict, deadline=deadline
-    )
+    strict = mode == "strict"
+
+    def make(attempt: Any) -> tuple[Any, FakeProvider]:
+        config = rerank_config(provider, api, attempt)
+        component = components.get(config, strict, provider, case.fresh)
+        provider.play(*case.script)
+        return component, provider
+
+    survives_rerank(ADAPTER, make, entry, case, caplog, strict=strict)
     assert {request.key for request in provider.requests} == {KEY}
 
 
@@ -226,7 +232,7 @@ def cancelled(ranker: SecondPassRanker, asked: Callable[[], bool]) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(asyncio.wait_for(go(), 5))
+    asyncio.run(asyncio.wait_for(go(), 60))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -264,7 +270,7 @@ def rankers(provider: FakeProvider, closing: Callable[[Any], Any]) -> dict[str, 
             SecondPassRanker(
                 {
                     "method": {**method, "llm": provider.llm("openai")},
-                    "limits": {"deadline": 30, "retries": 0, "repair": 0},
+                    "limits": {"deadline": 60, "retries": 0, "repair": 0},
                     "log_level": "debug",
                 },
                 dedupe=False,
@@ -399,9 +405,11 @@ def asking(
 def test_chat_generator_replies(
     case: Case, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    script = Script(case)
-    ranker = asking(generator(script), spoken_config(case), strict)
-    survives_llm(ADAPTER, ranker, entry, case, script, caplog, strict=strict, deadline=5.0)
+    def make(attempt: Case) -> tuple[SecondPassRanker, Script]:
+        script = Script(case)
+        return asking(generator(script), spoken_config(attempt), strict), script
+
+    survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
 
 
 RESULTS: dict[str, Callable[[], Any]] = {
@@ -453,7 +461,7 @@ def test_chat_generator_behaviours(
 ) -> None:
     odd = Odd(RESULTS[name])
     ranker = asking(generator(odd), spoken_config(PLAIN), strict)
-    survives_llm(ADAPTER, ranker, entry, PLAIN, odd, caplog, strict=strict, deadline=5.0)
+    survives_llm(ADAPTER, lambda _: (ranker, odd), entry, PLAIN, caplog, strict=strict)
 
 
 class Hanging(SyncOnly):
@@ -461,7 +469,7 @@ class Hanging(SyncOnly):
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
-        super().__init__(Odd(lambda: self.let_go.wait(5)))
+        super().__init__(Odd(lambda: self.let_go.wait(60)))
 
 
 class HangingBoth(Hanging):
@@ -469,7 +477,7 @@ class HangingBoth(Hanging):
 
     async def run_async(self, messages: list[ChatMessage]) -> Any:
         self.script.requests.append(messages)
-        await asyncio.sleep(5)
+        await asyncio.sleep(60)
 
 
 @pytest.mark.parametrize(
@@ -479,11 +487,17 @@ class HangingBoth(Hanging):
 def test_hanging_chat_generator_ends_at_the_deadline(
     name: str, generator: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = generator()
     case = Case("", (), "unchanged", "deadline", 1, None, limits={"deadline": 0.15})
-    ranker = asking(one, spoken_config(case), strict)
-    survives_llm(ADAPTER, ranker, entry, case, one.script, caplog, strict=strict, deadline=0.15)
-    one.let_go.set()
+    generators = []
+
+    def make(attempt: Case) -> tuple[SecondPassRanker, Any]:
+        generators.append(generator())
+        ranker = asking(generators[-1], spoken_config(attempt), strict)
+        return ranker, generators[-1].script
+
+    survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
+    for one in generators:
+        one.let_go.set()
 
 
 @pytest.mark.parametrize("generator", [Hanging, HangingBoth])
@@ -496,4 +510,4 @@ def test_cancellation_passes_while_a_chat_generator_hangs(
     cancelled(ranker, lambda: bool(one.script.requests))
     one.let_go.set()
     one.script = Script(case)
-    survives_llm(ADAPTER, ranker, "run", case, one.script, caplog, strict=False, deadline=5.0)
+    survives_llm(ADAPTER, lambda _: (ranker, one.script), "run", case, caplog, strict=False)

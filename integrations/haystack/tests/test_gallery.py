@@ -30,6 +30,9 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import Reranker
 from secondpass.strategies import endpoint
 from tiny_models import WORDS, write_classifier
+from unhurried import _unhurried
+
+__all__ = ["_unhurried"]
 
 ROOT = Path(__file__).parents[3]
 GALLERY = ROOT / "examples" / "haystack"

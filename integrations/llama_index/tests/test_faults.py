@@ -174,11 +174,15 @@ def test_faults_of_language_models(
     components: Components,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config, strict = llm_config(provider, flavour, case), mode == "strict"
-    one = components.get(config, strict, provider, case.fresh)
-    provider.play(*case.script)
-    deadline = config["limits"]["deadline"]
-    survives_llm(ADAPTER, one, entry, case, provider, caplog, strict=strict, deadline=deadline)
+    strict = mode == "strict"
+
+    def make(attempt: Case) -> tuple[Any, FakeProvider]:
+        config = llm_config(provider, flavour, attempt)
+        component = components.get(config, strict, provider, case.fresh)
+        provider.play(*case.script)
+        return component, provider
+
+    survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
     assert {request.flavour for request in provider.requests} <= {flavour}
 
 
@@ -192,11 +196,15 @@ def test_faults_of_rerank_apis(
     components: Components,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config, strict = rerank_config(provider, api, case), mode == "strict"
-    one = components.get(config, strict, provider, case.fresh)
-    provider.play(*case.script)
-    deadline = config["limits"]["deadline"]
-    survives_rerank(ADAPTER, one, entry, case, provider, caplog, strict=strict, deadline=deadline)
+    strict = mode == "strict"
+
+    def make(attempt: Any) -> tuple[Any, FakeProvider]:
+        config = rerank_config(provider, api, attempt)
+        component = components.get(config, strict, provider, case.fresh)
+        provider.play(*case.script)
+        return component, provider
+
+    survives_rerank(ADAPTER, make, entry, case, caplog, strict=strict)
     assert {request.key for request in provider.requests} == {KEY}
 
 
@@ -215,7 +223,7 @@ def cancelled(postprocessor: SecondPassRerank, asked: Callable[[], bool]) -> Non
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(asyncio.wait_for(go(), 5))
+    asyncio.run(asyncio.wait_for(go(), 60))
 
 
 @pytest.mark.parametrize(
@@ -252,7 +260,7 @@ def rerankers(provider: FakeProvider) -> Iterator[dict[str, SecondPassRerank]]:
         name: SecondPassRerank(
             {
                 "method": {**method, "llm": provider.llm("openai")},
-                "limits": {"deadline": 30, "retries": 0, "repair": 0},
+                "limits": {"deadline": 60, "retries": 0, "repair": 0},
                 "log_level": "debug",
             }
         )
@@ -421,9 +429,11 @@ def asking(llm: LLM, config: Mapping[str, Any], strict: bool = False) -> SecondP
 def test_llm_replies(
     case: Case, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    script = Script(case)
-    one = asking(llm().plays(script), spoken_config(case), strict)
-    survives_llm(ADAPTER, one, entry, case, script, caplog, strict=strict, deadline=5.0)
+    def make(attempt: Case) -> tuple[SecondPassRerank, Script]:
+        script = Script(case)
+        return asking(llm().plays(script), spoken_config(attempt), strict), script
+
+    survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
 
 
 def said(content: Any = "no", raw: Any = None, **more: Any) -> Callable[[], ChatResponse]:
@@ -472,7 +482,7 @@ def test_llm_behaviours(
 ) -> None:
     odd = Odd(RESPONSES[name])
     one = asking(llm().plays(odd), spoken_config(PLAIN), strict)
-    survives_llm(ADAPTER, one, entry, PLAIN, odd, caplog, strict=strict, deadline=5.0)
+    survives_llm(ADAPTER, lambda _: (one, odd), entry, PLAIN, caplog, strict=strict)
 
 
 class HangingChat(Chatting):
@@ -481,7 +491,7 @@ class HangingChat(Chatting):
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Any:
         if isinstance(self._script, Odd):
             self._script.requests.append(messages)
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
         return self.chat(messages)
 
 
@@ -493,10 +503,13 @@ def test_an_llm_that_hangs_is_left_at_the_deadline(
     name: str, llm: type, entry: str, strict: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     let_go = threading.Event()
-    odd = Odd(lambda: let_go.wait(5))
     case = Case("", (), "unchanged", "deadline", 1, None, limits={"deadline": 0.15})
-    one = asking(llm().plays(odd), spoken_config(case), strict)
-    survives_llm(ADAPTER, one, entry, case, odd, caplog, strict=strict, deadline=0.15)
+
+    def make(attempt: Case) -> tuple[SecondPassRerank, Odd]:
+        odd = Odd(lambda: let_go.wait(60))
+        return asking(llm().plays(odd), spoken_config(attempt), strict), odd
+
+    survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
     let_go.set()
 
 
@@ -505,11 +518,11 @@ def test_cancellation_passes_while_an_llm_hangs(
     llm: type, caplog: pytest.LogCaptureFixture
 ) -> None:
     let_go = threading.Event()
-    odd = Odd(lambda: let_go.wait(5))
+    odd = Odd(lambda: let_go.wait(60))
     case = Case("", (fake.good(),), "ok", "", 1, 1)
     model = llm().plays(odd)
     one = asking(model, spoken_config(case))
     cancelled(one, lambda: bool(odd.requests))
     let_go.set()
     model.plays(script := Script(case))
-    survives_llm(ADAPTER, one, "arerank_nodes", case, script, caplog, strict=False, deadline=5.0)
+    survives_llm(ADAPTER, lambda _: (one, script), "arerank_nodes", case, caplog, strict=False)

@@ -40,14 +40,14 @@ def test_a_large_body_of_many_values(values):
 def test_others_are_answered_while_a_large_body_is_parsed(serving, monkeypatch):
     """And while the response, which has the documents, is written."""
     server = serving(Reranker(ByTable()))
-    begun, others = threading.Barrier(2, timeout=30), threading.Event()
+    begun, others = threading.Barrier(2, timeout=60), threading.Event()
     parse, dumps = bodies.parse, json.dumps
     events = []
 
     def held(name, raw):
         if len(raw) > 2**22:
             begun.wait()
-            assert others.wait(30)
+            assert others.wait(60)
             others.clear()
             events.append(name)
 
@@ -78,7 +78,7 @@ def test_others_are_answered_while_a_large_body_is_parsed(serving, monkeypatch):
         assert [row["index"] for row in answer.json()["results"]] == [1, 0]
         events.append("other")
         others.set()
-    client.join(30)
+    client.join(60)
     assert events == ["other", "parsed", "other", "written"]
     (response,) = found
     assert response.json()["results"][0]["index"] == 42

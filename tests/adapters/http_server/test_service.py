@@ -1,17 +1,14 @@
 """Models, deadlines, strict requests, clients that leave, the bounded queue, and metrics."""
 
-import contextlib
 import json
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import pytest
 
 from fakes import Answering, ByTable, InOrder, raising
-from loopback_server import http_client
+from raw_http import request, until
 from secondpass import ConfigurationError, Reranker
 from secondpass.adapters.http_server.application import create_app
 from secondpass.adapters.http_server.service import Service
@@ -36,7 +33,7 @@ class Held:
 
     def score_pairs(self, query, documents):
         self.running += 1
-        self.go.wait(30)
+        self.go.wait(60)
         self.running -= 1
         return [len(document) for document in documents]
 
@@ -46,13 +43,6 @@ def held():
     scorer = Held()
     yield scorer
     scorer.go.set()
-
-
-def until(condition):
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
 
 
 # ---------------------------------------------------------------------- models
@@ -104,7 +94,7 @@ def test_not_ready_until_the_models_are_loaded(serving):
         go = threading.Event()
 
         def warm_up(self):
-            self.go.wait(30)
+            self.go.wait(60)
 
     server = serving(Reranker(Slow()))
     assert server.get("/ready").status_code == 503
@@ -174,8 +164,9 @@ def test_exceptions_show_nothing(serving, caplog):
 
 def test_a_client_that_leaves_ends_its_ranking(serving, held):
     server = serving(Reranker(held), max_requests=1)
-    with contextlib.suppress(httpx.ReadTimeout):
-        http_client().post(server.url + "/v1/rerank", json=BODY, timeout=0.3)
+    with server.connect() as connection:
+        connection.sendall(request(BODY))
+        until(lambda: held.running)
     # Its place is free, although its scorer still runs.
     until(lambda: "499" in server.get("/metrics").text)
     assert held.running == 1
@@ -192,7 +183,7 @@ def test_more_requests_than_fit_are_refused_and_none_is_lost(serving, held):
         sent = [pool.submit(server.post, "/v1/rerank", BODY) for _ in range(12)]
         until(lambda: sum(one.done() for one in sent) == 9)
         held.go.set()
-        responses = [one.result(30) for one in sent]
+        responses = [one.result(60) for one in sent]
     codes = sorted(response.status_code for response in responses)
     assert codes == [200] * 3 + [429] * 9
     for response in responses:

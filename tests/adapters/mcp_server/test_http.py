@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 import threading
-import time
 
 import httpx
 import pytest
@@ -17,6 +16,7 @@ pytest.importorskip("mcp")
 from mcp import Client
 
 from loopback_server import Loopback, http_client
+from raw_http import until
 from secondpass import Reranker
 from secondpass.adapters.http_server.server import Plan
 from secondpass.adapters.http_server.settings import ServerSettings
@@ -45,7 +45,8 @@ class Served(Loopback):
     """The server, listening on loopback in a thread."""
 
     def __init__(self, reranker, **settings):
-        plan = Plan({}, ServerSettings(**settings), port=0, drain=0.0)
+        self.settings = ServerSettings(**settings)
+        plan = Plan({}, self.settings, port=0, drain=0.0)
         application = http.create_app(create_server({"m": reranker}), plan.settings, "127.0.0.1")
         super().__init__(application, plan)
         self.url += "/mcp"
@@ -87,17 +88,11 @@ def statuses(connection):
     return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3})", received)]
 
 
-def until(condition):
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("part", [b"", b'{"jsonrpc": '])
 def test_a_body_that_never_arrives(part):
-    with Served(Reranker("lexical"), body_timeout=0.2) as served:
-        with served.connect() as connection:
+    with Served(Reranker("lexical")) as served:
+        with pytest.MonkeyPatch.context() as patch, served.connect() as connection:
+            patch.setitem(vars(served.settings), "body_timeout", 0.2)
             connection.sendall(posted(part, 1000))
             assert statuses(connection) == [408]
         assert served.under_way == 0
@@ -110,7 +105,7 @@ def test_a_body_that_never_arrives(part):
 def test_a_large_body(settings, status):
     """One alone may be larger than those under way together."""
     with Served(Reranker("lexical"), **settings) as served, served.connect() as connection:
-        connection.settimeout(20)
+        connection.settimeout(60)
         connection.sendall(posted(call(["a" * 2000])))
         assert connection.recv(12) == f"HTTP/1.1 {status}".encode()
 
@@ -122,7 +117,7 @@ def test_a_client_that_leaves():
         try:
             with served.connect() as connection:
                 connection.sendall(posted(call(["a", "bb"])))
-                assert waiting.asked.wait(20)
+                assert waiting.asked.wait(60)
                 refused = served.list_tools()
                 assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
             until(lambda: served.under_way == 0)

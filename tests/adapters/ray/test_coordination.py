@@ -14,7 +14,7 @@ from secondpass.adapters.ray.coordination import SPENT, Amounts, Budget, Coordin
 def coordinated(folder, budget, work, spent=None):
     async def run():
         coordinator = Coordinator(str(folder), budget, spent or Amounts())
-        return await asyncio.wait_for(work(coordinator), 20)
+        return await asyncio.wait_for(work(coordinator), 60)
 
     return asyncio.run(run())
 

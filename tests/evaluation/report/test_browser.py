@@ -85,7 +85,7 @@ class Browser:
             mobile=False,
         )
         self.ask("Page.navigate", url=path.as_uri())
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         there = (
             f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}"
         )

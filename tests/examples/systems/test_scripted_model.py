@@ -82,7 +82,7 @@ def test_words_with_digits_count():
 
 def post(address, path, body):
     request = urllib.request.Request(f"{address}{path}", json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         return json.load(response)
 
 
@@ -108,7 +108,7 @@ def test_other_paths_do_not_exist():
     with ScriptedModel() as model:
         request = urllib.request.Request(f"{model.base_url}/embeddings", json.dumps({}).encode())
         with pytest.raises(urllib.error.HTTPError, match="404") as caught:
-            urllib.request.urlopen(request, timeout=10)
+            urllib.request.urlopen(request, timeout=60)
         caught.value.close()
 
 

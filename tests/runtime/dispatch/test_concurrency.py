@@ -30,9 +30,31 @@ def test_answers_keep_the_order_of_questions():
     assert (ledger.calls, ledger.rounds, ledger.pairs) == (4, 1, 12)
 
 
+class Meeting(Model):
+    """Replies only after some questions have been under way at the same time."""
+
+    def __init__(self, count, reply=graded):
+        super().__init__(reply)
+        self.count = count
+
+    async def complete(self, prompt):
+        until = time.monotonic() + 60
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            while self.most < self.count:
+                assert time.monotonic() < until
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+            self.prompts.append(prompt)
+            return Completion(self.replies[0](shown_in(prompt)))
+        finally:
+            self.under_way -= 1
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_no_more_are_under_way_than_allowed(width):
-    model = Model(graded, seconds=0.005)
+    model = Meeting(width)
     texts = numbered([index % 11 for index in range(20)])
     reranker = Reranker(Graded(model, batch_size=1), limits={"concurrency": width})
     assert reranker.rerank("q", texts).report.usage.calls == 20
@@ -43,7 +65,7 @@ def test_no_more_are_under_way_than_allowed(width):
 
 
 def test_32_tasks_share_one_gate():
-    model = Model(graded, seconds=0.002)
+    model = Meeting(4)
     reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
     texts = numbered([3, 9, 5, 7])
 
@@ -57,7 +79,7 @@ def test_32_tasks_share_one_gate():
 
 
 def test_32_threads_share_one_gate():
-    model = Model(graded, seconds=0.002)
+    model = Meeting(4)
     reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
     texts = numbered([3, 9, 5, 7])
     with ThreadPoolExecutor(32) as threads:
@@ -69,7 +91,7 @@ def test_32_threads_share_one_gate():
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_many_rankings_of_one_call_share_one_gate(asynchronous):
-    model = Model(ranked, seconds=0.002)
+    model = Meeting(5, ranked)
     reranker = Reranker(Listwise(model, window=3, stride=1), limits={"concurrency": 5})
     requests = [(f"query {index}", numbered([3, 9, 5, 7, index])) for index in range(32)]
     if asynchronous:
@@ -82,14 +104,16 @@ def test_many_rankings_of_one_call_share_one_gate(asynchronous):
 
 
 def test_blocking_functions_keep_to_the_gate():
-    under_way, most, lock = 0, 0, threading.Lock()
+    under_way, most, lock, together = 0, 0, threading.Lock(), threading.Event()
 
     def function(messages):
         nonlocal under_way, most
         with lock:
             under_way += 1
             most = max(most, under_way)
-        time.sleep(0.01)
+            if most == 3:
+                together.set()
+        assert together.wait(60)
         with lock:
             under_way -= 1
         return graded(shown_in(messages))
@@ -137,17 +161,25 @@ def test_timeout_around_a_ranking():
 
 
 def test_cancelling_some_of_many_tasks():
-    model = Model(graded, seconds=0.05)
-    reranker = Reranker(Graded(model), limits={"concurrency": 2})
+    class Held(Model):
+        async def complete(self, prompt):
+            async with asyncio.timeout(60):
+                while not go.is_set():
+                    await asyncio.sleep(0.001)
+            return await super().complete(prompt)
+
+    go = threading.Event()
+    reranker = Reranker(Graded(Held()), limits={"concurrency": 2})
 
     async def act():
         tasks = [
             asyncio.ensure_future(reranker.arerank("q", numbered([1, index])))
             for index in range(2, 10)
         ]
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # some are under way by now, and others wait for a slot
         for task in tasks[::2]:
             task.cancel()
+        go.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     results = asyncio.run(act())

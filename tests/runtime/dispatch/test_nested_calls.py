@@ -66,7 +66,7 @@ def test_all_slots_wait_for_nested_calls():
     def function(messages):
         passages = shown_in(messages)
         if "1 wombats" in passages.values() or "2 wombats" in passages.values():
-            inside.wait(5)
+            inside.wait(60)
             reranker.rerank("q", numbered([3]))
         return graded(passages)
 

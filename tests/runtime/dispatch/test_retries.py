@@ -43,7 +43,7 @@ RETRIES = [
     ("asked to wait for nothing", [after(0.0), "yes"], {}, 2, "yes", ["rate_limited"]),
     ("asked to wait for a minute", [after(60), "yes"], {}, 1, "rate_limited", []),
     ("asked to wait for a day", [after(86_400), "yes"], {}, 1, "rate_limited", []),
-    ("asked to wait past the end", [after(2), "yes"], {"deadline": 1}, 1, "rate_limited", []),
+    ("asked to wait past the end", [after(25), "yes"], {"deadline": 20}, 1, "rate_limited", []),
     ("calls are spent", [BUSY, "yes"], {"calls": 1}, 1, "budget", ["server_error"]),
     ("calls are spent by repair", ["no", "yes"], {"calls": 1}, 1, "budget", ["reply_refused"]),
     ("a foreign error", [ValueError("sk-secret-key")], {}, 1, "llm_raised", []),

@@ -17,7 +17,7 @@ from secondpass.concurrency import left_behind, threads
 from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 
-SECONDS = 30  # a wait for what happens at once
+SECONDS = 60  # a wait for what happens at once
 
 
 class Cut:

@@ -67,7 +67,7 @@ def test_many_threads():
     barrier = threading.Barrier(8)
 
     def use(thread):
-        barrier.wait(10)
+        barrier.wait(60)
         for number in range(500):
             key = (thread * 7 + number * 3) % 40
             cache.put_many([(key, 1 + key % 3)])

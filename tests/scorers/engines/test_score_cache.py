@@ -113,7 +113,7 @@ def test_many_threads(cache):
     barrier = threading.Barrier(8)
 
     def use(thread):
-        barrier.wait(10)
+        barrier.wait(60)
         for start in range(thread, 80, 8):
             some = KEYS[start * 10 : start * 10 + 10]
             cache.put_many((key, float(start)) for key in some)

@@ -219,7 +219,7 @@ def test_many_processes_open_one_new_file(path):
     command = [sys.executable, "-c", WRITER, str(path)]
     writers = [subprocess.Popen([*command, str(n)], stderr=subprocess.PIPE) for n in range(3)]
     for writer in writers:
-        _, errors = writer.communicate(timeout=60)
+        _, errors = writer.communicate(timeout=120)
         assert (writer.returncode, errors) == (0, b"")
     assert count(path) == 3 * 20 * 2
 
@@ -251,7 +251,7 @@ def test_forks_while_threads_write(path):
     finally:
         stop.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
     assert cache.get_many(KEYS[:50]) == [1.0] * 50
     cache.close()
     connection = sqlite3.connect(path)
@@ -329,7 +329,7 @@ def test_garbage_is_not_collected_while_a_fork_holds_it(path):
 
     thread = threading.Thread(target=fork, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     gc.collect()
     assert gone() is None

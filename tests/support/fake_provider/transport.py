@@ -24,7 +24,7 @@ def headers_then_silence() -> Step:
     return raw(head, b'{"id": ', End.HOLD)
 
 
-def drip(seconds: float = 0.02) -> Step:
+def drip(seconds: float = 0.1) -> Step:
     """A good reply, a byte at a time: no single read takes long, all of them together do."""
 
     def step(request: Request) -> Iterator[Wire]:
