@@ -150,7 +150,7 @@ class Interim:
 class Started:
     """Effect: a method starts to judge, for observers. Its result is passed to :class:`Ended`.
 
-    :func:`secondpass.methods.judged` yields it for every method while there is an observer.
+    :func:`secondpass.runtime.judgements.judged` yields it for every method if there is an observer.
 
     Attributes:
         method: its name.
