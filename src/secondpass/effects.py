@@ -7,7 +7,7 @@ So sync and async share all logic, passes nest by ``yield from``, and tests need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -134,9 +134,8 @@ class Ran:
 class Interim:
     """Effect: an interim judgement of a method. Its result is None.
 
-    If there is a listener, it gets a ranking made of the judgement before the method continues. A
-    judgement of another task than that of the pass is ignored, so a method that runs others on
-    other tasks converts theirs (:func:`secondpass.strategies.interim.converted`).
+    A listener gets a ranking made of it before the method continues. A judgement of another task
+    than that of the pass is ignored: :func:`secondpass.strategies.interim.converted` converts it.
 
     Attributes:
         task: the task of the method.
@@ -151,7 +150,7 @@ class Interim:
 class Started:
     """Effect: a method starts to judge, for observers. Its result is passed to :class:`Ended`.
 
-    :func:`secondpass.methods.judged` yields it for every method while there is an observer.
+    :func:`secondpass.runtime.judgements.judged` yields it for every method if there is an observer.
 
     Attributes:
         method: its name.
@@ -215,6 +214,7 @@ class Task:
         spans: the best span of each text by the stages before in a cascade; None if there is none.
         top_k: number of top candidates whose order matters; None if all do.
         instruction: what counts as relevant in this call; None for none.
+        text_tokens: in a dry run, the tokens of texts by text, since prompts are not rendered.
     """
 
     query: str
@@ -226,6 +226,7 @@ class Task:
     spans: Sequence[Span | None] | None = None
     top_k: int | None = None
     instruction: str | None = field(default=None, repr=False)
+    text_tokens: Mapping[str, float] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from secondpass.call_options import PassSettings
 from secondpass.candidates import keep_best_of_each_id
 from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
-from secondpass.methods import Stage, checked
+from secondpass.methods import Stage
 from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.fits import doubts, gate_doubts
+from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import Outcome, issue_about

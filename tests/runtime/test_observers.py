@@ -24,7 +24,7 @@ from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.effects import Completion, Ended, Judgement
 from secondpass.errors import LLMError
 from secondpass.evaluation.dry_run import expected_use
-from secondpass.methods import judged
+from secondpass.runtime.judgements import judged
 from secondpass.runtime.observers import (
     MethodOperation,
     Operation,

@@ -1,10 +1,15 @@
 """Texts are embedded in small batches, so that progress moves, and in any order of lengths."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.search.embedders import embed_in_batches
+from secondpass import InputError
+from secondpass.search.embedders import embed_checked, embed_in_batches
 
 
 class Recorder:
@@ -33,3 +38,24 @@ def test_vectors_have_the_order_of_the_texts(texts):
         assert [done for done, _ in steps] == sorted({done for done, _ in steps})
         assert (steps[0], steps[-1]) == ((0, len(texts)), (len(texts), len(texts)))
         assert len(steps) == len(recorder.batches) + 1
+
+
+def test_vectors_of_about_length_1_are_usable():
+    embedder = SimpleNamespace(embed=lambda texts: [[0.6, 0.8], [0.0, 1.009]])
+    vectors = embed_checked(embedder, ["a", "b"])
+    assert (vectors.dtype, vectors.shape) == (np.float32, (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([1.0], "1 texts need vectors of shape (1, d), not (1,)"),
+        ([[1.0], [1.0]], "not (2, 1)"),
+        ([[3.0]], "every vector must have length 1"),
+        ([[0.98]], "every vector must have length 1"),
+        ([[np.nan]], "every vector must have length 1"),
+    ],
+)
+def test_wrong_vectors_are_refused(vectors, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        embed_checked(SimpleNamespace(embed=lambda texts: vectors), ["a"])

@@ -1,5 +1,6 @@
 """Auto: what is chosen, by limits, model and list; and that what is chosen fits."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,8 @@ from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Ask, Chose, Interim, Judgement, LimitsLeft
 from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Left, Prices
+from secondpass.prompts import counting
+from secondpass.prompts.questions import Questions
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.strategies import auto
 from secondpass.strategies.auto import OPTIONS, Auto, Option
@@ -202,6 +205,21 @@ def test_grades_become_ranks_and_ties_keep_their_order():
     judgement, _ = play(choice.judge(task), in_answer(lambda p: graded(dict.fromkeys(p, "5 x"))))
     assert judgement.scores == [(100 - index) / 100 for index in range(100)]
     assert judgement.score_kind is None
+
+
+def test_no_prompt_is_rendered_and_each_text_is_counted_once(monkeypatch):
+    counts = Counter()
+
+    def as_text(text):
+        counts[text] += 1
+        return text
+
+    monkeypatch.setattr(counting, "as_text", as_text)
+    monkeypatch.delattr(Questions, "_prompt")
+    texts = numbered(range(100))
+    choice = Auto(Judge()).choose(task_of(texts), Left(tokens=400.0))
+    assert 2 < choice.count < 100
+    assert counts == Counter(texts)
 
 
 # ---------------------------------------------------------------------- time

@@ -10,6 +10,7 @@ from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass.evaluation.dry_run import expected_use
 from secondpass.limits import Prices
+from secondpass.prompts.questions import Questions
 from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
@@ -323,6 +324,13 @@ def test_wrong_arguments_are_input_errors(arguments, message):
     count, options = arguments
     with pytest.raises(InputError, match=message):
         Reranker(Graded(Model())).plan(count, **options)
+
+
+@pytest.mark.parametrize("kind", sorted(STRATEGIES))
+def test_no_prompt_is_rendered(monkeypatch, kind):
+    monkeypatch.delattr(Questions, "_prompt")
+    planned = Reranker({"type": kind, "llm": Model()}, limits={"tokens": 9000}).plan(100)
+    assert planned.total.input_tokens[0] > 100 * 100
 
 
 def test_an_instruction_is_part_of_every_prompt():

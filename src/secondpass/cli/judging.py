@@ -137,8 +137,9 @@ def open_inputs(
         read_passages,
         suite_retriever,
     )
+    from secondpass.evaluation.candidate_lists import candidates_of_run, read_candidates
     from secondpass.evaluation.judging.query_log import read_query_log
-    from secondpass.evaluation.loading import candidates_of_run, passages_of, read_candidates
+    from secondpass.evaluation.loading import passages_of
     from secondpass.evaluation.suites import Suite
     from secondpass.formats.compression import find_file
     from secondpass.search.index_files import is_index

@@ -58,8 +58,9 @@ from secondpass.formats.reading import (
 )
 from secondpass.formats.runs import Qrels, Run
 from secondpass.formats.writing import write_corpus, write_qrels, write_queries, write_run
+from secondpass.search.embedders import Embedder
 from secondpass.search.index import Index, open_index
-from secondpass.search.retrieval import Embedder, HybridRetriever, Mode
+from secondpass.search.retrieval import HybridRetriever, Mode
 
 __all__ = [
     "DEFAULT_MEASURES",

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from secondpass.search.retrieval import Embedder, HybridRetriever
+    from secondpass.search.embedders import Embedder
+    from secondpass.search.retrieval import HybridRetriever
 
 FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
 """``given``: the suite's own candidates. The others search its corpus."""

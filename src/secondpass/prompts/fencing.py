@@ -28,7 +28,7 @@ _BRACKETED = re.compile(
 def as_text(text: str) -> str:
     """Escape what could end, open or imitate a part of the prompt."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    # The shortcuts matter: `auto` escapes all texts many times, and most need no escape.
+    # The shortcuts matter: strategies show each text several times, and most need no escape.
     text = _CONTROL.sub(" ", text if text.isascii() else _INVISIBLE.sub("", text))
     if not text.isascii() or "<" in text:
         text = _ANGLE.sub("&lt;", text)

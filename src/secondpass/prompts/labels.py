@@ -8,6 +8,7 @@ query and all other passages, and no passage can name itself or another one.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import random
 from collections.abc import Sequence
@@ -74,11 +75,22 @@ def _draw(query: str, texts: Sequence[str]) -> random.Random:
     return random.Random(hashlib.blake2b(content, key=_secret).digest())
 
 
-def _opaque(query: str, texts: Sequence[str]) -> list[str]:
-    alphabets, size = [_LETTERS, _DIGITS, _LETTERS], len(_LETTERS) ** 2 * len(_DIGITS)
-    while size < 4 * len(texts):
+def opaque_length(count: int) -> int:
+    """The length of each of ``count`` opaque labels."""
+    return len(_alphabets(count))
+
+
+def _alphabets(count: int) -> list[str]:
+    """The characters at each place of ``count`` opaque labels: four times as many are possible."""
+    alphabets = [_LETTERS, _DIGITS, _LETTERS]
+    while math.prod(map(len, alphabets)) < 4 * count:
         alphabets.append(_DIGITS)
-        size *= len(_DIGITS)
+    return alphabets
+
+
+def _opaque(query: str, texts: Sequence[str]) -> list[str]:
+    alphabets = _alphabets(len(texts))
+    size = math.prod(map(len, alphabets))
     labels = []
     for number in _draw(query, texts).sample(range(size), len(texts)):
         label = ""

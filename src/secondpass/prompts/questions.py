@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NoReturn, TypeVar
 
-from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
+from secondpass.effects import LLM, Completion, Estimate, Prompt, Question, Task, Turn
 from secondpass.errors import MethodError, with_article
 from secondpass.prompts.context import plain_context
-from secondpass.prompts.fencing import as_text, between_tags, fenced
+from secondpass.prompts.fencing import as_attribute, as_text, between_tags, fenced
+from secondpass.prompts.labels import label_all, opaque_length
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.template import Prompting, call_instruction, fill, listed
 from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
@@ -52,6 +53,10 @@ class Questions(Generic[T]):
         self.reply_format = reply_format
         self._call_instruction = call_instruction(task.instruction)
         self.scale = scale
+        templates = prompting.instruction, prompting.system, prompting.user
+        plain = all(isinstance(template, str) for template in templates)
+        self._text_tokens = task.text_tokens if plain else None
+        self._frames: dict[tuple[str, int], _Frame] = {}
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -97,6 +102,8 @@ class Questions(Generic[T]):
     def _question(
         self, indices: Sequence[int], texts: Sequence[str], shrinks: bool = True
     ) -> Question[Prompt, T]:
+        if self._text_tokens is not None and type(self.reply_format).label is ReplyFormat.label:
+            return self._counted(indices, list(map(self._text_tokens.__getitem__, texts)))
         candidates = [self.task.candidates[index] for index in indices]
         labels = self.reply_format.label(self.task.query, texts, candidates)
         escaped = [as_text(text) for text in texts]
@@ -131,20 +138,10 @@ class Questions(Generic[T]):
 
         Only the labels may depend on the process.
         """
-        values = {
-            **self._shared_values,
-            "count": str(len(escaped)),
-            "documents": "\n".join(
-                between_tags("doc", text, name) for name, text in zip(names, escaped, strict=True)
-            ),
-            "reply": self.reply_format.request(),
-            "instruction": "",
-        }
-        parts = [fill(self.prompting.instruction, values), self._call_instruction]
-        values["instruction"] = "\n\n".join(filter(None, parts))
-        system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
-        if self._call_instruction not in system and self._call_instruction not in user:
-            user = f"{user}\n\n{self._call_instruction}"
+        documents = "\n".join(
+            between_tags("doc", text, name) for name, text in zip(names, escaped, strict=True)
+        )
+        system, user = self._filled(documents, len(escaped))
         return Prompt(
             system,
             (Turn("user", user),),
@@ -153,10 +150,84 @@ class Questions(Generic[T]):
             self.reply_format.needs_logprobs,
         )
 
+    def _filled(self, documents: str, count: int) -> tuple[str, str]:
+        """The system prompt and the user message about ``count`` documents."""
+        values = {
+            **self._shared_values,
+            "count": str(count),
+            "documents": documents,
+            "reply": self.reply_format.request(),
+            "instruction": "",
+        }
+        parts = [fill(self.prompting.instruction, values), self._call_instruction]
+        values["instruction"] = "\n\n".join(filter(None, parts))
+        system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
+        if self._call_instruction not in system and self._call_instruction not in user:
+            user = f"{user}\n\n{self._call_instruction}"
+        return system, user
+
+    def _counted(self, indices: Sequence[int], tokens: Sequence[float]) -> Question[Prompt, T]:
+        """A question of a dry run: with the estimate of its prompt, but not the prompt.
+
+        Args:
+            indices: of its texts.
+            tokens: of each text.
+        """
+        form, count = self.reply_format, len(tokens)
+        key = form.request(), count
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = self._frame(count)
+        documents = sum(tokens) + self._label_tokens(indices)
+        return Question(
+            Prompt("", ()),
+            _unread,
+            None,
+            lambda: None,
+            Estimate(frame.tokens + frame.times * documents, form.expected_tokens(count)),
+            count,
+        )
+
+    def _frame(self, count: int) -> _Frame:
+        """What is around the labels and the texts of a prompt about ``count`` documents."""
+        documents = "\n".join([between_tags("doc", "", "")] * count)
+        # An estimate is linear, since templates are filled in as they are: four bytes are a token.
+        tokens, more = (
+            sum(map(estimate_tokens, self._filled(text, count)))
+            for text in (documents, f"{documents}<no>")
+        )
+        return _Frame(tokens, more - tokens)
+
+    def _label_tokens(self, indices: Sequence[int]) -> float:
+        """The tokens of the labels of these texts."""
+        kind = self.reply_format.labels
+        if kind == "opaque":  # they need not be drawn
+            return len(indices) * opaque_length(len(indices)) / 4
+        candidates = [self.task.candidates[index] for index in indices]
+        names = label_all(kind, "", [""] * len(indices), candidates)
+        return sum(estimate_tokens(as_attribute(name)) for name in names)
+
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
         """The question with half the characters of its texts. Only once: each try is a request."""
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
         return None if shorter is None else self._question(indices, shorter, shrinks=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The prompts about a number of documents, without labels and texts.
+
+    Attributes:
+        tokens: of such a prompt.
+        times: how often it has the documents; once with most templates.
+    """
+
+    tokens: float
+    times: float
+
+
+def _unread(_completion: Completion) -> NoReturn:
+    raise RuntimeError("questions of dry runs are not asked")
 
 
 def _context(prompting: Prompting, context: Any) -> str:

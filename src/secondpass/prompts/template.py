@@ -7,6 +7,7 @@ nothing in them can be taken for a placeholder.
 
 from __future__ import annotations
 
+import functools
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -172,14 +173,22 @@ def fill(template: Template, values: Mapping[str, str]) -> str:
     if not isinstance(template, str):
         return _call(template, values)
     paragraphs = []
-    for paragraph in template.split("\n\n"):
-        names = [name for _, name, _, _ in string.Formatter().parse(paragraph) if name]
+    for paragraph, names in _paragraphs(template):
         if names and not any(values[name] for name in names):
             continue
         filled = paragraph.format_map(values).strip("\n")
         if filled.strip():
             paragraphs.append(filled)
     return "\n\n".join(paragraphs)
+
+
+@functools.lru_cache(maxsize=64)
+def _paragraphs(template: str) -> list[tuple[str, list[str]]]:
+    """Each paragraph of a template, with the names of its placeholders."""
+    return [
+        (paragraph, [name for _, name, _, _ in string.Formatter().parse(paragraph) if name])
+        for paragraph in template.split("\n\n")
+    ]
 
 
 def _call(template: Callable[[Mapping[str, str]], str], values: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Embedders with a name, so that their vectors can be stored, and the embedded model."""
+"""Embedders, those with a name, whose vectors can be stored, and the embedded model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from secondpass.concurrency.lazy import Lazy
-from secondpass.errors import MissingExtraError
-from secondpass.search.retrieval import Embedder
+from secondpass.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,11 +18,39 @@ _BATCH, _BATCH_CHARACTERS = 64, 12_000
 """Texts and characters per call: less than a second on two cores, for regular progress reports."""
 
 
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        """Vectors of shape ``(len(texts), dimensions)``; each row has length 1."""
+        ...
+
+
 @runtime_checkable
 class NamedEmbedder(Embedder, Protocol):
     """An embedder with a name. Embedders with the same name return the same vectors."""
 
     name: str
+
+
+def embed_checked(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
+    """Embed texts, and check the vectors.
+
+    Raises:
+        InputError: they do not have the shape or the length of those of an :class:`Embedder`.
+    """
+    import numpy as np
+
+    vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise InputError(
+            f"embedder: {len(texts)} texts need vectors of shape ({len(texts)}, d), "
+            f"not {vectors.shape}"
+        )
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not np.all(np.abs(lengths - 1) < 0.01):  # also if a length is NaN
+        raise InputError("embedder: every vector must have length 1")
+    return vectors
 
 
 def embed_in_batches(

@@ -25,7 +25,7 @@ from secondpass.search.documents import (
     no_progress,
     read_source,
 )
-from secondpass.search.embedders import NamedEmbedder, embed_in_batches
+from secondpass.search.embedders import Embedder, NamedEmbedder, embed_in_batches
 from secondpass.search.index import Index, open_existing
 from secondpass.search.index_files import (
     FORMAT,
@@ -39,7 +39,7 @@ from secondpass.search.index_files import (
     write_manifest,
     write_parts,
 )
-from secondpass.search.retrieval import Embedder, HybridRetriever, search_texts
+from secondpass.search.retrieval import HybridRetriever, search_texts
 from secondpass.search.selection import Selection, selection_by, selection_of
 from secondpass.types import Candidate
 

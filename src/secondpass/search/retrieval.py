@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.errors import check_numbers
 from secondpass.rendering import Rendering
 from secondpass.scorers.words import split_words
+from secondpass.search.embedders import Embedder, embed_checked
 from secondpass.search.fusion import reciprocal_rank_fusion
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
@@ -34,14 +35,6 @@ Mode: TypeAlias = Literal["vector", "lexical", "hybrid"]
 @cache
 def _rendering() -> Rendering:
     return Rendering(fields=("title", "text"))  # not at import: the check imports pydantic
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """Vectors of shape ``(len(texts), dimensions)``; each row has length 1."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ class HybridRetriever:
         self._row_of: NDArray[np.integer[Any]] = np.array(
             [rows.setdefault(text, len(rows)) for text in texts], dtype=np.int32
         )
-        self._vectors = _embed(embedder, list(rows)) if embedder is not None else None
+        self._vectors = embed_checked(embedder, list(rows)) if embedder is not None else None
 
     @classmethod
     def from_parts(
@@ -222,7 +215,7 @@ class HybridRetriever:
     def _by_vectors(self, query: str, k: int) -> list[Candidate]:
         if self.embedder is None or self._vectors is None:
             raise InputError("vectors need an embedder")
-        vector = _embed(self.embedder, [query])[0]
+        vector = embed_checked(self.embedder, [query])[0]
         if vector.shape[0] != self._vectors.shape[1]:
             raise InputError(
                 f"embedder: the query's vector has {vector.shape[0]} dimensions, "
@@ -257,21 +250,6 @@ def _check_installed() -> None:
         import numpy  # noqa: F401
     except ImportError:
         raise MissingExtraError("evaluation", "HybridRetriever") from None
-
-
-def _embed(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
-    import numpy as np
-
-    vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise InputError(
-            f"embedder: {len(texts)} texts need vectors of shape ({len(texts)}, d), "
-            f"not {vectors.shape}"
-        )
-    lengths = np.linalg.norm(vectors, axis=1)
-    if not np.all(np.abs(lengths - 1) < 0.01):  # also if a length is NaN
-        raise InputError("embedder: every vector must have length 1")
-    return vectors
 
 
 def _check_ids(corpus: Sequence[Candidate]) -> None:

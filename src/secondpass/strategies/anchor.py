@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.limits import Left
-from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, Stage
+from secondpass.methods import METHOD, Stage
+from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings import Nested, configurable
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cascade import Cascade

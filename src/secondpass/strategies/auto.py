@@ -12,28 +12,21 @@ Calls, rounds and documents read are those of the chosen strategy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import Chose, Judgement, LimitsLeft, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.limits import Left, Limits
+from secondpass.limits import Left
 from secondpass.llms import LLM_SETTING
+from secondpass.prompts.counting import counted
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
-from secondpass.runtime.dry_run import SimulatedLedger
 from secondpass.settings import configurable, nested, registry
 from secondpass.strategies.base import Bounds, LLMStrategy, bounds_of
 from secondpass.strategies.choice import Choice
-from secondpass.strategies.cost_plan import PlannedStage
-from secondpass.strategies.estimates import (
-    exceeded_limits,
-    most_readable,
-    most_waves,
-    planned_stage,
-    trials,
-)
+from secondpass.strategies.estimates import most_readable
+from secondpass.strategies.fitting import Fitting, Option, estimate
 from secondpass.strategies.parts import part_of
 from secondpass.types import ScoreKind
 
@@ -44,31 +37,6 @@ _GROUPS = (20, 10, 5)
 """Candidates per question; fewer if the passages do not fit the model's context window."""
 _MARGIN = 1.2
 """Factor on the expected seconds per call, since some answers take longer than the mean."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A strategy that can be chosen.
-
-    Attributes:
-        kind: its registered name.
-        settings: those that differ from the defaults.
-        groups: names of its settings for the number of candidates per question; empty if one
-            question shows all candidates.
-        top_k: name of its setting for the number of top candidates whose order is exact; None if
-            the whole order is.
-    """
-
-    kind: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    groups: Sequence[str] = ()
-    top_k: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The kind and its settings."""
-        settings = ", ".join(f"{key}: {value}" for key, value in self.settings.items())
-        return f"{self.kind} ({settings})" if settings else self.kind
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -178,33 +146,30 @@ class Auto(LLMStrategy):
             task: two candidates or more; with fewer, the choice asks nothing.
             left: what the limits leave.
         """
+        task = counted(task)
         pace = _MARGIN * (left.seconds_per_call or self._measured or self.seconds_per_call)
         if left.seconds is not None:  # one call is tried in any case
             left = replace(left, seconds=max(left.seconds, pace))
         group = self._group(task)
         count = len(task.texts)
-        # Dry runs build all prompts; candidates that cannot even be shown once are left out first.
+
+        def strategy(option: Option) -> Method:
+            return self._strategy(option, group, task.top_k)
+
+        fitting = Fitting(self._options, strategy, group, self.llm, task, left, pace)
+        # Dry runs count all prompts; candidates that cannot be shown once are left out before.
         readable = most_readable(task.texts, self.llm, self.prompt, left)
         option, rejected = None, "tokens to show each once"
         if readable == count:
-            option, rejected = self._first_fitting(group, task, left, pace)
+            option, rejected = fitting.first(count)
         if option is not None:
             reason = "has the best expected quality"
             if rejected:
                 reason += f" of what fits; what does not: {rejected}"
             return self._choice(option, group, task, count, reason)
-        # Needs grow with the number of candidates, so bisection finds the most that fit.
-        best, fits, fails = self._options[-1], 2, min(count, readable + 1)
-        while fails - fits > 1:
-            middle = (fits + fails) // 2
-            part = part_of(task, range(middle))
-            option, _ = self._first_fitting(group, part, left, pace)
-            if option is None:
-                fails = middle
-            else:
-                best, fits = option, middle
+        option, most = fitting.most(min(count, readable + 1))
         reason = f"judges most candidates, since nothing fits all: {rejected}"
-        return self._choice(best, group, task, min(fits, count), reason)
+        return self._choice(option, group, task, min(most, count), reason)
 
     def _choice(self, option: Option, group: int, task: Task, count: int, reason: str) -> Choice:
         """The choice of a strategy for the first ``count`` candidates of a task."""
@@ -213,45 +178,6 @@ class Auto(LLMStrategy):
         method = self._strategy(option, group, task.top_k)
         return Choice(method, count, f"{option.name}{shown} {reason}")
 
-    def _first_fitting(
-        self, group: int, task: Task, left: Left, pace: float
-    ) -> tuple[Option | None, str]:
-        """The first strategy that fits, and why those before it do not."""
-        rejected: list[str] = []
-        for option in self._options:
-            exceeded = self._exceeded(option, group, task, left, pace)
-            if not exceeded:
-                return option, "; ".join(rejected)
-            rejected.append(f"{option.name}: {', '.join(exceeded)}")
-        return None, "; ".join(rejected)
-
-    def _exceeded(
-        self, option: Option, group: int, task: Task, left: Left, pace: float
-    ) -> list[str]:
-        """The names of the limits that a strategy exceeds; empty if it fits."""
-        if option.top_k is not None and task.top_k is not None and task.top_k >= group:
-            return ["top_k"]
-        method = self._strategy(option, group, task.top_k)
-        bounds = bounds_of(method, len(task.texts)) or Bounds()
-        time = pace * most_waves(bounds, left.concurrency)
-        needs = PlannedStage(
-            method.name, len(task.texts), bounds.calls, bounds.rounds, seconds=(time, time)
-        )
-        names = [item.limit for item in exceeded_limits(needs, left)]
-        window = getattr(self.llm, "context_window", None)
-        if names or (left.tokens is left.cost is window is None):
-            return names
-        needs = self._estimate(method, task, left)
-        if needs.problem or (needs.shortened and not option.groups):
-            return ["context_window"]
-        return [item.limit for item in exceeded_limits(needs, left)]
-
-    def _estimate(self, method: Method, task: Task, left: Left) -> PlannedStage:
-        """What a strategy would take, by a dry run without limits."""
-        ledger = SimulatedLedger(Limits(concurrency=left.concurrency))
-        (trial,) = trials(method, task, ledger)
-        return planned_stage(trial, left.concurrency, None)
-
     def _group(self, task: Task) -> int:
         """How many candidates a question shows: as many as the context window has room for."""
         if getattr(self.llm, "context_window", None) is None:
@@ -259,7 +185,7 @@ class Auto(LLMStrategy):
         longest = sorted(range(len(task.texts)), key=lambda index: -len(task.texts[index]))
         for group in _GROUPS[:-1]:
             method = self._strategy(self._options[0], group, None)
-            needs = self._estimate(method, part_of(task, longest[:group]), Left())
+            needs = estimate(method, part_of(task, longest[:group]), Left().concurrency)
             if not (needs.shortened or needs.problem):
                 return group
         return _GROUPS[-1]

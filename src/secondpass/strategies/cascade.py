@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.effects import Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.limits import Left
-from secondpass.methods import INSTRUCTION_NOT_USED, METHOD, beside, beside_as_setting
+from secondpass.methods import METHOD, beside, beside_as_setting
+from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from secondpass.effects import LLM, Method, Task
 from secondpass.limits import Left, Limits
+from secondpass.prompts.counting import counted
 from secondpass.prompts.fencing import as_text
 from secondpass.prompts.template import Prompting
 from secondpass.prompts.truncation import estimate_tokens
@@ -37,6 +38,7 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
     A method that runs others has a member ``parts``, which returns these with their tasks. An
     optional method is not charged to the ledger.
     """
+    task = counted(task)
     parts = getattr(method, "parts", None)
     if parts is None:
         if getattr(method, "optional", False):

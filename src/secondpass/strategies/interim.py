@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from secondpass.effects import Interim, Judgement, Plan, Task
-from secondpass.methods import checked
+from secondpass.runtime.judgements import checked
 
 T = TypeVar("T")
 

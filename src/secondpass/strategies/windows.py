@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from secondpass.effects import Judgement, Method, Plan, RawScores, Score, Span, Task, Windows
 from secondpass.errors import MethodError
-from secondpass.methods import judged
 from secondpass.rendering import Rendering
+from secondpass.runtime.judgements import judged
 from secondpass.scorers.passages import Passages
 from secondpass.strategies.interim import converted
 from secondpass.types import Issue
@@ -42,7 +42,7 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
     window of each candidate (the default), or the ``task`` unchanged.
 
     Raises:
-        MethodError: as :func:`~secondpass.methods.judged`; or no candidate has a score.
+        MethodError: as :func:`~secondpass.runtime.judgements.judged`; or no candidate has a score.
     """
     needed = getattr(method, "windows", "one")
     if task.windows is None or needed == "task":

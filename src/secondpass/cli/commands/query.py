@@ -40,9 +40,9 @@ from secondpass.cli.rankings import explained
 from secondpass.cli.search_results import print_table, reranked_rows, retrieved_rows
 from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
-from secondpass.methods import INSTRUCTION_NOT_USED
 from secondpass.reranker import Reranker
 from secondpass.runtime.explanations import Explanation
+from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
 from secondpass.search.embedders import default_embedder
 from secondpass.search.index import Index

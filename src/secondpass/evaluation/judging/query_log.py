@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 from secondpass.errors import InputError
-from secondpass.evaluation.loading import QUERY_KEYS, checked_id
+from secondpass.evaluation.candidate_lists import checked_id
+from secondpass.evaluation.loading import QUERY_KEYS
 from secondpass.formats.compression import open_input
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.formats.reading import read_queries

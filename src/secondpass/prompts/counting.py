@@ -1,0 +1,29 @@
+"""Tasks of dry runs, whose prompts are counted rather than rendered.
+
+A dry run sends nothing and needs only the estimate of each question. ``auto`` makes dozens of them
+about one list, each of which would render prompts with all candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from secondpass.effects import Task
+from secondpass.prompts.fencing import as_text
+from secondpass.prompts.truncation import estimate_tokens
+
+
+class TextTokens(dict[str, float]):
+    """The estimated tokens of texts as prompts show them; each text is counted once."""
+
+    def __missing__(self, text: str) -> float:
+        tokens = self[text] = estimate_tokens(as_text(text))
+        return tokens
+
+
+def counted(task: Task) -> Task:
+    """The task for dry runs: questions about it have estimates, but empty prompts.
+
+    All dry runs of the task, and of tasks made from it, share the tokens of its texts.
+    """
+    return task if task.text_tokens is not None else replace(task, text_tokens=TextTokens())

@@ -1,0 +1,108 @@
+"""Counted questions: their estimates are those of rendered ones."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import Model, task_of
+from secondpass import Candidate, MethodError
+from secondpass.effects import Task
+from secondpass.prompts.counting import counted
+from secondpass.prompts.questions import Questions
+from secondpass.prompts.replies.best import BestLetter
+from secondpass.prompts.replies.numbers import Keyed, Scores
+from secondpass.prompts.replies.permutation import Permutation
+from secondpass.prompts.replies.ranked import Ranked
+from secondpass.prompts.template import Prompting
+
+FORMATS = [
+    *(Permutation(labels) for labels in ("opaque", "id", "index0", "index1")),
+    Permutation(bare=True),
+    Keyed(Scores(0, 10)),
+    Ranked("index1"),
+    BestLetter(False),
+]
+PROMPTINGS = [
+    {},
+    {"criteria": ["freshness {x}"], "guidelines": ["é"]},
+    {"passage_characters": 7},
+    {"passage_tokens": 2},
+    {"user": "{query}{documents}{reply}"},
+    {"user": "{documents}\n\n{query}\n\n{documents} {count}", "system": "{documents}{instruction}"},
+    {"instruction": "{documents}"},
+    {"system": "", "instruction": ""},
+    {"user": lambda values: f"{values['documents']}\n{len(values['documents'])}"},
+    {"system": lambda values: f"{values['count']} wombats"},
+]
+TEXTS = st.text(st.sampled_from("aB é€\n\r<[]'\"/\u200b\ufe0f\U0001f600\udc00\x07{}"), max_size=30)
+WORDS = st.text(st.sampled_from("aé<\n {"), max_size=9)
+
+
+def outcome(task, form, prompting, window, groups):
+    """What a dry run uses of the questions about groups, or their errors; and their prompts."""
+    llm = Model() if window is None else Model(context_window=window)
+    completed = Prompting(**prompting).completed("You judge.", "Judge all {count}.")
+    questions = Questions(task, llm, completed, form)
+    outcomes, prompts = [], []
+    for group in groups:
+        try:
+            question = questions.about(group)
+        except MethodError as error:
+            outcomes.append((error.code, str(error)))
+        else:
+            outcomes.append((question.estimate, question.documents, question.shortened))
+            prompts.append(question.request)
+    other = questions.replied_in(Permutation("index0")).about([0, 0]) if window is None else None
+    return outcomes, other and other.estimate, prompts
+
+
+@given(
+    st.lists(st.tuples(TEXTS, st.sampled_from([1, 4, 60])), min_size=1, max_size=6),
+    st.data(),
+    st.sampled_from(FORMATS),
+    st.sampled_from(PROMPTINGS),
+    st.sampled_from([None, None, 90, 300, 500]),
+    st.tuples(WORDS, WORDS, WORDS),
+)
+def test_estimates_are_those_of_rendered_questions(parts, data, form, prompting, window, words):
+    texts = [text * times for text, times in parts]
+    query, context, instruction = words
+    candidates = [Candidate(text, id=data.draw(st.none() | TEXTS)) for text in texts]
+    task = Task(query, texts, candidates, context or None, instruction=instruction or None)
+    indices = st.lists(st.integers(0, len(texts) - 1), min_size=0, max_size=12)
+    groups = data.draw(st.lists(indices, min_size=1, max_size=4))
+    usual = outcome(task, form, prompting, window, groups)
+    of_dry_run = outcome(counted(task), form, prompting, window, groups)
+    assert of_dry_run[:2] == usual[:2]
+    rendered = isinstance(form, BestLetter) or any(map(callable, prompting.values()))
+    assert rendered == any(prompt.turns for prompt in of_dry_run[2]) or not usual[2]
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 800, 801])
+@pytest.mark.parametrize("labels", ["opaque", "index1"])
+def test_labels_of_many_texts_are_longer(count, labels):
+    task = task_of(["a"] * count)
+    estimates = [
+        outcome(each, Permutation(labels), {}, None, [range(count)])[0]
+        for each in (task, counted(task))
+    ]
+    assert estimates[0] == estimates[1]
+
+
+def test_tasks_made_from_a_counted_one_share_its_tokens():
+    task = counted(task_of(["one", "two"]))
+    part = counted(replace(task, texts=["two", "<"]))
+    assert part.text_tokens is task.text_tokens
+    assert [part.text_tokens[text] for text in part.texts] == [0.75, 1.0]
+    assert [*task.text_tokens] == ["two", "<"]
+
+
+def test_a_counted_question_cannot_be_read():
+    completed = Prompting().completed("You judge.", "Judge.")
+    question = Questions(counted(task_of(["a"])), Model(), completed, Permutation()).about([0])
+    assert (question.request.system, question.request.turns) == ("", ())
+    assert question.shrink() is None
+    with pytest.raises(RuntimeError, match="dry run"):
+        question.read(None)
