@@ -19,7 +19,8 @@ def test_passages_are_distinct_and_have_that_many_tokens():
 
 def test_resident_memory_grows_with_what_is_kept():
     before = remembered.resident()
-    kept = bytearray(b"x" * 30_000_000)
+    size = 30_000_000
+    kept = b"x" * size  # written, so that it is resident
     assert remembered.resident() - before == pytest.approx(len(kept) / 1e6, abs=10)
 
 

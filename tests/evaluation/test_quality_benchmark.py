@@ -76,8 +76,8 @@ def test_incomplete_rankings_are_reported(data: Path, run: Run) -> None:
 def test_without_data(tmp_path: Path, run: Run) -> None:
     code, out, _ = run("--data", tmp_path / "none")
     assert code == 0
-    assert "Not measured" in out
-    assert "nothing to measure" in out
+    assert "Skipped, no such folder in" in out
+    assert "Nothing to measure" in out
 
 
 def test_unknown_preset(data: Path, run: Run) -> None:
