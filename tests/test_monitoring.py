@@ -36,7 +36,8 @@ def rankings(folder):
 
 def python(code):
     """What a process of its own prints."""
-    command = [sys.executable, "-c", code]
+    # Of forks with threads, Python 3.12 and later warn.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
     ended = subprocess.run(command, timeout=60, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout

@@ -104,10 +104,9 @@ class RankingPass:
         complete = (
             outcome.order_followed and not outcome.degraded and outcome.complete(self.renderable)
         )
-        # Release the exception: frames of its traceback refer to the ledger.
-        cause, self.ledger.error = self.ledger.error, None
         if settings.strict and not complete:
-            raise RerankError(ranking) from cause
+            raise RerankError(ranking) from self.ledger.take_error()
+        self.ledger.take_error()
         return ranking
 
     def _decide(self, when: When) -> None:

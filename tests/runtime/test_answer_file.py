@@ -384,7 +384,7 @@ def test_a_file_is_not_replaced_by_one_that_is_older(path, file, monkeypatch):
         try:
             prepare(*args)
         except sqlite3.DatabaseError:
-            path.unlink()
+            path.rename(path.with_name("set-aside"))  # so that its inode is not used again
             with opened(path) as other:
                 monkeypatch.setattr(answer_file, "prepare", prepare)
                 other.put_many({KEYS[0]: "a"})

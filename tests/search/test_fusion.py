@@ -40,8 +40,10 @@ def test_reciprocal_ranks_as_the_formula_says(lists, rrf_k):
         for names in lists
         for name in names
     }
+    scores = [candidate.score for candidate in result]
+    # Sums of another order, or of a later Python, may differ in their last digit.
     assert {candidate.id: candidate.score for candidate in result} == pytest.approx(expected)
-    assert [candidate.score for candidate in result] == sorted(expected.values(), reverse=True)
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_numbers_of_any_library_will_do():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 T = TypeVar("T")
 
@@ -23,15 +23,14 @@ class Connection:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._opened: list[sqlite3.Connection] = []  # one, or none
         self._uri = path.as_uri() + "?mode=rw"
         self._paused_until = 0.0
         self._held_at_fork = False
+        # Not by __del__: in a cycle, Python 3.13 may finalize the open connection first, and warn.
+        finalize(self, _close, self._opened)
         with opening:
             _connections.add(self)
-
-    def __del__(self) -> None:
-        self.close()
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
         """The result of ``work``; None for a minute after a failure.
@@ -43,32 +42,27 @@ class Connection:
             if time.monotonic() < self._paused_until:
                 return None
             try:
-                if self._connection is None:
-                    self._connection = connect(self._uri, _WRITE_WITHIN)
-                return work(self._connection)
+                if not self._opened:
+                    self._opened.append(connect(self._uri, _WRITE_WITHIN))
+                return work(self._opened[0])
             except sqlite3.Error:
                 self._paused_until = time.monotonic() + _RETRY_AFTER
-                self._disconnect()
+                _close(self._opened)
                 raise
             except BaseException:  # an interrupt must not leave the file locked for others
-                self._disconnect()
+                _close(self._opened)
                 raise
 
     def close(self) -> None:
         """Close it; the next :meth:`run` opens it again."""
         with self._lock:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()  # rolls back
+            _close(self._opened)
 
     def before_fork(self) -> None:
         """Close it, and prevent other threads from opening it."""
         self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
         if self._held_at_fork:
-            self._disconnect()
+            _close(self._opened)
 
     def after_fork_in_parent(self) -> None:
         """Let other threads open it again."""
@@ -79,13 +73,18 @@ class Connection:
         """The same in the child, which can neither use nor close a connection of the parent."""
         self._lock = threading.Lock()
         if not self._held_at_fork:
-            _left_open.append(self._connection)
-            self._connection = None
+            _left_open.extend(self._opened)
+            self._opened.clear()
             self._paused_until = float("inf")
 
 
+def _close(opened: list[sqlite3.Connection]) -> None:
+    while opened:
+        opened.pop().close()  # rolls back
+
+
 _connections: WeakSet[Connection] = WeakSet()
-_left_open: list[sqlite3.Connection | None] = []
+_left_open: list[sqlite3.Connection] = []
 
 
 class _Gate:
@@ -146,6 +145,10 @@ def connect(uri: str, timeout: float) -> sqlite3.Connection:
     connection = sqlite3.connect(
         uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
-    # A power failure may lose the last writes, but does not damage the file.
-    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        # A power failure may lose the last writes, but does not damage the file.
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:  # of a damaged file
+        connection.close()
+        raise
     return connection

@@ -146,6 +146,14 @@ class Ledger:
             self.error = error
         log_exception(error, source)
 
+    def take_error(self) -> BaseException | None:
+        """The recorded exception, which is released: frames of its traceback refer to the ledger.
+
+        A caller that keeps it in a local variable keeps itself: its frame is one of them.
+        """
+        error, self.error = self.error, None
+        return error
+
     def add_engine(self, engine: EngineInfo) -> None:
         """Record how a local model ran."""
         if engine not in self.engines:
