@@ -1,5 +1,6 @@
 """The ledger: what it counts, refuses, and expects to be left."""
 
+import logging
 import time
 from dataclasses import replace
 
@@ -376,3 +377,13 @@ def test_rounds_left_by_the_time_of_questions():
     ledger.add_question_round(10)
     ledger.keep_time(last=False)
     assert ledger.rounds_left() == 6  # of 12 seconds each, in 80
+
+
+def test_the_first_exception_is_kept_until_it_is_taken(caplog):
+    caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
+    ledger, first = Ledger(), ValueError("first")
+    ledger.record_exception(first, "the scorer")
+    ledger.record_exception(ValueError("second"), "the ordering")
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["first", "second"]
+    assert ledger.take_error() is first
+    assert ledger.take_error() is None
