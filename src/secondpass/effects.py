@@ -214,7 +214,7 @@ class Task:
         spans: the best span of each text by the stages before in a cascade; None if there is none.
         top_k: number of top candidates whose order matters; None if all do.
         instruction: what counts as relevant in this call; None for none.
-        text_tokens: in a dry run, the tokens of texts by text, since prompts are not rendered.
+        text_tokens: in a dry run, tokens by (text, length shown), since prompts are not rendered.
     """
 
     query: str
@@ -226,7 +226,7 @@ class Task:
     spans: Sequence[Span | None] | None = None
     top_k: int | None = None
     instruction: str | None = field(default=None, repr=False)
-    text_tokens: Mapping[str, float] | None = field(default=None, repr=False, compare=False)
+    text_tokens: Mapping[Any, float] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

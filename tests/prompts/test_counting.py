@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakes import Model, task_of
 from secondpass import Candidate, MethodError
-from secondpass.effects import Task
+from secondpass.effects import Prompt, Task, Turn
 from secondpass.prompts.counting import counted
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.best import BestLetter
@@ -77,7 +77,7 @@ def test_estimates_are_those_of_rendered_questions(parts, data, form, prompting,
     of_dry_run = outcome(counted(task), form, prompting, window, groups)
     assert of_dry_run[:2] == usual[:2]
     rendered = isinstance(form, BestLetter) or any(map(callable, prompting.values()))
-    assert rendered == any(prompt.turns for prompt in of_dry_run[2]) or not usual[2]
+    assert rendered == any(prompt.turns[0].text for prompt in of_dry_run[2]) or not usual[2]
 
 
 @pytest.mark.parametrize("count", [1, 9, 10, 11, 800, 801])
@@ -95,14 +95,28 @@ def test_tasks_made_from_a_counted_one_share_its_tokens():
     task = counted(task_of(["one", "two"]))
     part = counted(replace(task, texts=["two", "<"]))
     assert part.text_tokens is task.text_tokens
-    assert [part.text_tokens[text] for text in part.texts] == [0.75, 1.0]
-    assert [*task.text_tokens] == ["two", "<"]
+    assert [part.text_tokens[text, len(text)] for text in part.texts] == [0.75, 1.0]
+    assert [*task.text_tokens] == [("two", 3), ("<", 1)]
+
+
+def test_texts_cut_to_the_context_window_are_not_kept():
+    texts = [letter * 9000 for letter in "abc"]
+    task = counted(task_of(texts))
+    groups = [[0, 1, 2], [1, 2], [2]]
+    _, _, prompts = outcome(task, Permutation(), {}, 900, groups)
+    assert len(prompts) == 3
+    lengths = [length for _, length in task.text_tokens]
+    assert min(lengths) < 1500
+    kept = [text for text, _ in task.text_tokens]
+    assert len(kept) > len(texts)
+    assert {id(text) for text in kept} == {id(text) for text in texts}
 
 
 def test_a_counted_question_cannot_be_read():
     completed = Prompting().completed("You judge.", "Judge.")
     question = Questions(counted(task_of(["a"])), Model(), completed, Permutation()).about([0])
-    assert (question.request.system, question.request.turns) == ("", ())
+    # One turn, as in all prompts, for strategies that add to it.
+    assert question.request == Prompt("", (Turn("user", ""),))
     assert question.shrink() is None
     with pytest.raises(RuntimeError, match="dry run"):
         question.read(None)

@@ -1,5 +1,8 @@
 """What a ranking would take: against what it takes, by tables, and by its limits."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +11,7 @@ from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded, numbered, ranked
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
+from secondpass.effects import Ask, Judgement
 from secondpass.evaluation.dry_run import expected_use
 from secondpass.limits import Prices
 from secondpass.prompts.questions import Questions
@@ -331,6 +335,36 @@ def test_no_prompt_is_rendered(monkeypatch, kind):
     monkeypatch.delattr(Questions, "_prompt")
     planned = Reranker({"type": kind, "llm": Model()}, limits={"tokens": 9000}).plan(100)
     assert planned.total.input_tokens[0] > 100 * 100
+
+
+class Polite(Graded):
+    """A strategy of a user's own, which edits the prompts."""
+
+    def judge(self, task):
+        plan, result = super().judge(task), None
+        with suppress(StopIteration):
+            while True:
+                effect = plan.send(result)
+                if isinstance(effect, Ask):
+                    questions = [self._polite(question) for question in effect.questions]
+                    effect = replace(effect, questions=questions)
+                result = yield effect
+        return Judgement([0.5] * len(task.texts))
+
+    def _polite(self, question):
+        (turn,) = question.request.turns
+        turns = (replace(turn, text=f"{turn.text}\nThank you."),)
+        return replace(question, request=replace(question.request, turns=turns))
+
+
+def test_a_strategy_that_edits_its_prompts_is_planned():
+    model = Model(graded)
+    reranker = Reranker(Polite(model))
+    (stage,) = reranker.plan(30).stages
+    assert not stage.problem
+    assert stage.input_tokens == Reranker(Graded(Model())).plan(30).stages[0].input_tokens
+    reranker.rerank("q", ["a", "b"])
+    assert model.prompts[0].turns[0].text.endswith("Thank you.")
 
 
 def test_an_instruction_is_part_of_every_prompt():

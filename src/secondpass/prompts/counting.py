@@ -13,11 +13,15 @@ from secondpass.prompts.fencing import as_text
 from secondpass.prompts.truncation import estimate_tokens
 
 
-class TextTokens(dict[str, float]):
-    """The estimated tokens of texts as prompts show them; each text is counted once."""
+class TextTokens(dict[tuple[str, int], float]):
+    """The estimated tokens of the beginnings of texts, by text and length; each is counted once.
 
-    def __missing__(self, text: str) -> float:
-        tokens = self[text] = estimate_tokens(as_text(text))
+    A context window cuts the same text to many lengths, so the beginnings themselves are not kept.
+    """
+
+    def __missing__(self, key: tuple[str, int]) -> float:
+        text, length = key
+        tokens = self[key] = estimate_tokens(as_text(text[:length]))
         return tokens
 
 

@@ -85,7 +85,7 @@ class Questions(Generic[T]):
 
     def _fit(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
         """The question, with its passages cut if the context window is too small for them."""
-        question = self._question(indices, texts)
+        whole, question = texts, self._question(indices, texts, texts)
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
             excess = question.estimate.tokens - window
@@ -96,14 +96,20 @@ class Questions(Generic[T]):
                 message = f"the prompt does not fit into the {window} tokens of the model"
                 raise MethodError(message, "too_long")
             texts = shorter
-            question = replace(self._question(indices, texts), shortened=True)
+            question = replace(self._question(indices, texts, whole), shortened=True)
         return question
 
     def _question(
-        self, indices: Sequence[int], texts: Sequence[str], shrinks: bool = True
+        self,
+        indices: Sequence[int],
+        texts: Sequence[str],
+        whole: Sequence[str],
+        shrinks: bool = True,
     ) -> Question[Prompt, T]:
+        """The question that shows these texts, the beginnings of ``whole``."""
         if self._text_tokens is not None and type(self.reply_format).label is ReplyFormat.label:
-            return self._counted(indices, list(map(self._text_tokens.__getitem__, texts)))
+            beginnings = zip(whole, map(len, texts), strict=True)
+            return self._counted(indices, [self._text_tokens[key] for key in beginnings])
         candidates = [self.task.candidates[index] for index in indices]
         labels = self.reply_format.label(self.task.query, texts, candidates)
         escaped = [as_text(text) for text in texts]
@@ -180,7 +186,7 @@ class Questions(Generic[T]):
             frame = self._frames[key] = self._frame(count)
         documents = sum(tokens) + self._label_tokens(indices)
         return Question(
-            Prompt("", ()),
+            Prompt("", (Turn("user", ""),)),
             _unread,
             None,
             lambda: None,
@@ -210,7 +216,7 @@ class Questions(Generic[T]):
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
         """The question with half the characters of its texts. Only once: each try is a request."""
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-        return None if shorter is None else self._question(indices, shorter, shrinks=False)
+        return None if shorter is None else self._question(indices, shorter, texts, shrinks=False)
 
 
 @dataclass(frozen=True, slots=True)
