@@ -56,7 +56,7 @@ def test_row_that_fails_has_a_reason(pool, row, reason):
 
 
 def test_slow_worker_is_abandoned(tmp_path, model):
-    slow = Worker(fake(sleep=60), model, tmp_path, 1, tmp_path / "log")
+    slow = Worker(fake(sleep=0.5), model, tmp_path, 1, tmp_path / "log")
     (tmp_path / "A.json").write_text(json.dumps([["q", ["a"]]]))
     with pytest.raises(WorkerError, match="in time"):
         slow.ask(timeout=0.01, do="score", file=str(tmp_path / "A.json"), index=0)
