@@ -240,6 +240,30 @@ class Components:
             self.made[known] = component
         return self.made[known]
 
+    def playing(
+        self,
+        case: Any,
+        provider: fake.FakeProvider,
+        configured: Callable[[Any], dict[str, Any]],
+        *,
+        strict: bool,
+    ) -> Callable[[Any], tuple[Any, fake.FakeProvider]]:
+        """What `survives_llm` and `survives_rerank` take as `make`, for a case of their tables.
+
+        Args:
+            case: whose script the provider plays.
+            provider: that the component asks.
+            configured: the component's configuration, of the case or the case with longer times.
+            strict: whether it raises.
+        """
+
+        def make(attempt: Any) -> tuple[Any, fake.FakeProvider]:
+            component = self.get(configured(attempt), strict, provider, case.fresh)
+            provider.play(*case.script)
+            return component, provider
+
+        return make
+
     def _warm_up(self, component: Any) -> None:
         """Open the client, and learn what the server cannot do.
 

@@ -9,6 +9,7 @@ import json
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -184,13 +185,8 @@ def test_faults_of_language_models(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     strict = mode == "strict"
-
-    def make(attempt: Case) -> tuple[Any, FakeProvider]:
-        config = llm_config(provider, flavour, attempt)
-        component = components.get(config, strict, provider, case.fresh)
-        provider.play(*case.script)
-        return component, provider
-
+    configured = partial(llm_config, provider, flavour)
+    make = components.playing(case, provider, configured, strict=strict)
     survives_llm(ADAPTER, make, entry, case, caplog, strict=strict)
     assert {request.flavour for request in provider.requests} <= {flavour}
 
@@ -206,13 +202,8 @@ def test_faults_of_rerank_apis(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     strict = mode == "strict"
-
-    def make(attempt: Any) -> tuple[Any, FakeProvider]:
-        config = rerank_config(provider, api, attempt)
-        component = components.get(config, strict, provider, case.fresh)
-        provider.play(*case.script)
-        return component, provider
-
+    configured = partial(rerank_config, provider, api)
+    make = components.playing(case, provider, configured, strict=strict)
     survives_rerank(ADAPTER, make, entry, case, caplog, strict=strict)
     assert {request.key for request in provider.requests} == {KEY}
 
