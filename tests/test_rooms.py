@@ -54,9 +54,9 @@ def sources():
         yield from folder.rglob("*.py")
 
 
-def test_short_modules():
+def test_no_huge_modules():
     lengths = {str(path): len(path.read_text().splitlines()) for path in sources()}
-    assert {path: count for path, count in lengths.items() if count > 300} == {}
+    assert {path: count for path, count in lengths.items() if count > 600} == {}
 
 
 def test_the_picture_is_up_to_date(core_graph):
