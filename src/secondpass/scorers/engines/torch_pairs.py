@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.checkpoints import load_checked
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
@@ -16,6 +17,7 @@ from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
+    from torch import Tensor
 
 DType: TypeAlias = Literal["float32", "float16", "bfloat16", "auto"]
 
@@ -54,7 +56,8 @@ class TorchModel:
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        ModelLoadError: the model cannot be loaded, or has more than one label.
+        ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or has more
+            than one label.
     """
 
     threads = 1  # forward passes take turns; each has all of torch's threads
@@ -86,10 +89,22 @@ class TorchModel:
             dtype=dtype or ("bfloat16" if reduced else "float32"),
             offline=offline,
         )
+
+        def load() -> CrossEncoder:
+            return load_checked(
+                source,
+                offline,
+                "cross_encoder",
+                lambda: CrossEncoder(source.name, **arguments),
+                _scores_of_a_pair,
+                trust_remote_code=bool(options.get("trust_remote_code")),
+                prompt=prompt,
+            )
+
         try:
-            self.encoder: CrossEncoder = self._thread.submit(
-                CrossEncoder, source.name, **arguments
-            ).result()
+            self.encoder: CrossEncoder = self._thread.submit(load).result()
+        except ModelLoadError:
+            raise
         except Exception as error:
             raise source.load_error(error, offline) from error
         encoder = self.encoder
@@ -178,6 +193,10 @@ class TorchModel:
             for index, score in zip(indices, predicted.tolist(), strict=True):
                 scores[index] = score
         return scores
+
+
+def _scores_of_a_pair(encoder: CrossEncoder) -> Tensor:
+    return encoder.predict([("a", "a")], show_progress_bar=False, convert_to_tensor=True)
 
 
 def _limited(encoder: CrossEncoder) -> int:
