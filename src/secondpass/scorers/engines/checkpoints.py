@@ -41,6 +41,9 @@ _OTHER_INPUT = {
 }
 """What models do that no pair of texts can be given to, by the end of their class's name."""
 
+SAMPLE = "Which of these weights does a score of some words depend on?"
+"""A text that a score is computed of, to learn which weights it depends on."""
+
 _SHOWN = 4
 """Missing weights that a message names."""
 
@@ -181,7 +184,7 @@ def load_checked(
         offline: whether the hub is not to be contacted.
         kind: the scorer that is to run it.
         construct: calls the constructor of sentence-transformers.
-        score: scores or encodes something with the loaded model.
+        score: scores or encodes :data:`SAMPLE` with the loaded model.
         trust_remote_code: whether code of the model may run.
         prompt: that of the configuration.
 
@@ -375,7 +378,7 @@ def _in_adapter(key: str, names: Sequence[str]) -> bool:
 
 
 def _are_needed(model: M, loadings: Sequence[_Loading], score: Callable[[M], Tensor]) -> bool:
-    """Whether a score depends on a missing weight: whether it is NaN if they are."""
+    """Whether a score depends on a missing weight: whether other numbers there change it."""
     import torch
 
     weights: list[Tensor] = []
@@ -392,9 +395,10 @@ def _are_needed(model: M, loadings: Sequence[_Loading], score: Callable[[M], Ten
     with torch.no_grad():
         before = [weight.clone() for weight in weights]
         try:
+            first = score(model)
             for weight in weights:
-                weight.fill_(torch.nan)
-            return bool(score(model).isnan().any())
+                weight.copy_(torch.linspace(-1, 1, weight.numel()).reshape(weight.shape))
+            return not torch.equal(first, score(model))
         except Exception:
             return True
         finally:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.checkpoints import load_checked
+from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
@@ -196,7 +196,14 @@ class TorchModel:
 
 
 def _scores_of_a_pair(encoder: CrossEncoder) -> Tensor:
-    return encoder.predict([("a", "a")], show_progress_bar=False, convert_to_tensor=True)
+    import torch
+
+    return encoder.predict(
+        [(SAMPLE, SAMPLE)],
+        activation_fn=torch.nn.Identity(),
+        show_progress_bar=False,
+        convert_to_tensor=True,
+    )
 
 
 def _limited(encoder: CrossEncoder) -> int:

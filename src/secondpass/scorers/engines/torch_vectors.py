@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.checkpoints import load_checked
+from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
 from secondpass.scorers.engines.pace import Pace
 from secondpass.scorers.hub import HubModel
 from secondpass.types import EngineInfo
@@ -80,7 +80,7 @@ class VectorModel:
                 offline,
                 "late_interaction",
                 lambda: sentence_transformers.MultiVectorEncoder(source.name, **arguments),
-                lambda model: model.encode_document(["a"], show_progress_bar=False)[0],
+                lambda model: model.encode_document([SAMPLE], show_progress_bar=False)[0],
                 trust_remote_code=bool(options.get("trust_remote_code")),
             )
             _set_lengths(encoder, query_length, document_length)
