@@ -105,7 +105,9 @@ def with_more_weights(folder: Path) -> Path:
 
 def tied(folder: Path) -> Path:
     """A causal reranker whose output weights are those of its input."""
-    return _with_read_out(write_raw_causal(folder.with_name(f"{folder.name}-raw"), tied=True), folder)
+    return _with_read_out(
+        write_raw_causal(folder.with_name(f"{folder.name}-raw"), tied=True), folder
+    )
 
 
 def untemplated(folder: Path) -> Path:

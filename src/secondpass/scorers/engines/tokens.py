@@ -66,6 +66,9 @@ class PairTokenizer:
 
     Special tokens in a query or a passage are read as characters. Safe for use from many threads.
 
+    Attributes:
+        has_types: whether pairs have token types other than 0.
+
     Raises:
         ModelLoadError: the file is no tokenizer.
     """
@@ -98,7 +101,7 @@ class PairTokenizer:
         if self._room is not None and self._room < 1:
             raise ModelLoadError(f"max_length {max_length} has no room for a query and a passage")
         self._pad = pad
-        self._has_types = types and self._parts.has_types
+        self.has_types = types and self._parts.has_types
         self._truncates_left = truncates_left
         self._shortened = _shortener(tokenizer, self._room, truncates_left)
         self._remembered: LRU[str, _Tokens] = LRU(remember)
@@ -136,7 +139,7 @@ class PairTokenizer:
             ids[row, start:end] = passage
             ids[row, end:length] = parts.suffix
             mask[row, :length] = 1
-            if types is not None and self._has_types:
+            if types is not None and self.has_types:
                 types[row, :start] = parts.head_type
                 types[row, start:end] = parts.passage_type
                 types[row, end:length] = parts.suffix_types
