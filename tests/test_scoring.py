@@ -150,3 +150,28 @@ def test_numbers_beyond_floats_are_infinite():
 @pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
 def test_ranks_depend_on_the_whole_list(kind, expected):
     assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected
+
+
+@pytest.mark.parametrize(
+    ("returned", "positions"),
+    [
+        ([2, 0, 2], (0, 2)),
+        ([], None),
+        ([3], None),
+        ([-1], None),
+        (["a"], None),
+        (None, None),
+        (RuntimeError("x"), None),
+    ],
+)
+def test_texts_that_were_not_read_whole(returned, positions):
+    class Short(ByTable):
+        def truncated(self, query, documents):
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+    report = Reranker(Short()).rerank("q", ["a", "b", "c"]).report
+    assert report.status == "ok"
+    expected = [] if positions is None else [("text_truncated", positions)]
+    assert [(issue.code, issue.positions) for issue in report.issues] == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -15,6 +15,94 @@ T = TypeVar("T")
 
 Span: TypeAlias = tuple[int, int]
 """A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
+
+
+class RenderedText(str):
+    """A text for a method that states which parts of it the configuration wrote.
+
+    Prefix, separators and suffix are the operator's: a model's control tokens are tokens there, and
+    prefix and suffix stay when the text is cut. All else is content of the query or the candidate:
+    it is read as characters, and it is what is cut. Slices and copies are plain strings, all of
+    whose characters count as content.
+
+    Attributes:
+        written: the parts that the configuration wrote, in order; they do not overlap.
+    """
+
+    written: tuple[Span, ...]
+
+    def __new__(cls, text: str, written: tuple[Span, ...] = ()) -> RenderedText:
+        """Create the text; ``written`` are spans of it."""
+        self = super().__new__(cls, text)
+        self.written = written
+        return self
+
+
+def written_spans(text: str) -> tuple[Span, ...]:
+    """The parts of a text that the configuration wrote; none of a plain string."""
+    return text.written if isinstance(text, RenderedText) else ()
+
+
+def affixes(text: str) -> tuple[int, int]:
+    """The lengths of the prefix and the suffix that the configuration wrote, in characters."""
+    written = written_spans(text)
+    if not written:
+        return 0, 0
+    head = written[0][1] if written[0][0] == 0 else 0
+    tail = len(text) - written[-1][0] if written[-1][1] == len(text) else 0
+    return head, min(tail, len(text) - head)
+
+
+def joined(parts: Iterable[tuple[str, bool]]) -> str:
+    """Join parts of a text; of each, whether the configuration wrote it.
+
+    Returns:
+        A plain string if it wrote none.
+    """
+    texts, written, length = [], [], 0
+    for text, by_configuration in parts:
+        if by_configuration and text:
+            written.append((length, length + len(text)))
+        texts.append(text)
+        length += len(text)
+    whole = "".join(texts)
+    return RenderedText(whole, tuple(written)) if written else whole
+
+
+def sliced(text: str, *ranges: Span) -> str:
+    """Join ranges of a text; what the configuration wrote in them stays known."""
+    written = written_spans(text)
+    if not written:
+        return "".join([text[start:stop] for start, stop in ranges])
+    parts = []
+    for start, stop in ranges:
+        place = start
+        for first, last in written:
+            if first < stop and last > place:
+                end = min(last, stop)
+                parts += [(text[place:first], False), (text[max(first, place) : end], True)]
+                place = end
+        parts.append((text[place:stop], False))
+    return joined(parts)
+
+
+def cut(text: str, length: int) -> str:
+    """Cut the end off a text, before the suffix that the configuration wrote.
+
+    Args:
+        text: any text.
+        length: the number of characters to keep; prefix and suffix stay even if they have more.
+    """
+    if len(text) <= length:
+        return text
+    head, tail = affixes(text)
+    end = len(text) - tail
+    return sliced(text, (0, max(length - tail, head)), (end, len(text)))
+
+
+def text_key(text: str) -> Any:
+    """A key of a text, which differs if the configuration wrote other parts of it."""
+    return (str(text), text.written) if isinstance(text, RenderedText) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +119,7 @@ class Windows:
 
     def text(self, text: str, span: Span) -> str:
         """Return the text of a window."""
-        return text[: self.body[0]] + text[slice(*span)] + text[self.body[1] :]
+        return sliced(text, (0, self.body[0]), span, (self.body[1], len(text)))
 
 
 @runtime_checkable
@@ -61,6 +149,8 @@ class Scorer(Protocol):
             loaded. It must not wait for a model that another thread loads.
         takes_instruction: whether the methods above take the keyword ``instruction``; default
             False. It is passed if a call has one, and requests of one call have the same.
+        truncated(query, documents): the indices of documents of an earlier call that were longer
+            than the model reads, as far as that is known; for the report. It must not wait.
         warm_up(), close(): load the model, release it.
     """
 

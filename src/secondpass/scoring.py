@@ -17,6 +17,9 @@ from secondpass.types import EngineInfo, Issue, ScoreKind
 _TOLERANCE = 1e-4
 """Rounding error by which float32 scores may lie outside their range; they are clipped."""
 
+TRUNCATED = "text_truncated"
+"""Code of the issue of texts that a model did not read whole."""
+
 _DEFAULT_BATCH_SIZE = 32
 """Texts per call if a deadline is set and the scorer has no ``batch_size``."""
 
@@ -82,9 +85,24 @@ class ScorerMethod:
             return Judgement(nothing, frozenset(unjudged), issues, original=1.0)
         scores, invalid = self._validated(raw.values, unjudged)
         issues.extend(invalid)
+        issues.extend(self._truncated(task))
         return Judgement(
             scores, frozenset(unjudged), issues, original=raw.original, spans=raw.spans
         )
+
+    def _truncated(self, task: Task) -> list[Issue]:
+        """The issue of texts that the scorer did not read whole."""
+        indices_of = member(self.scorer, "truncated", None)
+        if not callable(indices_of):
+            return []
+        try:
+            indices = sorted({operator.index(item) for item in indices_of(task.query, task.texts)})
+        except Exception:  # a foreign scorer may raise anything
+            return []
+        if not indices or indices[0] < 0 or indices[-1] >= len(task.texts):
+            return []
+        message = "the model reads only the first tokens of these; split long texts by passages"
+        return [Issue(TRUNCATED, message, tuple(indices), (), self.name)]
 
     def _validated(
         self, values: Sequence[Any], unjudged: set[int]

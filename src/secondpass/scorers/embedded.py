@@ -187,6 +187,11 @@ class EmbeddedScorer:
             return []
         return [match.mean for match in self._engine.get().score([("", documents)])[0]]
 
+    def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents that the model did not read whole, as far as it is known."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated(query, documents)
+
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
         minilm.check_installed(self.backend)

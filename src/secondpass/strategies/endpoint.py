@@ -17,7 +17,7 @@ from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly
-from secondpass.questions import Recall
+from secondpass.questions import Recall, cut
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_batches, rerank_scores, rerank_template
 from secondpass.strategies.base import Bounds, IssueCollector, batch_bounds, merge_batches
@@ -268,7 +268,7 @@ class Endpoint(RerankClient):
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
-                return self._question(task, [text[:_LONG] for text in texts], skipped)
+                return self._question(task, [cut(text, _LONG) for text in texts], skipped)
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
             return None if shorter is None else self._question(task, shorter, skipped)
 
