@@ -226,7 +226,7 @@ def test_no_prompt_is_rendered_and_each_text_is_counted_once(monkeypatch):
 
 
 def run(method, task, lefts, fails=False):
-    """Run a judgement with these answers to LimitsLeft, before and after it asks; what was chosen."""
+    """Run a judgement with these limits left, before and after it asks; what was chosen."""
     before, *after = lefts
     plan, result, chosen = method.judge(task), None, None
     while True:

@@ -20,8 +20,8 @@ from secondpass.limits import Left
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
-from secondpass.settings import configurable, nested
 from secondpass.runtime.ledger import ROUND_MARGIN
+from secondpass.settings import configurable, nested
 from secondpass.strategies.base import Bounds, unanswered
 from secondpass.strategies.estimates import most_waves
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
