@@ -32,7 +32,7 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
 )
 from secondpass import ConfigurationError, Ranking, Reranker
 from secondpass.adapters.life_cycle import LifeCycle
-from secondpass.adapters.options import finite_number, plain_number
+from secondpass.adapters.options import check_floor, finite_number, plain_number
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
 from secondpass.runtime.diagnostics import use_logger
@@ -156,6 +156,7 @@ class SecondPassRanker(Loaded):
                 for name in self.PARAMETERS.per_call.keys() - self._fixed:
                     self._overrides.pop(name, None)
             self.reranker = resolve(reranker, llm=llm, flat=self._overrides, defaults=_DEFAULTS)
+            check_floor("score_threshold", self.score_threshold, self.reranker)
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name, mappings as their values at construction.
