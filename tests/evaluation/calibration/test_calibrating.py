@@ -46,7 +46,7 @@ SUITE = suite_of()
 
 def test_a_threshold_that_keeps_what_it_says():
     result = calibrate(Reranker(ByNumber()), SUITE, keep=0.9)
-    assert result.floor.on == "final"
+    assert result.floor.on == "rerank"
     assert 20 <= result.floor.at <= 21
     assert (result.fitted.queries, result.fitted.documents, result.fitted.per) == (40, 40, "query")
     assert result.relevant_kept >= 0.9

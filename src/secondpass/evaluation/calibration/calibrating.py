@@ -271,8 +271,9 @@ def _result(
     notes: Sequence[str],
 ) -> Calibration:
     per = floor.fitted.per if floor.fitted else "query"
+    on = floor.on or "rerank"
     candidates = sum(len(sample.rerank) for sample in by_query.values())
-    kept = sum(int((sample.scores(floor.on) >= floor.at).sum()) for sample in by_query.values())
+    kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
     if config is not None:
         config["floor"] = registry.dump_settings(floor, "floor")
         if mapping is not None:
@@ -289,7 +290,7 @@ def _result(
         mapping=mapping,
         queries=len(by_query),
         candidates=candidates,
-        relevant_kept=share_kept(relevant_scores(by_query, floor.on), floor.at, per),
+        relevant_kept=share_kept(relevant_scores(by_query, on), floor.at, per),
         candidates_kept=kept / candidates,
         auroc=separated.auroc if separated else None,
         flagged=flagged,
