@@ -11,7 +11,15 @@ from fakes import ByTable, InOrder, Model
 from rankings import order
 from secondpass import MethodError, Reranker
 from secondpass.errors import ConfigurationError
-from secondpass.scoring import ScorerMethod, in_range, range_of, scores_alone, to_float, to_list
+from secondpass.scoring import (
+    ScorerMethod,
+    in_range,
+    range_of,
+    rerank_scores_alone,
+    scores_alone,
+    to_float,
+    to_list,
+)
 from secondpass.strategies.graded import Graded
 
 
@@ -150,3 +158,17 @@ def test_numbers_beyond_floats_are_infinite():
 @pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
 def test_ranks_depend_on_the_whole_list(kind, expected):
     assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected
+
+
+@pytest.mark.parametrize(
+    ("members", "order", "rerank"),
+    [
+        ({}, True, True),
+        ({"pointwise": False}, False, False),
+        ({"pointwise": False, "pair_scores": True}, False, True),
+        ({"pointwise": False, "pair_scores": 1}, False, False),
+    ],
+)
+def test_rerank_scores_may_be_of_pairs_where_the_order_is_of_the_list(members, order, rerank):
+    method = ScorerMethod(ByTable(**members))
+    assert (scores_alone(method), rerank_scores_alone(method)) == (order, rerank)
