@@ -103,7 +103,9 @@ class SecondPassRanker(Loaded):
         :param depth:
             Number of documents to score; those after them keep their order.
         :param score_threshold:
-            Scored documents with a lower final score are left out; a fallback has its own.
+            Scored documents with a lower `rerank_score` are left out; with a blend by `none` or
+            `sigmoid`, with a lower final score. Not for methods whose scores are ranks; a fallback
+            has its own.
         :param scale_score:
             Whether to map a cross-encoder's scores to 0-1 by a sigmoid.
         :param meta_fields_to_embed:
@@ -199,7 +201,7 @@ class SecondPassRanker(Loaded):
         :param top_k:
             Number of documents to return, instead of that of the component.
         :param score_threshold:
-            Scored documents with a lower final score are left out; instead of the component's.
+            Scored documents with a lower score are left out; instead of the component's.
         :param depth:
             Number of documents to score, instead of that of the component.
         :param order:
