@@ -16,7 +16,7 @@ from secondpass.runtime.fits import doubts, gate_doubts
 from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
-from secondpass.runtime.outcome import SCORES_ASCENDING, Outcome, issue_about
+from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.parts import in_turn
 from secondpass.strategies.skipping import When
@@ -97,7 +97,7 @@ class RankingPass:
             kept, duplicates = keep_best_of_each_id(self.candidates, scores)
             self.kept, self.left_out["duplicate"] = kept, duplicates
             if distances and duplicates:
-                self._add_issue(*SCORES_ASCENDING)
+                self._add_issue("scores_ascending", DISTANCES)
         depth = len(self.kept) if settings.depth is None else settings.depth
         self.head, self.tail = self.kept[:depth], self.kept[depth:]
         if settings.when is not None and self.head:

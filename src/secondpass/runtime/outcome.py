@@ -15,11 +15,10 @@ from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.trace import Trace
 from secondpass.types import Candidate, Issue, ItemStatus, Threshold
 
-SCORES_ASCENDING = (
-    "scores_ascending",
-    "the retrieval scores rise along the list, so they are distances; ranks take their place",
+DISTANCES = (
+    "the retrieval scores rise along the list, so they are distances; ranks take their place"
 )
-"""Code and message of the issue of :func:`~secondpass.candidates.first_stage_scores`."""
+"""Message of the issue ``scores_ascending``; see :mod:`secondpass.candidates`."""
 
 
 @dataclass(slots=True)
@@ -176,8 +175,8 @@ class Outcome:
     def _retrieved(self) -> tuple[Sequence[float | None], bool]:
         """Retrieval scores of all candidates, and whether they are ranks in place of distances."""
         scores, distances = first_stage_scores(self.candidates)
-        if distances and all(issue.code != SCORES_ASCENDING[0] for issue in self.issues):
-            self.add_issue(*SCORES_ASCENDING)
+        if distances and all(issue.code != "scores_ascending" for issue in self.issues):
+            self.add_issue("scores_ascending", DISTANCES)
         return scores, distances
 
     @property
