@@ -59,7 +59,8 @@ ALONE = {
 @pytest.mark.parametrize("method", ALONE)
 def test_single_candidate_is_left_alone(method, asynchronous):
     blend = None if method == "cascade" else {"original": 0.5, "normalize": "minmax"}
-    reranker = Reranker(ALONE[method](), blend=blend, floor=0.9, strict=True, order=TIERS)
+    floor = 0.9 if method == "graded" else None
+    reranker = Reranker(ALONE[method](), blend=blend, floor=floor, strict=True, order=TIERS)
     given = [Candidate("a", score=0.1)]
     if asynchronous:
         ranking = asyncio.run(reranker.arerank("q", given))

@@ -250,6 +250,8 @@ class Judgement:
             ``unchanged``. None leaves it to the blend.
         spans: the best-matching part of each text as (start, stop); None for texts without one.
         spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without one.
+        order_scores: what decides the order in place of ``scores``, which are reported and compared
+            with thresholds; a finite float wherever there is a score. None: ``scores`` decide.
     """
 
     scores: Sequence[float | None]
@@ -262,6 +264,7 @@ class Judgement:
     original: float | None = None
     spans: Sequence[Span | None] | None = None
     spreads: Sequence[float | None] | None = None
+    order_scores: Sequence[float | None] | None = None
 
 
 class Method(Protocol):

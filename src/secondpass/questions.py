@@ -143,6 +143,8 @@ class Scorer(Protocol):
             list with one :class:`ListScores` per request, made from the documents read so far. The
             last list counts. It ends before ``deadline``, or is closed after its part. A call has
             several requests only without a deadline.
+        pair_scores: whether the ``scores`` of ``score_lists`` do not depend on the other documents,
+            though its ``order_scores`` do; default False.
         joins_calls: whether calls from several threads share batches, so that the calling threads
             only wait; default False. If true, more calls are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
@@ -173,12 +175,16 @@ class ListScores:
             to the blend.
         spans: (start, stop) of the part of each document that matches best, None for those without.
             Where the documents are windows of longer texts, the best window is reported instead.
+        order_scores: what the documents are ordered by in place of ``scores``, on the same scale,
+            for each that has a score. Then ``scores``, which are reported and compared with
+            thresholds, need not depend on the list. None orders by ``scores``.
     """
 
     scores: Sequence[Any]
     issues: Sequence[Issue] = ()
     original: float | None = None
     spans: Sequence[Span | None] | None = None
+    order_scores: Sequence[Any] | None = None
 
 
 @dataclass(slots=True)
@@ -190,7 +196,7 @@ class RawScores:
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors in spite of which every text has a score.
         called: whether the scorer was called at all.
-        issues, original, spans: see :class:`ListScores`.
+        issues, original, spans, order_scores: see :class:`ListScores`.
     """
 
     values: list[Any]
@@ -200,6 +206,7 @@ class RawScores:
     issues: Sequence[Issue] = ()
     original: float | None = None
     spans: Sequence[Span | None] | None = None
+    order_scores: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,9 @@ class Reranker(CostPlanner):
         method: judges the candidates: a scorer, a registered name, or a mapping with a ``type``.
         depth: number of candidates to judge; the rest are the tail. None judges all.
         blend: mixes the retriever's score into the final score; None uses the method's alone.
-        floor: threshold on the final score, or a Floor; scored candidates below it are dropped.
+        floor: threshold on the method's score, with a blend by ``none`` or ``sigmoid`` on the final
+            score, or a Floor; scored candidates below it are dropped. Not for scores that are
+            ranks.
         probabilities: maps rerank scores to probabilities of relevance.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).

@@ -86,8 +86,20 @@ class ScorerMethod:
         scores, invalid = self._validated(raw.values, unjudged)
         issues.extend(invalid)
         issues.extend(self._truncated(task))
+        order = None
+        if raw.order_scores is not None:
+            unscored = {index for index, score in enumerate(scores) if score is None}
+            order, invalid = self._validated(raw.order_scores, unscored)
+            issues.extend(invalid)
+            pairs = zip(scores, order, strict=True)
+            scores = [None if place is None else score for score, place in pairs]
         return Judgement(
-            scores, frozenset(unjudged), issues, original=raw.original, spans=raw.spans
+            scores,
+            frozenset(unjudged),
+            issues,
+            original=raw.original,
+            spans=raw.spans,
+            order_scores=order,
         )
 
     def _truncated(self, task: Task) -> list[Issue]:
@@ -245,6 +257,15 @@ def scores_alone(method: Method) -> bool:
         return bool(member(method.scorer, "pointwise", True))
     windows = getattr(method, "windows", "one")
     return bool(getattr(method, "isolated", windows == "each"))
+
+
+def rerank_scores_alone(method: Method) -> bool:
+    """Whether each rerank score of a method depends on the query and one candidate alone.
+
+    Unlike :func:`scores_alone`, also if the order depends on the other candidates.
+    """
+    scorer = method.scorer if isinstance(method, ScorerMethod) else None
+    return scores_alone(method) or member(scorer, "pair_scores", False) is True
 
 
 def _engine(scorer: object) -> EngineInfo | None:

@@ -178,6 +178,20 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """The threshold that a ranking pass applied.
+
+    Attributes:
+        at: candidates with a lower score were left out.
+        on: which score: the ``final`` one, or the method's ``rerank`` score. A candidate that the
+            latter keeps may have a final score below the threshold.
+    """
+
+    at: float
+    on: Literal["final", "rerank"]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a ranking pass did.
 
@@ -194,6 +208,7 @@ class Report:
         final: False in an interim ranking, whose report covers the pass so far.
         nothing_relevant: whether all rerank scores are below the floor's ``nothing``, if known.
         skipped: what the setting ``when`` left out for this query; None if nothing.
+        threshold: the threshold that was applied (the setting ``floor``); None if none was.
     """
 
     status: ReportStatus
@@ -208,6 +223,7 @@ class Report:
     final: bool = True
     skipped: Skipped | None = None
     nothing_relevant: bool | None = None
+    threshold: Threshold | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

@@ -321,10 +321,15 @@ def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, coun
         assert {item.text: item.rerank_score for item in alone} == pytest.approx(of_texts, abs=1e-4)
         shuffled = reranker.rerank(request[0], sorted(request[1]))
         assert {i.text: i.rerank_score for i in shuffled} == pytest.approx(of_texts, abs=1e-4)
-    if scorer.pointwise:
-        everything = {text: score for some in scores for text, score in some.items()}
-        for of_texts in scores:
-            assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
+    # The order may depend on the list, the rerank scores do not.
+    everything = {text: score for some in scores for text, score in some.items()}
+    for request, of_texts in zip(requests, scores, strict=True):
+        assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
+        ranking = reranker.rerank(*request)
+        finals = [item.final_score for item in ranking]
+        assert finals == sorted(finals, reverse=True)
+        by_list = dict(zip(request[1], scorer.score_pairs(*request), strict=True))
+        assert finals == pytest.approx([by_list[item.text] for item in ranking], abs=1e-4)
 
 
 @examples(15)

@@ -317,7 +317,7 @@ def test_plans_of_different_lengths_share_rounds():
     answer = in_answer(ranked)
 
     def plan_of(method, count):
-        return method.judge(task_of(numbered(range(count))))
+        return method._judge_once(task_of(numbered(range(count))))
 
     def broken():
         raise MethodError("no context", "context_failed")

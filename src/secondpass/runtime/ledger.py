@@ -14,7 +14,7 @@ from secondpass.runtime.observers import Operation
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.types import EngineInfo, Issue, Usage
 
-_ROUND_MARGIN = 1.2
+ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
 _KEPT_SHARE = 0.2
 """Share of the time left that a method's questions leave to the methods after it."""
@@ -265,7 +265,7 @@ class Ledger:
                     bounds.append(left / (spent / self.questions) / questions)
         if (seconds := self.question_seconds_left) is not None and self._question_rounds:
             mean = self._question_seconds / self._question_rounds
-            bounds.append(seconds / (mean * _ROUND_MARGIN) if mean else seconds)
+            bounds.append(seconds / (mean * ROUND_MARGIN) if mean else seconds)
         return max(0, int(min(*bounds, sys.maxsize))) if bounds else None
 
     def usage(self) -> Usage:

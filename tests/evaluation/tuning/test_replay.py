@@ -1,5 +1,7 @@
 """What is computed from one ranking is what a ranking with that blend and depth is."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +69,28 @@ def test_a_weight_that_the_method_states_is_kept(candidates, blend):
     bare = Reranker(HalfSure(), log_level="debug").rerank("q", candidates)
     real = Reranker(HalfSure(), blend=blend, log_level="debug").rerank("q", candidates)
     assert tuple(replayed(bare, blend)) == real.order
+
+
+@pytest.mark.parametrize("journaled", [False, True])
+@pytest.mark.parametrize("blend", [None, Blend(0.2, "minmax")])
+def test_what_orders_a_list_is_replayed(blend, journaled):
+    texts = ["A panda eats.", "Rare wombats sleep.", "Wombats eat grass.", "Bread", "Grass"]
+    bare = Reranker("embedded").rerank("what do wombats eat", texts)
+    real = Reranker("embedded", blend=blend).rerank("what do wombats eat", texts)
+    if journaled:  # a journal keeps no trace
+        bare = replace(bare, trace=None)
+    assert tuple(replayed(bare, blend)) == real.order
+
+
+@examples(25)
+@given(st.lists(st.floats(-5, 5), min_size=3, max_size=6).map(sorted), BLENDS)
+def test_distances_are_replayed(distances, blend):
+    candidates = [Candidate("a" * (n % 4), score=score) for n, score in enumerate(distances)]
+    bare = Reranker(ByText()).rerank("q", candidates)
+    assert (
+        tuple(replayed(bare, blend))
+        == Reranker(ByText(), blend=blend).rerank("q", candidates).order
+    )
 
 
 def test_a_fallback_ranking_is_used_as_it_is():
