@@ -125,7 +125,8 @@ class Usage:
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.
-        retries, repairs: calls that repeated a question, after an error or an unusable reply.
+        retries, repairs: calls that repeated a question, after an error or an unusable reply; calls
+            about a part of a refused question are repairs.
         cached: answers from the response cache, which count neither as calls nor as cost.
     """
 
