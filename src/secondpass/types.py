@@ -20,8 +20,8 @@ ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "u
 
 ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
 """``scored``: the method gave it a score. ``backfilled``: missing from the method's result.
-``unjudged``: the call failed, or there is nothing to show. ``tail``: beyond the depth, skipped, or
-a single candidate that the method does not judge."""
+``unjudged``: the call failed, time ran out, the method declined, or there is nothing to show.
+``tail``: beyond the depth, skipped, or a single candidate that the method does not judge."""
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored, or skipped. ``partial``: some of it is not. ``degraded``: the

@@ -260,7 +260,8 @@ def _read(completion: Completion, labels: Sequence[str]) -> BatchScores:
     declined = tuple(i for i in missing if probabilities.get(labels[i]) == _DECLINED)
     if len(missing) == len(labels):
         if declined:
-            raise ReplyError("it declines to decide about any document", "content_filter")
+            message = "it declines to decide about any document"
+            raise ReplyError(message, "content_filter", repairable=False)
         raise ReplyError("it has no usable probability")
     refused = tuple(index for index in missing if index not in declined)
     return BatchScores(scores, refused, declined=declined)

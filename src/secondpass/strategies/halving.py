@@ -91,14 +91,9 @@ def ask_in_halves(
 def repairing(question: Question[Any, T]) -> Question[Any, T]:
     """The question, as one about a part of a refused one: it counts as a repair.
 
-    It is not repaired itself, and its passages are not shortened while it can be halved.
+    It is neither repaired itself, nor are its passages shortened.
     """
-    shrink = question.shrink if question.documents == 1 else _not_shrunk
-    return replace(question, repairs=True, shrink=shrink)
-
-
-def _not_shrunk() -> None:
-    return None
+    return replace(question, repairs=True, shrink=lambda: None)
 
 
 def _halves(part: range) -> tuple[range, range]:
@@ -112,7 +107,7 @@ def _is_refused(answer: Answer[Any]) -> bool:
     if error is None or _on_another_scale(error, *answer.troubles):
         return False
     if isinstance(error, ReplyError):
-        return error.repairable
+        return error.repairable and error.code != "bad_response"  # another server's page
     return error.code in _CONTENT or (isinstance(error, LLMError) and error.too_long)
 
 
