@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -100,8 +99,13 @@ def _halves(case: Case, provider: FakeProvider) -> int:
     """The number of requests about a part of the candidates, after the whole was refused."""
     if {**GRADED, **case.method}["type"] != "graded":
         return 0
-    shown = [json.dumps(request.body).count("<doc id=") for request in provider.requests]
+    shown = [_shown(request) for request in provider.requests]
     return sum(0 < count < len(case.candidates) for count in shown)
+
+
+def _shown(request: Any) -> int:
+    """The number of candidates in a request to a server, or in the messages to a model."""
+    return str(getattr(request, "body", request)).count("<doc id=")
 
 
 def _requests(case: Case) -> tuple[int, int]:
