@@ -93,9 +93,14 @@ class RoundsLeft:
     """Effect: how many more rounds of ``questions`` the limits allow, estimated by those so far.
 
     Its result is an int of at least 0; None without limits.
+
+    Attributes:
+        repairs: whether they would repair other questions: ``limits.repair`` may not allow that,
+            and a dry run does not.
     """
 
     questions: int = 1
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

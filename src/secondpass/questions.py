@@ -336,6 +336,8 @@ class Question(Generic[R, T]):
         assumed: the value that a dry run uses; None to leave the question unanswered.
         shortened: whether passages were cut to fit the context window of the model.
         recall: how its answer is stored; None if it cannot be.
+        repairs: whether it asks about a part of a question that was refused. It counts as a repair,
+            and is not repaired itself.
     """
 
     request: R
@@ -347,6 +349,7 @@ class Question(Generic[R, T]):
     assumed: T | None = None
     shortened: bool = False
     recall: Recall[T] | None = field(default=None, repr=False)
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.runtime.floors import FloorOn
+from secondpass.runtime.partial_order import failed
 from secondpass.runtime.trace import Trace
 from secondpass.settings import describe, suggestion
 from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind
@@ -166,11 +167,13 @@ class Explanation:
         if self.status == "tail":
             reason = "the method does not judge it" if self.skipped is None else self.skipped
             return f"{reason}; it keeps its order"
-        if self.status == "backfilled":
-            return "missing from the method's answer; it keeps its order after the scored ones"
-        if self.report_status == "unchanged":
+        if self.report_status == "unchanged" and self.status == "unjudged":
             return "nothing was; candidates keep their order"
-        return "its call failed, or it has no text; it keeps its order after the scored ones"
+        if self.status == "unjudged" and failed([self.position], self.issues):
+            return "its call failed, or time ran out; its retrieval rank decides its place"
+        missing = self.status == "backfilled"
+        reason = "missing from the method's answer" if missing else "no text, or it was declined"
+        return f"{reason}; it keeps its order after the scored ones"
 
     def _blended(self, blend: BlendTerms) -> str:
         if blend.original is None:

@@ -58,7 +58,8 @@ class Ledger:
         cache: the response cache; None if there is none.
         cached: questions that the cache answered; they are not in the other counts.
         retries: questions that were asked again unchanged, after an error.
-        repairs: questions that were asked again because the reply could not be used.
+        repairs: questions that were asked again because the reply could not be used, and those
+            about parts of a refused question.
         issues: of the pass as a whole, each once.
         operations: the ranking and the running methods, the innermost last; empty without an
             observer.
@@ -246,12 +247,18 @@ class Ledger:
             self._question_waves,
         )
 
-    def rounds_left(self, questions: int = 1) -> int | None:
+    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
         """How many more rounds of ``questions`` the limits allow; None if there is no limit.
 
         The estimate is based on the mean tokens, cost and seconds so far.
+
+        Args:
+            questions: number of questions in a round.
+            repairs: whether they would repair other questions.
         """
         limits = self.limits
+        if repairs and not limits.repair:
+            return 0
         bounds: list[float] = []
         if limits.calls is not None:
             bounds.append((limits.calls - self.questions) // questions)

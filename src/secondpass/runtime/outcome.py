@@ -11,6 +11,7 @@ from secondpass.effects import Judgement, Method, Plan, Span
 from secondpass.ordering import Ordering, failure, reordered
 from secondpass.rendering import Rendering
 from secondpass.runtime.floors import Floor
+from secondpass.runtime.partial_order import completed
 from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.trace import Trace
 from secondpass.types import Candidate, Issue, ItemStatus, Threshold
@@ -126,6 +127,7 @@ class Outcome:
         for position, score in zip(scored, scores, strict=True):
             final[position] = score
         order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
+        order = completed(order, self.head, status, self.issues)
         below: list[int] = []
         if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
             message = "the floor was set for scores that are not blended with the original order"
@@ -133,12 +135,9 @@ class Outcome:
         elif floor is not None:
             self.trace.floor = floor
             compared = final if floor.on == "final" else self.rerank_score
-            below = [item for item in order if compared[item] < floor.at]  # type: ignore[operator]
+            below = [item for item in scored if compared[item] < floor.at]  # type: ignore[operator]
             dropped = {*below}
             order = [item for item in order if item not in dropped] if below else order
-        if len(scored) < len(self.head):
-            for other in ("backfilled", "unjudged", "tail"):
-                order += [position for position in self.head if status[position] == other]
         return order, sorted(below)
 
     def _final_scores(

@@ -17,6 +17,7 @@ from secondpass.evaluation.tuning.replay import (
     replayed_run,
 )
 from secondpass.scoring import scores_alone
+from secondpass.types import Issue
 
 
 class ByText:
@@ -49,6 +50,24 @@ def test_a_replayed_order_is_that_of_a_ranking(candidates, blend, depth):
     again = replayed_rankings({"q": bare}, "by-text", blend, depth=depth)["q"]
     assert again.order == real.order or bare.report.method is None
     assert [item.rank for item in again] == [*range(1, len(again) + 1)]
+
+
+@examples(25)
+@given(CANDIDATES, BLENDS, st.sets(st.integers(0, 8)))
+def test_the_order_of_a_partial_ranking_is_replayed(candidates, blend, failed):
+    class Partial:
+        name, score_kind, scale = "partial", "unbounded", None
+
+        def judge(self, task):
+            yield from ()
+            scores = [None if i in failed else i % 3 + 0.5 for i in range(len(task.texts))]
+            lost = frozenset(failed & set(range(len(scores))))
+            issue = Issue("timeout", "no answer", tuple(sorted(lost)))
+            return Judgement(scores, lost, [issue])
+
+    bare = Reranker(Partial(), depth=10, log_level="debug").rerank("q", candidates)
+    real = Reranker(Partial(), depth=10, blend=blend, log_level="debug").rerank("q", candidates)
+    assert tuple(replayed(bare, blend)) == real.order
 
 
 class HalfSure:

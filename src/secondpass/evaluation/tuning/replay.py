@@ -12,10 +12,8 @@ from dataclasses import replace
 from secondpass.blending import Blend, originals_for, with_weight
 from secondpass.candidates import first_stage_scores
 from secondpass.formats.runs import Run
+from secondpass.runtime.partial_order import completed
 from secondpass.types import Candidate, Ranked, Ranking
-
-_BEHIND = ("backfilled", "unjudged", "tail")
-"""The statuses of items without a score, in the order in which they are ranked."""
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:
@@ -52,8 +50,13 @@ def replayed(
     weighted = with_weight(blend, None if own is None else own.original, originals)
     final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
     order = sorted(range(len(scored)), key=final.__getitem__, reverse=True)
-    rest = [item for status in _BEHIND for item in head if item.status == status]
-    return [item.position for item in (*(scored[index] for index in order), *rest, *tail)]
+    ranked = completed(
+        [scored[index].position for index in order],
+        [item.position for item in head],
+        {item.position: item.status for item in head},
+        ranking.report.issues,
+    )
+    return ranked + [item.position for item in tail]
 
 
 def replayed_run(
