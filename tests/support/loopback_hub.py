@@ -23,7 +23,6 @@ Answer = int | str | None
 the file), or None as the hub does."""
 
 
-
 class LoopbackHub:
     """Serves folders as models, from ``__enter__`` to ``__exit__``.
 
@@ -40,8 +39,10 @@ class LoopbackHub:
         self.answer: Callable[[str], Answer] = lambda path: None
         self.requests: list[tuple[str, str]] = []
         self._over = threading.Event()
+
         class Handler(_Handler):
             hub = self
+
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"

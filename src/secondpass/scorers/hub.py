@@ -156,7 +156,9 @@ class HubModel:
             return refusal
         unreachable = "the hub was not contacted or did not answer"
         if self._has_cached_revisions():
-            return f"its revision {self.revision or 'main'!r} is not in the cache, and {unreachable}"
+            return (
+                f"its revision {self.revision or 'main'!r} is not in the cache, and {unreachable}"
+            )
         return f"no such folder, and {unreachable}"
 
     def _refusal(self, error: BaseException) -> str | None:
