@@ -44,7 +44,8 @@ def main() -> int:
         for name, one in known.items():
             print(
                 f"{name:22} {one.words:4} words  function {one.function:.2f}  "
-                f"pieces {one.pieces:5.2f}  letters {one.letters:5.2f}  unknown {one.unknown:.2f}  english {one.english:.2f}  "
+                f"pieces {one.pieces:5.2f}  letters {one.letters:4.2f}  "
+                f"unknown {one.unknown:.2f}  english {one.english:.2f}  "
                 f"foreign {one.foreign:.2f}  {'' if one.is_english else 'not English'}"
             )
         print(
