@@ -6,15 +6,14 @@ import time
 
 import httpx
 import pytest
-from huggingface_hub import constants
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
+from loopback_hub import loopback_hub
 from secondpass import ModelLoadError
-from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers import hub as scorers_hub
+from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.late_interaction import LateInteractionScorer
-from loopback_hub import loopback_hub
 from tiny_models import write_classifier, write_late_interaction, write_onnx
 
 UNREACHABLE = "the hub was not contacted or did not answer"
@@ -253,3 +252,14 @@ def test_a_file_that_is_not_served_is_not_taken_as_absent(hub, tmp_path, backend
     hub.answer = lambda path: 500 if path.endswith("sentence_bert_config.json") else None
     with pytest.raises(ModelLoadError, match="out of order, with status 500"):
         load(backend, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "adapter_config.json"])
+def test_what_tells_that_a_model_is_cached(hub, tmp_path, name):
+    model = tmp_path / "models--some--model"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text("c0ffee")
+    (model / "snapshots" / "c0ffee").mkdir(parents=True)
+    (model / "snapshots" / "c0ffee" / name).write_text("{}")
+    hub.answer = lambda path: 429
+    assert HubModel("some/model", cache_folder=str(tmp_path)).is_offline()

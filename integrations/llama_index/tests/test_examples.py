@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from secondpass import MissingExtraError
-
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from secondpass import MissingExtraError
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "llama_index"

@@ -151,8 +151,8 @@ def judge(
 
     Args:
         language: ``keep`` keeps the order of a list that is not English, ``lean`` scores it with
-            half the weight, ``auto`` keeps it if the vocabulary lacks its script or spells it letter
-            by letter, and scores it otherwise, ``ignore`` scores every list as English.
+            half the weight, ``auto`` keeps it if the vocabulary lacks its script or spells it
+            letter by letter, and scores it otherwise, ``ignore`` scores every list as English.
         query: the query.
         documents: its candidates.
         tokenizer: as for :func:`measure_foreign`.

@@ -66,10 +66,8 @@ class HubModel:
         Raises:
             ModelLoadError: the hub refuses the model, which is not in the cache.
         """
-        if self.local_files_only:
-            return True
-        if self.is_local:
-            return False
+        if self.local_files_only or self.is_local:
+            return self.local_files_only
         from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 
         cached = self._is_cached()
@@ -80,12 +78,11 @@ class HubModel:
         except EntryNotFoundError:  # modules in folders below, or an adapter
             return False
         except HfHubHTTPError as error:
-            if cached:
-                # Mirrors may have files only.
-                return type(error) is not HfHubHTTPError or error.response.status_code != 404
-            if (reason := self._refusal(error)) is not None:
+            if not cached and (reason := self._refusal(error)) is not None:
                 raise ModelLoadError(self._message(reason)) from error
-            return False  # the loader reports the error
+            # Mirrors may have files only. Other errors are reported by the loader.
+            has_files_only = type(error) is HfHubHTTPError and error.response.status_code == 404
+            return cached and not has_files_only
         except Exception:
             return True
         return False
@@ -170,21 +167,20 @@ class HubModel:
             RevisionNotFoundError,
         )
 
-        token = "HF_TOKEN, or the variable that token_env names,"
+        token = "HF_TOKEN, or the variable that token_env names"
         if isinstance(error, RevisionNotFoundError):
             return f"it has no revision {self.revision or 'main'!r} on the hub"
         if isinstance(error, GatedRepoError):
             return (
-                f"its terms have to be accepted: accept them on its page on the hub, and set {token}"
-                " to a token of that account"
+                "its terms have to be accepted: accept them on its page on the hub, and set"
+                f" {token}, to a token of that account"
             )
         if isinstance(error, RepositoryNotFoundError):
-            return f"no such folder, and no such model on the hub, or it needs a token: set {token[:-1]}"
-        if not isinstance(error, HfHubHTTPError):
-            return None
-        status = error.response.status_code
+            absent = "no such folder, and no such model on the hub"
+            return f"{absent}, or it needs a token: set {token}"
+        status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
         if status in (401, 403):
-            return f"the hub refused access with status {status}: check the token in {token[:-1]}"
+            return f"the hub refused access with status {status}: check the token in {token}"
         if status == 429 or status >= 500:
             return f"the hub is overloaded or out of order, with status {status}; try again later"
         return None
@@ -193,12 +189,15 @@ class HubModel:
         from huggingface_hub import try_to_load_from_cache
 
         try:
-            path = try_to_load_from_cache(
-                self.name, "config.json", cache_dir=self.cache, revision=self.revision
-            )
+            paths = [
+                try_to_load_from_cache(
+                    self.name, name, cache_dir=self.cache, revision=self.revision
+                )
+                for name in ("config.json", "modules.json", "adapter_config.json")
+            ]
         except Exception:  # not a valid name
             return False
-        return isinstance(path, str)
+        return any(isinstance(path, str) for path in paths)
 
     def _has_cached_revisions(self) -> bool:
         from huggingface_hub.constants import HF_HUB_CACHE
