@@ -90,7 +90,11 @@ class HubModel:
     def _ask_for_config(self) -> None:
         """Ask for the headers of the model's ``config.json``, without another attempt."""
         from huggingface_hub import hf_hub_url
-        from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]
+            build_hf_headers,
+            get_session,
+            hf_raise_for_status,
+        )
 
         address = hf_hub_url(self.name, "config.json", revision=self.revision)
         headers = build_hf_headers(token=self.token)
