@@ -229,6 +229,8 @@ class Prompt:
             requested; 0 requests none.
         needs_logprobs: whether a reply without them is useless. A server that rejects them is then
             not asked; otherwise it is asked without.
+        words: the words of which a reply is one, if only its first token is read; the server need
+            not write more.
     """
 
     system: str = field(repr=False)
@@ -236,6 +238,7 @@ class Prompt:
     schema: Mapping[str, Any] | None = field(default=None, repr=False)
     logprobs: int = 0
     needs_logprobs: bool = False
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

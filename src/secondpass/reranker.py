@@ -114,7 +114,7 @@ class Reranker(CostPlanner):
         check_fits(stages, depth, self.render, passages, when)
         self._stages = anchored(anchor, *stages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
-        check_methods(self._methods, self.limits, cache)
+        check_methods(self._methods, self.limits, cache, log_level)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:

@@ -152,6 +152,7 @@ class Questions(Generic[T]):
             self.reply_format.schema(names),
             self.reply_format.logprobs,
             self.reply_format.needs_logprobs,
+            tuple(self.reply_format.words),
         )
 
     def _filled(self, documents: str, count: int) -> tuple[str, str]:

@@ -48,7 +48,7 @@ _LONGEST_RETRY_AFTER = 30.0
 """Seconds. A server that asks for a longer pause is not asked again."""
 _CLOCK_CHECK = 0.05
 """Seconds between checks whether the clock of a waiting ranking has started."""
-_CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
+_CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
 """Codes of errors for which providers charge without reporting the usage."""
 
 

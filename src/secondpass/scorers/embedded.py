@@ -49,7 +49,8 @@ class EmbeddedScorer:
         idf: words of the query that are rare in the list count more.
         language: what to do with a list that is not English. ``keep`` keeps its order and encodes
             nothing; ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order;
-            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, else ``lean``;
+            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, or the vocabulary
+            spells the script letter by letter, as Cyrillic, Greek or Arabic, else ``lean``;
             ``ignore`` scores it as English.
 
     Scores are between -1 and 1 (kind ``similarity``). Rerankers call :meth:`score_lists`. The
