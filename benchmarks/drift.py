@@ -117,7 +117,7 @@ def scores_of(observations: Observations, name: str, config: Mapping[str, Any]) 
     rankings = observations.rankings(name, reranker)
     reranker.close()
     return {
-        query: {str(item.id): item.rerank_score or 0.0 for item in ranking}
+        query: {str(item.id): item.final_score or 0.0 for item in ranking}
         for query, ranking in rankings.items()
     }
 

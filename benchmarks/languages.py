@@ -2,25 +2,44 @@
 
     python benchmarks/languages.py
     python benchmarks/languages.py --data ../data --sets xquad-en xquad-de
+    python benchmarks/languages.py --pages /usr/share/help --languages el ru ko
 
 Prints the measures of :mod:`secondpass.scorers.english` for each list; for each file of lists, how
 many are not English by the first two conditions alone, and by all three; for each collection, the
-number of queries whose candidates are not English.
+number of queries whose candidates are not English, and of those whose order is kept.
+
+With ``--pages``, nDCG@10 of ``language: lean`` and of ``auto`` on GNOME's user documentation, which
+has been translated into many languages (the Debian package ``gnome-user-docs``): a page's title and
+its description are queries, its text is the one relevant passage, and BM25 is the first stage.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
+from typing import Any
+from xml.etree import ElementTree
 
-from quality import SETS, first_stages
+from quality import MEASURE, SETS, FirstStage, first_stages
 
+from secondpass import Candidate, Reranker
+from secondpass.evaluation import HybridRetriever, evaluate, ranking_to_run
 from secondpass.scorers.english import Measures, measure
 from secondpass.scorers.minilm import load_tokenizer
 
 LISTS = Path(__file__).resolve().parents[1] / "tests/scorers/languages"
+
+
+MALLARD = "{http://projectmallard.org/1.0/}"
+CHARACTERS = 1500
+"""Of a page."""
+LIST = 20
+"""Candidates that tell the language of a list."""
 
 
 def two_conditions(measures: Measures) -> bool:
@@ -28,12 +47,90 @@ def two_conditions(measures: Measures) -> bool:
     return measures.function < 0.15 and (measures.pieces > 1.4 or measures.unknown > 0.05)
 
 
+def page_of(path: Path) -> tuple[str, str, list[str]] | None:
+    """Title, description and paragraphs of a page; None if it has no title."""
+    root = ElementTree.parse(path).getroot()
+    parts = [root.find(f"{MALLARD}title"), root.find(f"{MALLARD}info/{MALLARD}desc")]
+    title, description = ("" if part is None else text_of(part) for part in parts)
+    paragraphs = [text for part in root.iter(f"{MALLARD}p") if (text := text_of(part))]
+    return (title, description, paragraphs) if title else None
+
+
+def text_of(part: Any) -> str:
+    return re.sub(r"\s+", " ", "".join(part.itertext())).strip()
+
+
+def translated(folder: Path, language: str) -> FirstStage:
+    """The pages in a language; those of which more than a fifth is in English are left out."""
+    corpus, queries, qrels = [], {}, {}
+    for original in sorted((folder / "C" / "gnome-help").glob("*.page")):
+        path = folder / language / "gnome-help" / original.name
+        english, page = page_of(original), page_of(path) if path.exists() else None
+        if english is None or page is None or len(page[2]) < 2:
+            continue
+        title, description, paragraphs = page
+        same = len(set(paragraphs) & set(english[2])) / len(paragraphs)
+        if same > 0.2 or title == english[0]:
+            continue
+        corpus.append(Candidate(" ".join(paragraphs)[:CHARACTERS], path.name))
+        queries[f"{path.name}#t"] = title
+        if description and description not in (english[1], title):
+            queries[f"{path.name}#d"] = description
+    qrels = {query: {query.partition("#")[0]: 1} for query in queries}
+    retriever = HybridRetriever(corpus)
+    found = {query: retriever.retrieve(text, 100, "lexical") for query, text in queries.items()}
+    return FirstStage(language, "BM25", queries, qrels, found)
+
+
+def measures_of(stage: FirstStage, tokenizer: Any) -> list[Measures | None]:
+    return [
+        measure([text, *(one.text[:500] for one in stage.candidates[query][:LIST])], tokenizer)
+        for query, text in stage.queries.items()
+    ]
+
+
+def print_languages(folder: Path, languages: Sequence[str], tokenizer: Any) -> None:
+    settings = {"depth": 50, "blend": {"original": 0.2, "normalize": "minmax"}}
+    rerankers = {
+        name: Reranker.from_config(
+            {"method": {"type": "embedded", "language": name, "remember": 2000}, **settings}
+        )
+        for name in ("lean", "auto")
+    }
+    print(
+        "| language | queries | pieces a word | letters a piece | before | `lean` | `auto` |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    )
+    for language in languages:
+        stage = translated(folder, language)
+        found = [one for one in measures_of(stage, tokenizer) if one is not None]
+        before = stage.evaluation().mean[MEASURE]
+        gains = []
+        for reranker in rerankers.values():
+            rankings = {
+                query: reranker.rerank(text, stage.candidates[query])
+                for query, text in stage.queries.items()
+            }
+            after = evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE]).mean[MEASURE]
+            gains.append(f"{after - before:+.3f}")
+        print(
+            f"| {language} | {len(stage.queries)} | {mean(one.pieces for one in found):.1f} "
+            f"| {mean(one.letters for one in found):.2f} | {before:.3f} | {' | '.join(gains)} |",
+            flush=True,
+        )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of collections; default: none")
     parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
+    parser.add_argument("--pages", type=Path, help="folder of GNOME's documentation, by language")
+    parser.add_argument("--languages", nargs="+", default=["el", "ru"], help="folders in PAGES")
     arguments = parser.parse_args()
     tokenizer = load_tokenizer()
+    if arguments.pages is not None:
+        print_languages(arguments.pages, arguments.languages, tokenizer)
+        return 0
     for file in ("english", "other", "unreadable"):
         lists = tomllib.loads((LISTS / f"{file}.toml").read_text(encoding="utf-8"))
         found = {
@@ -44,7 +141,8 @@ def main() -> int:
         for name, one in known.items():
             print(
                 f"{name:22} {one.words:4} words  function {one.function:.2f}  "
-                f"pieces {one.pieces:5.2f}  unknown {one.unknown:.2f}  english {one.english:.2f}  "
+                f"pieces {one.pieces:5.2f}  letters {one.letters:4.2f}  "
+                f"unknown {one.unknown:.2f}  english {one.english:.2f}  "
                 f"foreign {one.foreign:.2f}  {'' if one.is_english else 'not English'}"
             )
         print(
@@ -54,14 +152,13 @@ def main() -> int:
         )
     for name in arguments.sets if arguments.data else ():
         for stage in first_stages(arguments.data / name, stemmed=False):
-            every = [
-                measure(
-                    [text, *(one.text[:500] for one in stage.candidates[query][:20])], tokenizer
-                )
-                for query, text in stage.queries.items()
-            ]
-            count = sum(one is not None and not one.is_english for one in every)
-            print(f"{stage.collection}, {stage.name}: {count} of {len(every)} queries not English")
+            every = measures_of(stage, tokenizer)
+            foreign = [one for one in every if one is not None and not one.is_english]
+            kept = sum(one.is_unreadable for one in foreign)
+            print(
+                f"{stage.collection}, {stage.name}: {len(foreign)} of {len(every)} queries not "
+                f"English, order kept of {kept}"
+            )
     return 0
 
 

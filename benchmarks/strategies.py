@@ -1,6 +1,7 @@
 """Compares strategies of language models with a simulated judge: quality, calls, rounds, tokens.
 
     python benchmarks/strategies.py --data FOLDER
+    python benchmarks/strategies.py --data FOLDER --only blocks --calls 5
 
 The judge knows the relevance judgements of the collection. In every question it perceives the value
 of a document as its grade, 0 to 3, plus normal noise drawn for each question, plus a bias for
@@ -127,8 +128,18 @@ def _single_token(probabilities: Mapping[str, float]) -> Completion:
     return Completion(likely[0], logprobs=[logprobs])
 
 
-def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: int) -> list[float]:
-    """Mean nDCG@10, calls, rounds, input tokens, and candidates on which shuffles disagree."""
+def measure(
+    stage: FirstStage,
+    strategy: Mapping[str, Any],
+    judge: str,
+    seeds: int,
+    limit: int | None = None,
+) -> list[float]:
+    """Mean nDCG@10, calls, rounds, input tokens, and candidates on which shuffles disagree.
+
+    ``limit`` is that of the calls of a ranking.
+    """
+    limits = {} if limit is None else {"calls": limit}
     noise, bias = JUDGES[judge]
     values, calls, rounds, tokens, disagreed = [], [], [], [], []
     for seed in range(seeds):
@@ -139,9 +150,10 @@ def measure(stage: FirstStage, strategy: Mapping[str, Any], judge: str, seeds: i
             sizes = [estimate_tokens(each.text) for each in head]
             model = Judge(grades, sizes, noise, bias, f"{seed} {query}")
             numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
-            reranker = Reranker({**strategy, "llm": model}, depth=DEPTH, log_level="debug")
+            settings = {"depth": DEPTH, "limits": limits, "log_level": "debug"}
+            reranker = Reranker({**strategy, "llm": model}, **settings)
             ranking = reranker.rerank(stage.queries[query], numbered)
-            assert ranking.report.status == "ok", ranking.report
+            assert limits or ranking.report.status == "ok", ranking.report
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)
@@ -163,13 +175,17 @@ def main() -> None:
         help="folder of a collection",
     )
     parser.add_argument("--seeds", type=int, default=3, help="number of runs")
+    parser.add_argument("--calls", type=int, help="limit of the calls of a ranking; default: none")
+    parser.add_argument("--only", choices=[*STRATEGIES], help="one strategy; default: all")
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
     columns = [*JUDGES, "calls", "rounds", "tokens", "disagreements"]
     print(f"| strategy | {' | '.join(columns)} |")
     print("| --- |" + " ---: |" * len(columns))
     for name, strategy in STRATEGIES.items():
-        found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
+        if parsed.only not in {None, name}:
+            continue
+        found = [measure(stage, strategy, judge, parsed.seeds, parsed.calls) for judge in JUDGES]
         cells = [f"{each[0]:.3f}" for each in found]
         cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
         cells.append(f"{statistics.mean(each[3] for each in found) / 1000:.1f}k")

@@ -12,7 +12,9 @@ from fakes import ByTable
 from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
 from rankings import order
 from secondpass import Candidate, InputError, Reranker
-from secondpass.candidates import retrieval_score
+from secondpass.blending import Blend
+from secondpass.candidates import first_stage_scores, retrieval_score
+from secondpass.effects import Judgement
 from secondpass.rendering import Rendering
 
 
@@ -242,3 +244,90 @@ def test_texts_of_a_class_that_raises():
     assert min(scores[:2]) > 0
     assert scores[2] == 0
     assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0
+
+
+# ---------------------------------------------------------------------- distances
+
+
+def scored_candidates(scores, ids=None):
+    names = ids or [None] * len(scores)
+    return [Candidate(str(i), names[i], score) for i, score in enumerate(scores)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "distances"),
+    [
+        ([0.1, 0.2, 0.3], [1, 2 / 3, 1 / 3]),
+        ([0.1, 0.1, 0.3], [1, 2 / 3, 1 / 3]),
+        ([0.1, None, 0.2, float("nan"), 0.3], [1, None, 3 / 5, None, 1 / 5]),
+        ([-3, 0, 10**300], [1, 2 / 3, 1 / 3]),
+        ([0.1, 0.2], None),
+        ([0.1, None, 0.2], None),
+        ([0.2, 0.2, 0.2], None),
+        ([0.1, 0.3, 0.2], None),
+        ([0.3, 0.2, 0.1], None),
+        ([], None),
+    ],
+)
+def test_scores_that_only_rise_are_distances(scores, distances):
+    found, are_distances = first_stage_scores(scored_candidates(scores))
+    assert are_distances == (distances is not None)
+    known = [None if score is None or score != score else score for score in scores]
+    assert found == pytest.approx(distances or known)
+
+
+DISTANCES = [0.2, 0.5, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("blend", "finals"),
+    [
+        (Blend(0.5, "minmax"), [1, 0.5, 0]),
+        (Blend(0.5, "zscore"), [1.2247449, 0, -1.2247449]),
+        # Ranks are no values on the scale of the scores, so these blends use no retrieval score.
+        (Blend(0.5, "none"), [0.9, 0.6, 0.3]),
+        (Blend(0.5, "none", optional=True), [0.9, 0.6, 0.3]),
+    ],
+)
+def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
+    scorer = ByTable({"0": 0.9, "1": 0.6, "2": 0.3}, score_kind="probability")
+    ranking = Reranker(scorer, blend=blend).rerank("q", scored_candidates(DISTANCES))
+    assert ranking.order == (0, 1, 2)
+    assert [item.final_score for item in ranking] == pytest.approx(finals)
+    assert [item.score for item in ranking] == DISTANCES
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
+    terms = ranking.explain(position=0).blend
+    weighted = terms.rerank if terms.original is None else (terms.original + terms.rerank) / 2
+    assert weighted == pytest.approx(finals[0])
+
+
+def test_a_weight_of_the_method_takes_the_ranks_of_distances():
+    class Doubting:
+        name, score_kind, scale = "doubting", "similarity", None
+
+        def judge(self, task):
+            return Judgement([0.5] * 3, original=0.5)
+            yield
+
+    ranking = Reranker(Doubting()).rerank("q", scored_candidates(DISTANCES))
+    assert ranking.order == (0, 1, 2)
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
+
+
+def test_the_copy_with_the_smallest_distance_is_kept():
+    given = scored_candidates([*DISTANCES, 1.0], ["a", "b", "a", "c"])
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", given)
+    assert ranking.report.left_out == {"duplicate": (2,)}
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
+
+
+def test_distances_that_decide_nothing_are_no_issue():
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", scored_candidates(DISTANCES))
+    assert ranking.report.issues == ()
+
+
+def test_an_unchanged_order_agrees_with_the_scores_of_distances():
+    broken = ByTable(dict.fromkeys("012"))
+    ranking = Reranker(broken, log_level="debug").rerank("q", scored_candidates(DISTANCES))
+    assert ranking.report.status == "unchanged"
+    assert [item.final_score for item in ranking] == pytest.approx([1, 2 / 3, 1 / 3])

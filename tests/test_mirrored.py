@@ -10,12 +10,11 @@ import rooms
 TESTS = Path(__file__).parent
 
 ELSEWHERE: dict[str, str] = {
-    "_moved.py": "test_rooms.py",
     "effects.py": "test_ranking_pass.py",
 }
 """Modules without a file of their name, and the file that tests them through what uses them.
 
-``_moved`` has only the warning of deprecated paths, ``effects`` only records and protocols.
+``effects`` has only records and protocols.
 """
 
 
@@ -61,7 +60,7 @@ def test_each_module_has_a_test_file():
     modules = [
         path.relative_to(rooms.PACKAGE).as_posix()
         for path in sorted(rooms.PACKAGE.rglob("*.py"))
-        if not rooms.is_shim(path) and has_logic(path)
+        if has_logic(path)
     ]
     assert untested(modules, ELSEWHERE) == []
 

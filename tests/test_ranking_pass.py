@@ -59,7 +59,8 @@ ALONE = {
 @pytest.mark.parametrize("method", ALONE)
 def test_single_candidate_is_left_alone(method, asynchronous):
     blend = None if method == "cascade" else {"original": 0.5, "normalize": "minmax"}
-    reranker = Reranker(ALONE[method](), blend=blend, floor=0.9, strict=True, order=TIERS)
+    floor = 0.9 if method == "graded" else None
+    reranker = Reranker(ALONE[method](), blend=blend, floor=floor, strict=True, order=TIERS)
     given = [Candidate("a", score=0.1)]
     if asynchronous:
         ranking = asyncio.run(reranker.arerank("q", given))
@@ -518,13 +519,13 @@ def test_items_of_a_plain_method_have_no_stage_scores():
     assert [item.status for item in ranking] == ["scored", "tail"]
 
 
-def test_unjudged_candidates_beyond_a_method_stand_last():
+def test_backfilled_candidates_and_those_beyond_a_method_stand_last():
     judgement = Judgement([None, 0.5, None, None], frozenset({2}), beyond=frozenset({0}))
     ranking = Reranker(Judging(judgement), log_level="debug").rerank("q", list("abcd"))
     assert [(item.text, item.status) for item in ranking] == [
         ("b", "scored"),
-        ("d", "backfilled"),
         ("c", "unjudged"),
+        ("d", "backfilled"),
         ("a", "tail"),
     ]
 

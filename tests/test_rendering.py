@@ -2,6 +2,7 @@ import pytest
 
 from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.questions import written_spans
 from secondpass.rendering import Rendering
 
 CANDIDATE = Candidate(
@@ -190,3 +191,23 @@ def test_presets_report_no_optional_field(name, candidates):
     from secondpass.candidates import to_candidates
 
     assert rendering.missing(to_candidates(candidates, text_needed=False)) == []
+
+
+FRAMES = {
+    "nothing": ({}, []),
+    "prefix and suffix": ({"prefix": "P: ", "suffix": " :S"}, ["P: ", " :S"]),
+    "separator": ({"separator": "[SEP]", "fields": ("title", "text")}, ["[SEP]"]),
+    "white space": ({"separator": "\n\n", "fields": ("title", "text")}, []),
+    "cut": ({"prefix": "P: ", "suffix": " :S", "max_characters": 2}, ["P:", " :S"]),
+    "cut in the text": ({"prefix": "P: ", "suffix": " :S", "max_characters": 5}, ["P: ", " :S"]),
+    "surrogates": ({"prefix": "\ud800"}, ["?"]),
+}
+
+
+@pytest.mark.parametrize(("settings", "written"), FRAMES.values(), ids=FRAMES)
+def test_what_the_configuration_wrote_is_known(settings, written):
+    [text] = Rendering(**settings).candidates([Candidate("[SEP] P: :S", metadata={"title": "P: "})])
+    assert [text[start:stop] for start, stop in written_spans(text)] == written
+    query = Rendering(query_prefix="Q: ", query_suffix="?").query("Q: ?")
+    assert (query, written_spans(query)) == ("Q: Q: ??", ((0, 3), (7, 8)))
+    assert type(Rendering().query("q")) is str

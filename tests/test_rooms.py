@@ -1,15 +1,11 @@
-"""The layout of the package: few rooms, one order of imports, no circles, old paths that warn."""
+"""The layout of the package: few rooms, one order of imports, no circles."""
 
 import importlib
-import warnings
-from pathlib import Path
 
 import pytest
 
 import rooms
 from rooms_picture import picture
-
-SHIMS = [path for path in sorted(rooms.PACKAGE.rglob("*.py")) if rooms.is_shim(path)]
 
 
 def test_few_entries_at_the_top():
@@ -18,11 +14,11 @@ def test_few_entries_at_the_top():
         for path in rooms.PACKAGE.iterdir()
         if not path.name.startswith("_") and path.name not in {"data", "py.typed"}
     ]
-    modules = {path.stem for path in entries if path.suffix == ".py" and path not in SHIMS}
+    modules = {path.stem for path in entries if path.suffix == ".py"}
     folders = {path.name for path in entries if path.is_dir()}
     assert len(modules) <= 16
     assert len(folders) <= 14
-    assert modules | folders | {"_moved"} == {room for row in rooms.ROOMS for room in row}
+    assert modules | folders == {room for row in rooms.ROOMS for room in row}
 
 
 @pytest.fixture(scope="module")
@@ -91,34 +87,9 @@ def test_upward_imports_are_found():
     assert rooms.upward_imports(graph) == [("secondpass.types", "secondpass.cli.app")]
 
 
-@pytest.mark.parametrize("path", SHIMS, ids=lambda path: path.stem)
-def test_old_paths_warn(path: Path):
-    old = ".".join(path.relative_to(rooms.PACKAGE.parent).with_suffix("").parts)
-    module = importlib.import_module(old)
-    new = importlib.import_module(module.__doc__.split("``")[1])
-    defined = [
-        name for name, value in vars(new).items() if getattr(value, "__module__", 0) == new.__name__
-    ]
-    for name in defined:
-        with pytest.warns(DeprecationWarning, match=f"{new.__name__}.{name}"):
-            assert getattr(module, name) is getattr(new, name)
-    with pytest.raises(AttributeError, match="no_such_name"):
-        _ = module.no_such_name
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        "secondpass.evaluation.runs.RELEVANCE",
-        "secondpass.evaluation.runs.strictly_falling",
-        "secondpass.evaluation.retrieval.HybridRetriever",
-        "secondpass.evaluation.index.Index",
-        "secondpass.evaluation.formats.read_run",
-        "secondpass.evaluation.formats.write_run",
-        "secondpass.evaluation.documents.read_source",
-        "secondpass.llms.client.Client",
-        "secondpass.llms.echoes.Sent",
-        "secondpass.minilm.MiniLM",
         "secondpass.llms.Prices",
         "secondpass.llms.function.CallableLLM",
         "secondpass.llms.provider.Provider",
@@ -126,8 +97,6 @@ def test_old_paths_warn(path: Path):
         "secondpass.strategies.listwise.Listwise",
         "secondpass.scorers.lexical.LexicalScorer",
         "secondpass.search.fusion.reciprocal_rank_fusion",
-        "secondpass.diagnostics.use_logger",
-        "secondpass.fusion.reciprocal_rank_fusion",
         "secondpass.types.ScoreKind",
         "secondpass.effects.Scorer",
         "secondpass.effects.Completion",
@@ -141,6 +110,4 @@ def test_old_paths_warn(path: Path):
 )
 def test_documented_names_can_be_imported(name):
     module, _, attribute = name.rpartition(".")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        assert hasattr(importlib.import_module(module), attribute)
+    assert hasattr(importlib.import_module(module), attribute)

@@ -11,7 +11,15 @@ from fakes import ByTable, InOrder, Model
 from rankings import order
 from secondpass import MethodError, Reranker
 from secondpass.errors import ConfigurationError
-from secondpass.scoring import ScorerMethod, in_range, range_of, scores_alone, to_float, to_list
+from secondpass.scoring import (
+    ScorerMethod,
+    in_range,
+    range_of,
+    rerank_scores_alone,
+    scores_alone,
+    to_float,
+    to_list,
+)
 from secondpass.strategies.graded import Graded
 from secondpass.types import EngineInfo
 
@@ -182,3 +190,42 @@ def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
     assert [issue.message for issue in report.issues] == (
         ["it is odd"] if doubt == "it is odd" else []
     )
+
+
+@pytest.mark.parametrize(
+    ("returned", "positions"),
+    [
+        ([2, 0, 2], (0, 2)),
+        ([], None),
+        ([3], None),
+        ([-1], None),
+        (["a"], None),
+        (None, None),
+        (RuntimeError("x"), None),
+    ],
+)
+def test_texts_that_were_not_read_whole(returned, positions):
+    class Short(ByTable):
+        def truncated(self, query, documents):
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+    report = Reranker(Short()).rerank("q", ["a", "b", "c"]).report
+    assert report.status == "ok"
+    expected = [] if positions is None else [("text_truncated", positions)]
+    assert [(issue.code, issue.positions) for issue in report.issues] == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "order", "rerank"),
+    [
+        ({}, True, True),
+        ({"pointwise": False}, False, False),
+        ({"pointwise": False, "pair_scores": True}, False, True),
+        ({"pointwise": False, "pair_scores": 1}, False, False),
+    ],
+)
+def test_rerank_scores_may_be_of_pairs_where_the_order_is_of_the_list(members, order, rerank):
+    method = ScorerMethod(ByTable(**members))
+    assert (scores_alone(method), rerank_scores_alone(method)) == (order, rerank)

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "secondpass"
 SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("_moved", "types", "errors", "questions", "effects", "candidates"),
+    ("types", "errors", "questions", "effects", "candidates"),
     ("settings",),
     ("limits", "rendering", "scoring", "blending", "ordering"),
     ("concurrency",),
@@ -64,14 +64,13 @@ def import_graph(*sources: Path) -> dict[str, frozenset[str]]:
     """Each module with the modules that it imports.
 
     Args:
-        sources: folders that are on the import path; without any, that of secondpass. Shims that
-            forward old import paths are left out.
+        sources: folders that are on the import path; without any, that of secondpass.
     """
     modules = {
         _name(path, source): path
         for source in sources or (PACKAGE.parent,)
         for path in sorted(source.rglob("*.py"))
-        if path.name != "__main__.py" and not is_shim(path)
+        if path.name != "__main__.py"
     }
     return {
         module: frozenset(_imports(path, modules)) - {module} for module, path in modules.items()
@@ -138,11 +137,6 @@ def room_sizes(graph: Graph) -> dict[str, int]:
             room = str(room_of(module))
             sizes[room] = sizes.get(room, 0) + 1
     return sizes
-
-
-def is_shim(path: Path) -> bool:
-    """Whether a module only forwards from an old import path."""
-    return "from secondpass._moved import moved" in path.read_text(encoding="utf-8")
 
 
 def _name(path: Path, source: Path) -> str:

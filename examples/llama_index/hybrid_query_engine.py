@@ -4,8 +4,7 @@
 
 QueryFusionRetriever fuses a keyword retriever and a vector retriever, and its results are reranked.
 The preset ``default`` uses a cross-encoder from the hub. If that is unavailable, it uses the
-embedding model of the extra ``embedded``; without this extra, the script uses BM25. The lines below
-the table name the method.
+embedding model of the extra ``embedded``. The lines below the table name the method.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
-from secondpass import MissingExtraError, Reranker
+from secondpass import Reranker
 
 QUESTION = "How do I get one deleted file back?"
 MANUAL = [
@@ -85,15 +84,6 @@ class Reports(BaseEventHandler):
             self.reports.append(event.report)
 
 
-def second_pass() -> SecondPassRerank:
-    """The preset ``default``, or ``lexical`` if packages are missing."""
-    try:
-        return SecondPassRerank("default", top_n=3)
-    except MissingExtraError as error:
-        print(f"Reranking by BM25 instead: {error}")
-        return SecondPassRerank("lexical", top_n=3)
-
-
 def main(question: str = QUESTION) -> None:
     """Query the engine and print the nodes it would answer from."""
     nodes = [TextNode(text=text, id_=f"manual-{at}") for at, text in enumerate(MANUAL)]
@@ -107,7 +97,8 @@ def main(question: str = QUESTION) -> None:
         similarity_top_k=8,
         use_async=False,
     )
-    engine = RetrieverQueryEngine.from_args(hybrid, llm=llm, node_postprocessors=[second_pass()])
+    second_pass = SecondPassRerank("default", top_n=3)
+    engine = RetrieverQueryEngine.from_args(hybrid, llm=llm, node_postprocessors=[second_pass])
     handler = Reports()
     dispatcher = get_dispatcher()
     dispatcher.add_event_handler(handler)

@@ -63,7 +63,7 @@ class Answer(BaseModel):
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Load the model before the first request; release it after the last."""
     preset = os.environ.get("RERANK_PRESET") or "embedded"
-    reranker = Reranker.from_preset(preset, limits={"deadline": 2}, fallback=["lexical"])
+    reranker = Reranker.from_preset(preset, limits={"deadline": 2})
     await reranker.awarm_up()
     app.state.reranker = reranker
     yield

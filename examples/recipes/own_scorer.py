@@ -90,7 +90,7 @@ class WithEmbedded:
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """Scores from -0.5 to 1."""
         ranking = self.embedded.rerank(query, list(documents))
-        similarity = {item.position: item.rerank_score or 0.0 for item in ranking}
+        similarity = {item.position: item.final_score or 0.0 for item in ranking}
         shared = self.identifiers.score_pairs(query, documents)
         return [(similarity[index] + value) / 2 for index, value in enumerate(shared)]
 

@@ -156,6 +156,21 @@ class Blend:
         return scaled, rescale(rerank), absent
 
 
+def originals_for(
+    blend: Blend | None, scores: Sequence[float | None], distances: bool
+) -> Sequence[float | None]:
+    """The retrieval scores that a blend uses: none if it blends by value and they were distances.
+
+    The ranks that stand for distances are no values on the scale of the rerank scores.
+
+    Args:
+        blend: None for rerank scores alone.
+        scores: those of :func:`~secondpass.candidates.first_stage_scores`.
+        distances: whether they were distances.
+    """
+    return [None] * len(scores) if distances and blend is not None and blend.by_value else scores
+
+
 def with_weight(
     blend: Blend | None, original: float | None, originals: Sequence[float | None]
 ) -> Blend | None:

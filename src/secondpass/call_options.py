@@ -33,9 +33,9 @@ class CallOptions(TypedDict, total=False):
         order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
             those in ``orders``. ``"none"`` applies no ordering.
         dedupe: whether to keep only the best candidate of each id.
-        floor: threshold that replaces the floor of the method, on the same score as that, or on the
-            final score if there is none; fallbacks keep theirs. With an anchor, it is allowed only
-            if the method's own scores are ranks.
+        floor: threshold that replaces the floor of the method, on the same score as that or a
+            configured one would be; fallbacks keep theirs. Not allowed if the method's scores are
+            ranks.
         instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
             for methods that take an instruction; it is added to the prompt of the configuration.
             White space around it is removed; an empty one has no effect. The report lists
@@ -174,12 +174,13 @@ class PassSettings:
         changes = validate(options, orders)
         if "floor" in changes:
             method, *fallbacks = self.stages
-            if not getattr(method.method, "takes_floor", True):
-                raise InputError("floor: cannot be combined with an anchor: its scores are ranks")
             floor = changes.pop("floor")
             if isinstance(method.floor, Floor):
                 floor = method.floor.moved(floor)
-            changes["stages"] = (replace(method, floor=floor), *fallbacks)
+            try:
+                changes["stages"] = (replace(method, floor=floor), *fallbacks)
+            except ConfigurationError as error:
+                raise InputError(str(error)) from None
         return replace(self, **changes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from secondpass.errors import InputError, with_article
@@ -14,6 +15,8 @@ CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 """Query, candidates and context of one ranking."""
 
 _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
+_FEWEST_DISTANCES = 3
+"""Scores of fewer candidates may rise by chance."""
 _TEXT_ATTRIBUTES = ("text", "page_content", "content")
 """Attributes for the text in objects of other libraries, such as LangChain's documents."""
 _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
@@ -205,6 +208,25 @@ def retrieval_score(candidate: Candidate) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | None], bool]:
+    """The retrieval scores of a list, higher is better, and whether they were distances.
+
+    At least three scores that never fall along the list, the last above the first, are distances:
+    a retriever returns the best first. ``1 - rank / n`` takes their place, for the rank in the list
+    from 0 and its length n; a missing score stays None.
+
+    Args:
+        candidates: all candidates, in the retriever's order.
+    """
+    scores = [retrieval_score(candidate) for candidate in candidates]
+    known = [score for score in scores if score is not None]
+    falls = any(later < earlier for earlier, later in pairwise(known))
+    if len(known) < _FEWEST_DISTANCES or falls or known[0] == known[-1]:
+        return scores, False
+    count = len(scores)
+    return [None if score is None else 1 - i / count for i, score in enumerate(scores)], True
+
+
 def field_value(candidate: Candidate, name: str) -> Any:
     """Return ``text``, ``id``, ``score`` or a metadata value by name; None if there is none.
 
@@ -234,13 +256,20 @@ def _metadata_value(value: Any, name: str) -> Any:
     return value
 
 
-def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], list[int]]:
+def keep_best_of_each_id(
+    candidates: Sequence[Candidate], scores: Sequence[float | None]
+) -> tuple[list[int], list[int]]:
     """Return the input positions to keep, in order, and those of duplicates.
 
-    Of the candidates that share an id, the one with the highest retrieval score is kept, at the
-    place of the first of them; of equal scores, the first. A missing score is lower than any.
-    Candidates without an id are all kept.
+    Of the candidates that share an id, the one with the highest score is kept, at the place of the
+    first of them; of equal scores, the first. A missing score is lower than any. Candidates without
+    an id are all kept.
+
+    Args:
+        candidates: in input order.
+        scores: those of :func:`first_stage_scores`.
     """
+    lowest = [-math.inf if score is None else score for score in scores]
     kept: list[int] = []
     duplicates: list[int] = []
     slots: dict[str, int] = {}
@@ -253,17 +282,12 @@ def keep_best_of_each_id(candidates: Sequence[Candidate]) -> tuple[list[int], li
             kept.append(position)
             continue
         rival = kept[slot]
-        if _score_or_lowest(candidate) > _score_or_lowest(candidates[rival]):
+        if lowest[position] > lowest[rival]:
             kept[slot] = position
             duplicates.append(rival)
         else:
             duplicates.append(position)
     return kept, sorted(duplicates)
-
-
-def _score_or_lowest(candidate: Candidate) -> float:
-    score = retrieval_score(candidate)
-    return -math.inf if score is None else score
 
 
 def kind_of(value: object) -> str:

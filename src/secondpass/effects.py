@@ -93,9 +93,14 @@ class RoundsLeft:
     """Effect: how many more rounds of ``questions`` the limits allow, estimated by those so far.
 
     Its result is an int of at least 0; None without limits.
+
+    Attributes:
+        repairs: whether they would repair other questions: ``limits.repair`` may not allow that,
+            and a dry run does not.
     """
 
     questions: int = 1
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +255,8 @@ class Judgement:
             ``unchanged``. None leaves it to the blend.
         spans: the best-matching part of each text as (start, stop); None for texts without one.
         spreads: see :attr:`secondpass.types.Ranked.spread`; None for texts without one.
+        order_scores: what decides the order in place of ``scores``, which are reported and compared
+            with thresholds; a finite float wherever there is a score. None: ``scores`` decide.
     """
 
     scores: Sequence[float | None]
@@ -262,6 +269,7 @@ class Judgement:
     original: float | None = None
     spans: Sequence[Span | None] | None = None
     spreads: Sequence[float | None] | None = None
+    order_scores: Sequence[float | None] | None = None
 
 
 class Method(Protocol):

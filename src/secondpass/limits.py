@@ -29,7 +29,9 @@ class Limits:
             event loop; synchronous rankings share a loop. A model that calls the reranker that
             waits for it needs one more slot.
         retries: maximum number of retries of a question after a temporary error.
-        repair: how often to ask again, with the reason, if a reply cannot be used: 0 or 1.
+        repair: how often to ask again, with the reason, if a reply cannot be used: 0 or 1. With 1,
+            a batch that is refused because of its content (by a filter, as too long, or with a
+            second unusable reply) is also asked about in halves, down to single passages.
     """
 
     deadline: Annotated[float, Gt(0)] | None = None

@@ -113,7 +113,8 @@ class Stage:
     Attributes:
         method: a scorer or another method.
         blend: mixes the retriever's score into the final score; None uses the method's alone.
-        floor: threshold on the final score, or a Floor; scored items below it are dropped.
+        floor: threshold on the method's score, with a blend by ``none`` or ``sigmoid`` on the final
+            score, or a Floor; scored items below it are dropped. Not for scores that are ranks.
         probabilities: maps rerank scores to probabilities of relevance.
     """
 
@@ -123,8 +124,9 @@ class Stage:
     probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
 
     def __post_init__(self) -> None:
-        if self.threshold is not None:
-            self.threshold.check(self.blend)
+        if self.floor is not None:
+            floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
+            floor.check(self.method, self.blend)
         if self.blend is None:
             return
         try:
@@ -135,10 +137,11 @@ class Stage:
 
     @cached_property
     def threshold(self) -> Floor | None:
-        """The floor as a Floor."""
-        return (
-            self.floor if self.floor is None or isinstance(self.floor, Floor) else Floor(self.floor)
-        )
+        """The floor as a Floor, with what it is compared with."""
+        if self.floor is None:
+            return None
+        floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
+        return floor.resolved(self.blend)
 
     @property
     def depends_on_kind(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -15,6 +15,94 @@ T = TypeVar("T")
 
 Span: TypeAlias = tuple[int, int]
 """A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
+
+
+class RenderedText(str):
+    """A text for a method that states which parts of it the configuration wrote.
+
+    Prefix, separators and suffix are the operator's: a model's control tokens are tokens there, and
+    prefix and suffix stay when the text is cut. All else is content of the query or the candidate:
+    it is read as characters, and it is what is cut. Slices and copies are plain strings, all of
+    whose characters count as content.
+
+    Attributes:
+        written: the parts that the configuration wrote, in order; they do not overlap.
+    """
+
+    written: tuple[Span, ...]
+
+    def __new__(cls, text: str, written: tuple[Span, ...] = ()) -> RenderedText:
+        """Create the text; ``written`` are spans of it."""
+        self = super().__new__(cls, text)
+        self.written = written
+        return self
+
+
+def written_spans(text: str) -> tuple[Span, ...]:
+    """The parts of a text that the configuration wrote; none of a plain string."""
+    return text.written if isinstance(text, RenderedText) else ()
+
+
+def affixes(text: str) -> tuple[int, int]:
+    """The lengths of the prefix and the suffix that the configuration wrote, in characters."""
+    written = written_spans(text)
+    if not written:
+        return 0, 0
+    head = written[0][1] if written[0][0] == 0 else 0
+    tail = len(text) - written[-1][0] if written[-1][1] == len(text) else 0
+    return head, min(tail, len(text) - head)
+
+
+def joined(parts: Iterable[tuple[str, bool]]) -> str:
+    """Join parts of a text; of each, whether the configuration wrote it.
+
+    Returns:
+        A plain string if it wrote none.
+    """
+    texts, written, length = [], [], 0
+    for text, by_configuration in parts:
+        if by_configuration and text:
+            written.append((length, length + len(text)))
+        texts.append(text)
+        length += len(text)
+    whole = "".join(texts)
+    return RenderedText(whole, tuple(written)) if written else whole
+
+
+def sliced(text: str, *ranges: Span) -> str:
+    """Join ranges of a text; what the configuration wrote in them stays known."""
+    written = written_spans(text)
+    if not written:
+        return "".join([text[start:stop] for start, stop in ranges])
+    parts = []
+    for start, stop in ranges:
+        place = start
+        for first, last in written:
+            if first < stop and last > place:
+                end = min(last, stop)
+                parts += [(text[place:first], False), (text[max(first, place) : end], True)]
+                place = end
+        parts.append((text[place:stop], False))
+    return joined(parts)
+
+
+def cut(text: str, length: int) -> str:
+    """Cut the end off a text, before the suffix that the configuration wrote.
+
+    Args:
+        text: any text.
+        length: the number of characters to keep; prefix and suffix stay even if they have more.
+    """
+    if len(text) <= length:
+        return text
+    head, tail = affixes(text)
+    end = len(text) - tail
+    return sliced(text, (0, max(length - tail, head)), (end, len(text)))
+
+
+def text_key(text: str) -> Any:
+    """A key of a text, which differs if the configuration wrote other parts of it."""
+    return (str(text), text.written) if isinstance(text, RenderedText) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +119,7 @@ class Windows:
 
     def text(self, text: str, span: Span) -> str:
         """Return the text of a window."""
-        return text[: self.body[0]] + text[slice(*span)] + text[self.body[1] :]
+        return sliced(text, (0, self.body[0]), span, (self.body[1], len(text)))
 
 
 @runtime_checkable
@@ -55,12 +143,16 @@ class Scorer(Protocol):
             list with one :class:`ListScores` per request, made from the documents read so far. The
             last list counts. It ends before ``deadline``, or is closed after its part. A call has
             several requests only without a deadline.
+        pair_scores: whether the ``scores`` of ``score_lists`` do not depend on the other documents,
+            though its ``order_scores`` do; default False.
         joins_calls: whether calls from several threads share batches, so that the calling threads
             only wait; default False. If true, more calls are made at a time.
         engine: an :class:`~secondpass.types.EngineInfo` for the report, or None while no model is
             loaded. It must not wait for a model that another thread loads.
         takes_instruction: whether the methods above take the keyword ``instruction``; default
             False. It is passed if a call has one, and requests of one call have the same.
+        truncated(query, documents): the indices of documents of an earlier call that were longer
+            than the model reads, as far as that is known; for the report. It must not wait.
         warm_up(), close(): load the model, release it.
     """
 
@@ -83,12 +175,16 @@ class ListScores:
             to the blend.
         spans: (start, stop) of the part of each document that matches best, None for those without.
             Where the documents are windows of longer texts, the best window is reported instead.
+        order_scores: what the documents are ordered by in place of ``scores``, on the same scale,
+            for each that has a score. Then ``scores``, which are reported and compared with
+            thresholds, need not depend on the list. None orders by ``scores``.
     """
 
     scores: Sequence[Any]
     issues: Sequence[Issue] = ()
     original: float | None = None
     spans: Sequence[Span | None] | None = None
+    order_scores: Sequence[Any] | None = None
 
 
 @dataclass(slots=True)
@@ -100,7 +196,7 @@ class RawScores:
         failures: ranges of texts whose call failed, as (start, stop, error).
         troubles: errors in spite of which every text has a score.
         called: whether the scorer was called at all.
-        issues, original, spans: see :class:`ListScores`.
+        issues, original, spans, order_scores: see :class:`ListScores`.
     """
 
     values: list[Any]
@@ -110,6 +206,7 @@ class RawScores:
     issues: Sequence[Issue] = ()
     original: float | None = None
     spans: Sequence[Span | None] | None = None
+    order_scores: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +229,8 @@ class Prompt:
             requested; 0 requests none.
         needs_logprobs: whether a reply without them is useless. A server that rejects them is then
             not asked; otherwise it is asked without.
+        words: the words of which a reply is one, if only its first token is read; the server need
+            not write more.
     """
 
     system: str = field(repr=False)
@@ -139,6 +238,7 @@ class Prompt:
     schema: Mapping[str, Any] | None = field(default=None, repr=False)
     logprobs: int = 0
     needs_logprobs: bool = False
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +339,8 @@ class Question(Generic[R, T]):
         assumed: the value that a dry run uses; None to leave the question unanswered.
         shortened: whether passages were cut to fit the context window of the model.
         recall: how its answer is stored; None if it cannot be.
+        repairs: whether it asks about a part of a question that was refused. It counts as a repair,
+            and is not repaired itself.
     """
 
     request: R
@@ -250,6 +352,7 @@ class Question(Generic[R, T]):
     assumed: T | None = None
     shortened: bool = False
     recall: Recall[T] | None = field(default=None, repr=False)
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from secondpass.call_options import PassSettings
-from secondpass.candidates import keep_best_of_each_id
+from secondpass.candidates import first_stage_scores, keep_best_of_each_id
 from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
@@ -16,7 +16,7 @@ from secondpass.runtime.fits import doubts, gate_doubts
 from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
-from secondpass.runtime.outcome import Outcome, issue_about
+from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
 from secondpass.scoring import DOUBTFUL
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.parts import in_turn
@@ -94,7 +94,11 @@ class RankingPass:
         settings = self.settings
         self.kept = range(len(self.candidates))
         if settings.dedupe:
-            self.kept, self.left_out["duplicate"] = keep_best_of_each_id(self.candidates)
+            scores, distances = first_stage_scores(self.candidates)
+            kept, duplicates = keep_best_of_each_id(self.candidates, scores)
+            self.kept, self.left_out["duplicate"] = kept, duplicates
+            if distances and duplicates:
+                self._add_issue("scores_ascending", DISTANCES)
         depth = len(self.kept) if settings.depth is None else settings.depth
         self.head, self.tail = self.kept[:depth], self.kept[depth:]
         if settings.when is not None and self.head:
@@ -250,7 +254,10 @@ class RankingPass:
             if doubt is not None:
                 outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
             if stage.floor is None and settings.stages[0].floor is not None:
-                message = "the floor applies to the method only; this fallback has no floor"
+                reason = ": its scores are ranks" if stage.method.score_kind == "rank" else ""
+                message = (
+                    "the floor applies to the method only; this fallback has no floor" + reason
+                )
                 outcome.add_issue("floor_not_applied", message, (), stage.method.name)
             if settings.order is not None:
                 order = yield from outcome.reorder(order, settings.order, settings.top_k)
@@ -277,6 +284,7 @@ class RankingPass:
             choices=dict(self.ledger.choices),
             final=final,
             skipped=self.skipped,
+            threshold=outcome.threshold,
             nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
         )
         return Ranking(self.query, items, report, outcome.trace)

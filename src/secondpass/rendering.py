@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.candidates import field_value
 from secondpass.effects import Span
+from secondpass.questions import RenderedText, joined, sliced, written_spans
 from secondpass.settings import configurable
 from secondpass.types import Candidate
 
@@ -106,7 +107,10 @@ class Rendering:
 
     def query(self, query: str) -> str:
         """Return the text of the query for a method."""
-        return well_formed(self.query_prefix + query + self.query_suffix)
+        if not (self.query_prefix or self.query_suffix):
+            return well_formed(query)
+        parts = [(self.query_prefix, True), (query, False), (self.query_suffix, True)]
+        return joined([(well_formed(text), written) for text, written in parts])
 
     def candidates(self, candidates: Sequence[Candidate]) -> list[str | None]:
         """Return the text of each candidate for a method; None if it has none of the fields."""
@@ -152,8 +156,19 @@ class Rendering:
         parts = self._parts(candidate)
         if parts is None:
             return None
-        text = self.prefix + self.separator.join([label + value for label, value in parts])
-        return well_formed(text[: self.max_characters] + self.suffix)
+        pieces = [(self.prefix, True)]
+        for number, (label, value) in enumerate(parts):
+            if number:
+                pieces.append((self.separator, not self.separator.isspace()))
+            pieces.append((label + value, False))
+        text = joined([(well_formed(piece), written) for piece, written in pieces])
+        if self.max_characters is not None and len(text) > self.max_characters:
+            text = sliced(text, (0, self.max_characters))
+        if not self.suffix:
+            return text
+        suffix = well_formed(self.suffix)
+        whole = (len(text), len(text) + len(suffix))
+        return RenderedText(text + suffix, (*written_spans(text), whole))
 
     def _parts(self, candidate: Candidate) -> list[tuple[str, str]] | None:
         """The label and the value of each field; None if the candidate has none of the fields."""

@@ -46,7 +46,9 @@ class Reranker(CostPlanner):
         method: judges the candidates: a scorer, a registered name, or a mapping with a ``type``.
         depth: number of candidates to judge; the rest are the tail. None judges all.
         blend: mixes the retriever's score into the final score; None uses the method's alone.
-        floor: threshold on the final score, or a Floor; scored candidates below it are dropped.
+        floor: threshold on the method's score, with a blend by ``none`` or ``sigmoid`` on the final
+            score, or a Floor; scored candidates below it are dropped. Not for scores that are
+            ranks.
         probabilities: maps rerank scores to probabilities of relevance.
         order: moves items after they are ranked: a function, a name, or a mapping with a ``type``.
         orders: further orderings by name, to choose one per call (``order="learn"``).
@@ -112,7 +114,7 @@ class Reranker(CostPlanner):
         check_fits(stages, depth, self.render, passages, when)
         self._stages = anchored(anchor, *stages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
-        check_methods(self._methods, self.limits, cache)
+        check_methods(self._methods, self.limits, cache, log_level)
 
     @staticmethod
     def _place_elsewhere(name: str, settings: Mapping[str, Any]) -> str | None:

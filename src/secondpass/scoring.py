@@ -23,6 +23,9 @@ DOUBTFUL = "model_doubtful"
 _LEAST_EQUAL = 3
 """Different texts whose scores are suspicious if they are all equal."""
 
+TRUNCATED = "text_truncated"
+"""Code of the issue of texts that a model did not read whole."""
+
 _DEFAULT_BATCH_SIZE = 32
 """Texts per call if a deadline is set and the scorer has no ``batch_size``."""
 
@@ -92,11 +95,38 @@ class ScorerMethod:
             return Judgement(nothing, frozenset(unjudged), issues, original=1.0)
         scores, invalid = self._validated(raw.values, unjudged)
         issues.extend(invalid)
+        issues.extend(self._truncated(task))
+        order = None
+        if raw.order_scores is not None:
+            unscored = {index for index, score in enumerate(scores) if score is None}
+            order, invalid = self._validated(raw.order_scores, unscored)
+            issues.extend(invalid)
+            pairs = zip(scores, order, strict=True)
+            scores = [None if place is None else score for score, place in pairs]
         if engine is not None and self.score_kind != "rank":  # of a model
             issues.extend(equal_scores(task.texts, scores, self.name))
         return Judgement(
-            scores, frozenset(unjudged), issues, original=raw.original, spans=raw.spans
+            scores,
+            frozenset(unjudged),
+            issues,
+            original=raw.original,
+            spans=raw.spans,
+            order_scores=order,
         )
+
+    def _truncated(self, task: Task) -> list[Issue]:
+        """The issue of texts that the scorer did not read whole."""
+        indices_of = member(self.scorer, "truncated", None)
+        if not callable(indices_of):
+            return []
+        try:
+            indices = sorted({operator.index(item) for item in indices_of(task.query, task.texts)})
+        except Exception:  # a foreign scorer may raise anything
+            return []
+        if not indices or indices[0] < 0 or indices[-1] >= len(task.texts):
+            return []
+        message = "the model reads only the first tokens of these; split long texts by passages"
+        return [Issue(TRUNCATED, message, tuple(indices), (), self.name)]
 
     def _validated(
         self, values: Sequence[Any], unjudged: set[int]
@@ -258,6 +288,15 @@ def scores_alone(method: Method) -> bool:
         return bool(member(method.scorer, "pointwise", True))
     windows = getattr(method, "windows", "one")
     return bool(getattr(method, "isolated", windows == "each"))
+
+
+def rerank_scores_alone(method: Method) -> bool:
+    """Whether each rerank score of a method depends on the query and one candidate alone.
+
+    Unlike :func:`scores_alone`, also if the order depends on the other candidates.
+    """
+    scorer = method.scorer if isinstance(method, ScorerMethod) else None
+    return scores_alone(method) or member(scorer, "pair_scores", False) is True
 
 
 def _engine(scorer: object) -> EngineInfo | None:

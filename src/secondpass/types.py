@@ -20,8 +20,8 @@ ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "u
 
 ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
 """``scored``: the method gave it a score. ``backfilled``: missing from the method's result.
-``unjudged``: the call failed, or there is nothing to show. ``tail``: beyond the depth, skipped, or
-a single candidate that the method does not judge."""
+``unjudged``: the call failed, time ran out, the method declined, or there is nothing to show.
+``tail``: beyond the depth, skipped, or a single candidate that the method does not judge."""
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored, or skipped. ``partial``: some of it is not. ``degraded``: the
@@ -125,7 +125,8 @@ class Usage:
         pairs: query-candidate pairs that a method was passed, or that a scorer of batches scored.
         input_tokens, output_tokens, units: None if not reported. Units are billed, but no tokens.
         cost: in the currency of the configured prices; None without prices.
-        retries, repairs: calls that repeated a question, after an error or an unusable reply.
+        retries, repairs: calls that repeated a question, after an error or an unusable reply; calls
+            about a part of a refused question are repairs.
         cached: answers from the response cache, which count neither as calls nor as cost.
     """
 
@@ -178,6 +179,20 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """The threshold that a ranking pass applied.
+
+    Attributes:
+        at: candidates with a lower score were left out.
+        on: which score: the ``final`` one, or the method's ``rerank`` score. A candidate that the
+            latter keeps may have a final score below the threshold.
+    """
+
+    at: float
+    on: Literal["final", "rerank"]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a ranking pass did.
 
@@ -194,6 +209,7 @@ class Report:
         final: False in an interim ranking, whose report covers the pass so far.
         nothing_relevant: whether all rerank scores are below the floor's ``nothing``, if known.
         skipped: what the setting ``when`` left out for this query; None if nothing.
+        threshold: the threshold that was applied (the setting ``floor``); None if none was.
     """
 
     status: ReportStatus
@@ -208,6 +224,7 @@ class Report:
     final: bool = True
     skipped: Skipped | None = None
     nothing_relevant: bool | None = None
+    threshold: Threshold | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

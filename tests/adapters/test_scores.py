@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.adapters.scores import KEYS, falling_scores, provenance, results, stated_scores
+from secondpass.adapters.scores import (
+    KEYS,
+    falling_scores,
+    provenance,
+    results,
+    served_scores,
+    stated_scores,
+)
+from secondpass.effects import ListScores
 
 
 def ranked(scores, **settings):
@@ -89,6 +97,46 @@ def test_promised_range_and_order(kind, scores, settings):
         assert rule != "sigmoid" or (unit and kind == "logit")
         if unit:
             assert all(0 <= score <= 1 for score in found)
+
+
+class ByList:
+    """Orders by other scores than it reports."""
+
+    model_name, score_kind, pointwise, pair_scores = "by-list", "similarity", False, True
+
+    def __init__(self, scores, order_scores):
+        self.lists = ListScores(scores, order_scores=order_scores)
+
+    def score_pairs(self, query, documents):
+        raise AssertionError
+
+    def score_lists(self, requests, deadline):
+        yield [self.lists]
+
+
+@pytest.mark.parametrize(
+    ("scores", "order_scores", "unit", "served", "rule"),
+    [
+        ([0.7], [0.9], True, [0.7], "rerank"),
+        ([0.7, 0.2], [0.9, 0.3], True, [0.7, 0.2], "rerank"),
+        ([0.2, 0.7, 0.1], [0.9, 0.8, 0.3], True, [0.7, 0.7, 0.1], "rerank"),
+        ([0.7, -0.2], [0.9, 0.3], True, [0.7, 0.0], "rerank"),
+        ([0.7, -0.2], [0.9, 0.3], False, [0.7, -0.2], "rerank"),
+        ([0.7, None], [0.9, None], True, [1.0, 0.5], "rank"),
+        ([], [], True, [], "rerank"),
+    ],
+)
+def test_served_scores_do_not_depend_on_the_list(scores, order_scores, unit, served, rule):
+    texts = [str(at) for at in range(len(scores))]
+    ranking = Reranker(ByList(scores, order_scores), log_level="debug").rerank("q", texts)
+    assert [item.final_score for item in ranking] == order_scores
+    found = served_scores(ranking, unit=unit)
+    assert found == (served, rule if scores else "final")
+
+
+def test_other_scores_are_served_as_adapters_state_them():
+    ranking = ranked([0.9, 0.5])
+    assert served_scores(ranking, unit=True) == stated_scores(ranking, unit=True)
 
 
 @pytest.mark.parametrize(

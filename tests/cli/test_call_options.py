@@ -222,3 +222,26 @@ def test_an_output_is_resumed_with_the_same_instruction_only(secondpass, tmp_pat
     assert "its first 1 requests were different" in told.flat
     assert target.read_bytes() == before
     assert b"prefer" not in before + target.with_name("out.state").read_bytes()
+
+
+WOMBATS = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+def test_a_threshold_holds_for_lists_of_any_length(secondpass):
+    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
+    lists = [[GOOD], [*BAD, GOOD], BAD]
+    given = [{"query": WOMBATS, "candidates": texts, "floor": 0.6} for texts in lists]
+    told = secondpass("rerank", "--preset", "embedded", "--json", stdin=json_lines(given))
+    lines = told.lines()
+    assert [[one["text"] for one in line["ranking"]] for line in lines] == [[GOOD], [GOOD], []]
+    assert lines[0]["ranking"][0]["final_score"] == 0.5
+    assert lines[0]["report"]["threshold"] == {"at": 0.6, "on": "rerank"}
+
+
+def test_a_request_gives_ranks_no_threshold(secondpass):
+    given = [request(floor=0.6)]
+    told = secondpass("rerank", "--preset", "attune", "--json", stdin=json_lines(given))
+    assert told.code != 0
+    assert "are ranks" in told.flat

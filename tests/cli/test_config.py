@@ -12,6 +12,7 @@ from secondpass import Reranker
 from secondpass.config import preset_names
 
 KEY = "sk-test-SECRET-123"
+NOTHING = {"missing": None, "warnings": []}
 GOOD = "preset: embedded\ndepth: 30\n"
 SERVED = "method: {type: graded, llm: {type: openai, model: m, api_key: {env: MY_KEY}}}\n"
 
@@ -65,7 +66,7 @@ def test_problems_can_be_read_by_programs(secondpass, here):
     told = secondpass("config", "validate", "good.yaml", "wrong.yaml", "--json")
     assert told.code == 1
     good, wrong = json.loads(told.out)
-    assert good == {"configuration": "good.yaml", "valid": True, "problems": [], "missing": None}
+    assert good == {"configuration": "good.yaml", "valid": True, "problems": [], **NOTHING}
     assert (wrong["configuration"], wrong["valid"]) == ("wrong.yaml", False)
     assert ["dept"] in [problem["path"] for problem in wrong["problems"]]
     assert ["method", "k9"] in [problem["path"] for problem in wrong["problems"]]
@@ -85,6 +86,26 @@ def test_missing_packages_are_a_warning(secondpass, here, monkeypatch):
         "pip install"
         in json.loads(secondpass("config", "validate", "served.yaml", "--json").out)[0]["missing"]
     )
+
+
+FALLBACKS = {
+    "fallback: [lexical]": ["fallback[0]"],
+    "fallback: lexical": ["fallback"],
+    "fallback: [embedded, {type: lexical, k1: 2.0}]": ["fallback[1]"],
+    "fallback: [embedded]": [],
+    "fallback: [{type: lexical, blend: {original: 0.7, normalize: minmax}}]": [],
+}
+
+
+@pytest.mark.parametrize("fallback", FALLBACKS)
+def test_a_fallback_that_ranks_worse_than_none_is_a_warning(secondpass, write, fallback):
+    file = write("mine.yaml", f"method: embedded\n{fallback}\n")
+    checked = secondpass("config", "validate", file, "--json")
+    [record] = json.loads(checked.out)
+    assert (checked.code, record["valid"]) == (0, True)
+    assert [text.partition(":")[0] for text in record["warnings"]] == FALLBACKS[fallback]
+    assert all(f"warning: {file}: {text}" in checked.flat for text in record["warnings"])
+    assert secondpass("config", "validate", file).out == f"{file}: valid\n"
 
 
 def test_a_preset_and_overrides_are_shown_resolved(secondpass, here):

@@ -115,6 +115,18 @@ def test_statuses_and_issues_are_counted() -> None:
     assert sum(found["given+starved"].statuses.values()) == 6
 
 
+def test_share_of_candidates_that_were_not_read_whole() -> None:
+    class Short(ByTable):
+        def truncated(self, query, documents):
+            return [0, 2]
+
+    suite = suite_of(candidates={**CANDIDATES, "q-owls": SUITE.corpus[:4]})
+    whole = compare({"short": Reranker(Short(), depth=3), "whole": Reranker(ByTable())}, suite)
+    assert whole["given+short"].truncated == pytest.approx(2 / 3)
+    assert whole["given+short"].to_dict()["truncated"] == pytest.approx(2 / 3)
+    assert whole["given+whole"].truncated == 0.0
+
+
 @pytest.mark.parametrize("method", [FirstIsBest(), Graded(Model()), "lexical"])
 def test_concurrency_gives_same_figures(method) -> None:
     one, many = (

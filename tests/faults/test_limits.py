@@ -66,13 +66,16 @@ def test_one_of_three_batches_fails(provider, graded, failure, batch):
     provider.play_by(asking_about(BATCHES[batch][0], step))
     ranking = graded().rerank("q", GIVEN)
     lost = set(BATCHES[batch])
+    halves = code in {"content_filter", "reply_refused"}
+    if halves:  # the two of the batch are asked about one by one
+        lost = {BATCHES[batch][0]}
     assert ranking.report.status == "partial"
     assert scored(ranking) == set(range(6)) - lost
     assert {item.position for item in ranking if item.status == "unjudged"} == lost
     issues = [issue for issue in ranking.report.issues if issue.code == code]
     assert [set(issue.positions) for issue in issues] == [lost]
-    assert provider.calls == ranking.report.usage.calls == requests
-    assert ranking.report.usage.rounds == 1
+    assert provider.calls == ranking.report.usage.calls == requests + 2 * halves
+    assert ranking.report.usage.rounds == 1 + halves
 
 
 def test_refused_key_opens_the_circuit(provider, graded, monkeypatch):

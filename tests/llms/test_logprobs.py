@@ -2,15 +2,19 @@
 
 import asyncio
 import math
+from dataclasses import replace
 
 import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, replying
+from secondpass import Reranker
 from secondpass.effects import Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import has_logprobs, to_llm
+from secondpass.prompts.replies.first_token import word_probabilities
 from secondpass.runtime.completions import validated
+from secondpass.strategies.pointwise import Pointwise
 
 TURNS = (Turn("user", "yes or no?"),)
 WISHED = Prompt("", TURNS, logprobs=20)
@@ -45,6 +49,25 @@ def error_of(llm, prompt=NEEDED):
     with pytest.raises(LLMError) as caught:
         ask(llm, prompt)
     return caught.value
+
+
+def wide(token):
+    """A token of the reply with 19 alternatives."""
+    return {token: 0.5, **{f"{token}{number}": 0.02 for number in range(19)}}
+
+
+def limit_of(request):
+    """The names and values of the limit of a reply's length in a request."""
+    names = ("max_completion_tokens", "max_tokens", "maxOutputTokens")
+    sent = {**request.body, **(request.body.get("generationConfig") or {})}
+    return {name: sent[name] for name in names if name in sent}
+
+
+def cut(reply):
+    for choice in reply.get("choices", ()):
+        choice["finish_reason"] = "length"
+    for candidate in reply.get("candidates", ()):
+        candidate["finishReason"] = "MAX_TOKENS"
 
 
 # ---------------------------------------------------------------------- requests
@@ -224,3 +247,78 @@ def test_a_passage_about_them_is_not_a_rejection(provider, model):
     prompt = Prompt("", (Turn("user", passage),), logprobs=20, needs_logprobs=True)
     assert error_of(llm, prompt).code == "bad_request"
     assert ask(llm, prompt).logprobs is not None
+
+
+# ---------------------------------------------------------------------- long replies
+
+ONE_WORD = replace(NEEDED, words=("Yes", "No"))
+LIMITS = {
+    "openai": {"max_completion_tokens": 16},
+    "compatible": {"max_completion_tokens": 16},
+    "google": {"maxOutputTokens": 16},
+}
+BECAUSE = [wide(f" because{number}") for number in range(79)]
+THINKING = [wide(word) for word in ("<think>", *map(str, range(200)), "</think>", "\n\n")]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("before", [[], THINKING], ids=["answer", "after thinking"])
+@pytest.mark.parametrize("form", [replying, fake.logprobs_of_completions])
+def test_a_long_reply_is_read_by_the_first_token_of_its_answer(
+    provider, model, flavour, before, form
+):
+    if form is not replying and flavour == "google":
+        return
+    tokens = [*before, wide("Yes"), *BECAUSE * 2]
+    text = "".join(next(iter(token)) for token in tokens)
+    provider.play(form(text, *tokens))
+    completion = ask(model(flavour), ONE_WORD)
+    assert completion.text == text
+    assert word_probabilities(completion, ("Yes", "Yes7")).listed == pytest.approx((0.5, 0.02))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_reply_that_is_read_by_its_first_token_is_short(provider, model, flavour):
+    provider.play(replying("Yes, because it", YES, {",": 1.0}, change=cut))
+    llm = model(flavour)
+    completion = ask(llm, ONE_WORD)
+    assert (completion.text, completion.cut) == ("Yes, because it", False)
+    assert ask(llm, NEEDED).cut
+    assert ask(model(flavour, max_tokens=300), ONE_WORD).cut
+    name = "max_output_tokens" if flavour == "google" else "max_tokens"
+    assert ask(model(flavour, options={name: 300}), ONE_WORD).cut
+    given = [list(limit_of(request).values()) for request in provider.requests]
+    assert given == [[16], [], [300], [300]]
+    assert limit_of(provider.requests[0]) == LIMITS[flavour]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("start", ["<think>The query", "Okay, the user", "", "\n"])
+def test_a_model_that_thinks_has_time_to(provider, model, flavour, start):
+    provider.play(replying(start, {start: 1.0}, change=cut), replying("Yes", YES))
+    llm = model(flavour)
+    error = error_of(llm, ONE_WORD)
+    assert (error.code, error.adapted) == ("reply_too_short", True)
+    assert ask(llm, ONE_WORD).text == "Yes"
+    assert [limit_of(request) for request in provider.requests] == [LIMITS[flavour], {}]
+
+
+@pytest.mark.parametrize("flavour", ["openai", "compatible"])
+def test_a_server_that_takes_no_short_limit(provider, model, flavour):
+    refusals = [fake.status(400, f"{name} is not supported") for name in SENT[:2]]
+    provider.play(*refusals, replying("Yes", YES))
+    reranker = Reranker(Pointwise(model(flavour)))
+    ranking = reranker.rerank("q", ["a"])
+    assert ranking.report.status == "ok"
+    assert [list(limit_of(request)) for request in provider.requests] == [SENT[:1], SENT[1:], []]
+
+
+SENT = ["max_completion_tokens", "max_tokens"]
+
+
+def test_candidates_with_long_replies_are_scored(provider, model):
+    tokens = [wide("Yes") | {"No": 0.1}, *BECAUSE]
+    provider.play(replying("Yes because", *tokens))
+    ranking = Reranker(Pointwise(model("openai"))).rerank("q", ["a", "b"])
+    assert ranking.report.status == "ok"
+    assert [item.rerank_score for item in ranking] == pytest.approx([0.5 / 0.6] * 2)

@@ -16,6 +16,7 @@ from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
 from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.template import Prompting
+from secondpass.questions import RenderedText
 
 SCORES = Scores(0, 100)
 
@@ -208,6 +209,8 @@ def test_estimate():
         ({"passage_tokens": 1}, "ééé", "éé"),
         ({"passage_tokens": 1}, "a\U0001f600b", "a"),
         ({"passage_characters": 5, "passage_tokens": 1}, "wombat", "womb"),
+        ({"passage_characters": 5}, RenderedText("wombat!!", ((6, 8),)), "wom!!"),
+        ({"passage_tokens": 1}, RenderedText("wombat!!", ((6, 8),)), "wo!!"),
     ],
 )
 def test_passages_are_cut(prompting, text, left):

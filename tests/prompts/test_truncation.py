@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
+from secondpass.questions import RenderedText
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,15 @@ def test_estimate(text, tokens):
 )
 def test_tokens(text, tokens, expected):
     assert cut_to_tokens(text, tokens) == expected
+
+
+def test_prefix_and_suffix_stay():
+    text = RenderedText(f"P: {'a' * 400} :S", ((0, 3), (403, 406)))
+    assert cut_to_tokens(text, 5) == f"P: {'a' * 14} :S"
+    assert cut_to_tokens(text, 1) == "P:  :S"
+    assert cut_evenly([text, "short"], 105) == [f"P: {'a' * 94} :S", "short"]
+    endless = RenderedText("x" * 400, ((0, 400),))
+    assert cut_evenly([endless], 10) is None
 
 
 EVENLY = {

@@ -26,7 +26,7 @@ from sampling import examples
 from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.blending import Blend
 from secondpass.candidates import to_candidates
-from secondpass.effects import ListScores, Score, Task
+from secondpass.effects import Judgement, ListScores, Score, Task
 from secondpass.errors import LLMError
 from secondpass.prompts.fencing import as_text
 from secondpass.rendering import well_formed
@@ -180,10 +180,71 @@ def test_promise_2_what_was_answered_is_used(given_candidates, answer):
     else:
         assert unscored == positions
         assert (ranking.report.status == "partial") == bool(unscored)
-    # Statuses stand in blocks, and an unscored block keeps the order that came in.
-    blocks = ["scored", "backfilled", "unjudged", "tail"]
-    places = [(blocks.index(item.status), item.position) for item in ranking]
-    assert [place for place in places if place[0]] == sorted(place for place in places if place[0])
+    # Candidates without a score keep the order that came in, those of each status by themselves.
+    for status in ("backfilled", "unjudged", "tail"):
+        places = [item.position for item in ranking if item.status == status]
+        assert places == sorted(places)
+
+
+class Partial:
+    """A method with these scores; a call failed for those without one that are not left out."""
+
+    name = "partial"
+    score_kind = "unbounded"
+    scale = None
+
+    def __init__(self, scores, left_out):
+        self.scores, self.left_out = scores, left_out
+
+    def judge(self, task):
+        yield from ()
+        count = len(task.texts)
+        scores = self.scores[:count]
+        missing = {index for index in range(count) if scores[index] is None}
+        failed = missing - self.left_out
+        issues = [
+            Issue("timeout", "no answer in time", tuple(sorted(failed))),
+            Issue("not_in_reply", "left out", tuple(sorted(missing & self.left_out))),
+        ]
+        return Judgement(scores, frozenset(failed), issues)
+
+
+partial_scores = st.lists(
+    st.none() | st.sampled_from([0.0, 1.0, 2.0, 3.0]), min_size=12, max_size=12
+)
+blends = st.none() | st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "rrf"]))
+
+
+@examples(100)
+@given(st.integers(1, 12), partial_scores, st.sets(st.integers(0, 11)), blends)
+def test_promise_2_a_failure_costs_no_candidate_its_place_among_the_others(
+    count, scores, left_out, blend
+):
+    candidates = [Candidate(str(index), score=1.0 - index / 12) for index in range(count)]
+    method = Partial(scores, left_out)
+    ranking = Reranker(method, blend=blend, log_level="debug").rerank("q", candidates)
+    assert sorted(ranking.order) == [*range(count)]
+    positions = {status: [] for status in ("scored", "unjudged", "backfilled")}
+    for item in ranking:
+        positions[item.status].append(item.position)
+    assert positions["unjudged"] == sorted(positions["unjudged"])
+    assert positions["backfilled"] == sorted(positions["backfilled"])
+    if ranking.report.status == "unchanged":
+        assert ranking.order == (*range(count),)
+        return
+    finals = [item.final_score for item in ranking if item.status == "scored"]
+    assert finals == sorted(finals, reverse=True)
+    ends = len(positions["backfilled"])
+    assert [item.status for item in ranking][count - ends :] == ["backfilled"] * ends
+    if not positions["unjudged"]:
+        best = sorted(
+            positions["scored"],
+            key=lambda position: (
+                -ranking.items[ranking.order.index(position)].final_score,
+                position,
+            ),
+        )
+        assert [*ranking.order[: len(best)]] == best
 
 
 @examples(25)
@@ -321,10 +382,15 @@ def test_promise_5_what_the_scores_of_embedded_depend_on(settings_, orders, coun
         assert {item.text: item.rerank_score for item in alone} == pytest.approx(of_texts, abs=1e-4)
         shuffled = reranker.rerank(request[0], sorted(request[1]))
         assert {i.text: i.rerank_score for i in shuffled} == pytest.approx(of_texts, abs=1e-4)
-    if scorer.pointwise:
-        everything = {text: score for some in scores for text, score in some.items()}
-        for of_texts in scores:
-            assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
+    # The order may depend on the list, the rerank scores do not.
+    everything = {text: score for some in scores for text, score in some.items()}
+    for request, of_texts in zip(requests, scores, strict=True):
+        assert of_texts == pytest.approx({t: everything[t] for t in of_texts}, abs=1e-5)
+        ranking = reranker.rerank(*request)
+        finals = [item.final_score for item in ranking]
+        assert finals == sorted(finals, reverse=True)
+        by_list = dict(zip(request[1], scorer.score_pairs(*request), strict=True))
+        assert finals == pytest.approx([by_list[item.text] for item in ranking], abs=1e-4)
 
 
 @examples(15)

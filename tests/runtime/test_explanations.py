@@ -11,7 +11,8 @@ from fakes import Answering, InOrder, candidate_likes, odd_scores
 from sampling import examples
 from secondpass import InputError, Ranking, Reranker
 from secondpass.blending import Blend
-from secondpass.types import Report
+from secondpass.effects import Judgement
+from secondpass.types import Issue, Report
 
 FRUIT = [
     {"id": "moon", "text": "a secret", "score": 0.9},
@@ -85,6 +86,22 @@ def test_a_method_that_failed():
     assert explanation.report_status == "unchanged"
     assert [issue.code for issue in explanation.issues] == ["scores_no_list"]
     assert "nothing was; candidates keep their order" in str(explanation)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [("timeout", "its retrieval rank decides"), ("declined", "it was declined")]
+)
+def test_why_a_candidate_was_not_judged(code, why):
+    class Judging:
+        name, score_kind, scale = "m", "unbounded", None
+
+        def judge(self, task):
+            yield from ()
+            issue = Issue(code, "no answer", (1,))
+            return Judgement([0.1, None, 0.3], frozenset({1}), [issue])
+
+    ranking = Reranker(Judging(), log_level="debug").rerank("q", FRUIT)
+    assert why in str(ranking.explain("pear"))
 
 
 def test_issues_of_other_candidates_are_left_out():

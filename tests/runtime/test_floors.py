@@ -2,16 +2,19 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
 import yaml
 
-from fakes import ByTable, InOrder
-from secondpass import Candidate, ConfigurationError, Reranker
+from fakes import ByTable, InOrder, numbered, shown_in
+from fakes import ranked as ranked_reply
+from secondpass import Candidate, ConfigurationError, InputError, Reranker
 from secondpass.blending import Blend
 from secondpass.effects import Judgement
 from secondpass.runtime.floors import Fit, Floor, to_floor
+from secondpass.types import Threshold
 
 CANDIDATES = [Candidate("a", score=3.0), Candidate("b", score=2.0), Candidate("c", score=1.0)]
 SCORES = {"a": 0.1, "b": 0.9, "c": 0.5}
@@ -19,7 +22,9 @@ MINMAX = Blend(0.9, "minmax")
 
 
 def ranked(threshold, blend=None, scores=SCORES, **options):
-    reranker = Reranker(ByTable(scores), floor=threshold, blend=blend, log_level="debug")
+    kind = "probability" if blend is not None and blend.by_value else "unbounded"
+    scorer = ByTable(scores, score_kind=kind)
+    reranker = Reranker(scorer, floor=threshold, blend=blend, log_level="debug")
     return reranker.rerank("q", CANDIDATES, **options)
 
 
@@ -32,7 +37,10 @@ def ranked(threshold, blend=None, scores=SCORES, **options):
         (yaml.safe_load("{at: 0.5, on: rerank}"), MINMAX, (1, 2)),
         ({"at": 0.5, "on": "rerank"}, MINMAX, (1, 2)),
         ({"at": 0.2, "on": "rerank"}, Blend(0.5, "rrf"), (1, 2)),
-        (0.5, MINMAX, (0, 1)),  # the final scores are 0.9, 0.55 and 0.05
+        (0.5, MINMAX, (1, 2)),  # the final scores are 0.9, 0.55 and 0.05
+        ({"at": 0.5, "on": "final"}, None, (1, 2)),
+        (1.0, Blend(0.5), (0, 1)),  # the final scores are 1.55, 1.45 and 0.75
+        ({"at": 0.5, "on": "rerank"}, Blend(0.5), (1, 2)),
         ({"at": 0.91, "on": "rerank"}, MINMAX, ()),
     ],
 )
@@ -41,7 +49,10 @@ def test_what_the_threshold_is_on(floor, blend, positions):
     assert ranking.order == positions
     dropped = tuple(sorted({0, 1, 2} - {*positions}))
     assert ranking.report.left_out == {"floor": dropped}
+    on = "final" if floor == 1.0 else "rerank"
+    assert ranking.report.threshold == Threshold(floor if on == "final" else mock.ANY, on)
     text = str(ranking.explain(position=dropped[0]))
+    assert f"{on} score" in text
     assert "is below" in text
     assert "its score is below the floor" in text
 
@@ -116,13 +127,78 @@ def test_not_applied_to_scores_that_the_method_doubts():
         ({"at": 1.0, "on": "blend"}, "floor.on: must be 'final' or 'rerank'"),
         ({"at": 1.0, "keep": 1.0}, "floor.keep: must be less than 1"),
         ({"at": 1.0, "keeps": 0.9}, "floor.keeps: unknown key; did you mean 'keep'?"),
-        ({"at": 1.0, "keep": 0.9}, "floor.on: final scores by 'minmax' are relative to the list"),
+        ({"at": 1.0, "on": "final"}, "floor.on: final scores by 'minmax' are relative to the list"),
     ],
 )
 def test_wrong_thresholds(floor, message):
     with pytest.raises(ConfigurationError) as caught:
         Reranker("lexical", floor=floor, blend=MINMAX)
     assert message in str(caught.value)
+
+
+def model(_prompt):
+    raise AssertionError
+
+
+RRF = {"original": 0.5, "normalize": "rrf"}
+RANKS = [
+    (
+        {"method": {"type": "listwise", "llm": model}, "floor": 0.5},
+        "floor: the scores of 'listwise",
+    ),
+    (
+        {"method": {"type": "auto", "llm": model}, "floor": {"at": 0.5}},
+        "floor: the scores of 'auto",
+    ),
+    (
+        {"method": {"type": "blocks", "llm": model}, "floor": 0.5, "blend": RRF},
+        "floor: the scores of 'blocks",
+    ),
+    (
+        {"method": "lexical", "fallback": [{"type": "listwise", "llm": model, "floor": 0.5}]},
+        "fallback[0].floor: the scores of 'listwise",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "message"), RANKS)
+def test_ranks_have_no_threshold(config, message):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker(**config)
+    assert f"{message} by model' are ranks" in str(caught.value)
+    assert "use top_k" in str(caught.value)
+
+
+def test_a_call_gives_ranks_no_threshold():
+    reranker = Reranker({"type": "listwise", "llm": model})
+    with pytest.raises(InputError, match=r"floor: the scores of 'listwise by model' are ranks"):
+        reranker.rerank("q", CANDIDATES, floor=0.5)
+
+
+def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
+    fallback = {"type": "listwise", "llm": lambda message: ranked_reply(shown_in(message))}
+    broken = ByTable(dict.fromkeys(numbered(range(3))))
+    reranker = Reranker(broken, floor=0.5, fallback=[fallback], log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(3)))
+    (issue,) = (issue for issue in ranking.report.issues if issue.code == "floor_not_applied")
+    assert issue.message.endswith("this fallback has no floor: its scores are ranks")
+    assert ranking.report.threshold is None
+
+
+# ---------------------------------------------------------------------- scores of a pair
+
+QUERY = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+@pytest.mark.parametrize("blend", [None, {"original": 0.2, "normalize": "minmax"}])
+def test_a_threshold_holds_for_lists_of_any_length(blend):
+    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
+    reranker = Reranker("embedded", blend=blend, floor=0.6)
+    assert reranker.rerank(QUERY, [GOOD]).order == (0,)
+    assert reranker.rerank(QUERY, [*BAD, GOOD]).order == (2,)
+    assert reranker.rerank(QUERY, BAD).order == ()
 
 
 @pytest.mark.parametrize("value", [1, np.int64(1), np.float32(1), Decimal(1), Fraction(1)])

@@ -43,6 +43,9 @@ class TestMethodsOfOthers:
             (Judgement([1.0, 2.0], spans=[(0, 2), None]), "span_invalid"),
             (Judgement([1.0, 2.0], spans=[[0, 1], None]), "span_invalid"),
             (Judgement([1.0, 2.0], spreads=[0.5]), "spread_invalid"),
+            (Judgement([1.0, 2.0], order_scores=[1.0]), "score_not_finite"),
+            (Judgement([1.0, None], order_scores=[1.0, 2.0]), "score_not_finite"),
+            (Judgement([1.0, 2.0], order_scores=[1.0, float("inf")]), "score_not_finite"),
             (Judgement([1.0, 2.0], spreads=[-0.5, None]), "spread_invalid"),
             (Judgement([1.0, 2.0], spreads=[float("nan"), None]), "spread_invalid"),
             (Judgement([1.0, 2.0], spreads=["wide", None]), "spread_invalid"),  # type: ignore[list-item]

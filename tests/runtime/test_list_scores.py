@@ -278,6 +278,44 @@ def test_extras_are_validated(extras, used, issue):
     assert (result.original, result.spans) == (used.get("original"), used.get("spans"))
 
 
+def ordered_by(order_scores, scores=(0.1, 0.9, 0.5)):
+    def generate(requests):
+        yield [ListScores(scores, order_scores=order_scores)]
+
+    return InLists(generate)
+
+
+def test_order_scores_decide_the_order_and_scores_are_compared_with_thresholds():
+    blend = {"original": 0.0, "normalize": "minmax"}
+    for settings in ({}, {"blend": blend}, {"floor": 0.5}):
+        ranking = Reranker(ordered_by([3, 1, 2]), **settings).rerank("q", list("abc"))
+        assert ranking.order == ((2, 1) if "floor" in settings else (0, 2, 1))
+        finals = [1.0, 0.5, 0.0] if "blend" in settings else [3.0, 2.0, 1.0]
+        assert [item.final_score for item in ranking] == finals[-len(ranking) :]
+        assert ranking[-1].rerank_score == 0.9
+        assert "; 1 in this list" in str(ranking.explain(position=1))
+    cascade = {"type": "cascade", "stages": [ordered_by([3, 1, 2]), ordered_by([1], [0.9])]}
+    cascade["stages"][1] = {"method": cascade["stages"][1], "depth": 1}
+    ranking = Reranker(cascade).rerank("q", list("abc"))
+    assert [item.stage_scores for item in ranking] == [(0.1, 0.9), (0.5,), (0.9,)]
+
+
+@pytest.mark.parametrize(
+    ("order_scores", "statuses", "codes"),
+    [
+        ([3, None, 2], ["scored", "scored", "backfilled"], ["score_missing"]),
+        ([3, math.nan, 2], ["scored", "scored", "backfilled"], ["score_not_finite"]),
+        ([3, 2], ["unjudged"] * 3, ["score_count"]),
+        (5, ["unjudged"] * 3, ["scores_no_list"]),
+        ([None] * 3, ["unjudged"] * 3, ["score_missing"]),
+    ],
+)
+def test_a_text_without_an_order_score_is_not_scored(order_scores, statuses, codes):
+    ranking = Reranker(ordered_by(order_scores), log_level="debug").rerank("q", list("abc"))
+    assert [item.status for item in ranking] == statuses
+    assert [issue.code for issue in ranking.report.issues] == codes
+
+
 def test_lists_are_copied():
     scores, spans = [1.0], [(0, 1)]
     collected = LatestLists([("q", ["a"])])

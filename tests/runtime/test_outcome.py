@@ -58,6 +58,11 @@ def test_the_floor():
     assert result.trace.floor == Floor(0.5)
 
 
+def test_candidates_of_failed_calls_keep_their_places_above_a_floor():
+    result = outcome(None, 0.1, None, 0.9, unjudged=frozenset({0, 2}))
+    assert result.rank(METHOD, None, Floor(0.5)) == ([0, 3, 2], [1])
+
+
 @pytest.mark.parametrize(
     ("floor", "blend", "applied"),
     [

@@ -57,6 +57,11 @@ def small_batches(monkeypatch):
 OWN_ENGINE = {"max_length": 100, "threads": 1}
 
 
+def ordering(result):
+    """What a list is ordered by."""
+    return result.scores if result.order_scores is None else result.order_scores
+
+
 def test_it_finds_what_the_words_do_not_say():
     ranking = Reranker.from_preset("embedded").rerank(
         "Which fruit is good for my muscles?", PASSAGES
@@ -155,7 +160,7 @@ def test_lists_until_the_deadline(small_batches, backend, rule):
     for deadline in (None, time.monotonic() + 60):
         *_, last = scorer.score_lists(requests, deadline)
         for scores, wanted in zip(last, expected, strict=True):
-            assert scores.scores == pytest.approx(wanted, abs=1e-5)
+            assert ordering(scores) == pytest.approx(wanted, abs=1e-5)
     assert not list(scorer.score_lists(requests, time.monotonic() - 1))
 
 
@@ -163,7 +168,7 @@ def test_partial_lists_are_scored_as_what_was_read(small_batches):
     scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
     texts = english(16, longest=20)
     partial = [
-        lists[0].scores
+        ordering(lists[0])
         for lists in scorer.score_lists([("old city", texts)], time.monotonic() + 60)
     ]
     assert len(partial) > 2
@@ -186,12 +191,12 @@ def test_what_is_read_is_scored_unless_scoring_takes_long(monkeypatch, seconds, 
             now[0] += 1
             yield batch
 
-    def score(matches, **settings):
-        now[0] += seconds
+    def score(matches, **settings):  # for the order, and for the scores of pairs
+        now[0] += seconds / 2
         return [0.5] * len(matches)
 
     monkeypatch.setattr(scorer._engine.get(), "score_until", read)
-    monkeypatch.setattr(scorer, "_scores", score)
+    monkeypatch.setattr("secondpass.scorers.embedded.list_scores", score)
     monkeypatch.setattr("secondpass.scorers.embedded.time.monotonic", lambda: now[0])
     yielded = list(scorer.score_lists([("q", [*map(str, range(10))])], 1e9))
     assert len(yielded) == lists
@@ -234,11 +239,12 @@ def test_languages(language, texts, original, deadline):
     if original == 1:
         assert other.scores == [None] * 3
     elif original is None:
-        assert other.scores == pytest.approx(scorer.score_pairs(GERMAN_QUERY, texts), abs=1e-3)
+        expected = scorer.score_pairs(GERMAN_QUERY, texts)
+        assert ordering(other) == pytest.approx(expected, abs=1e-3)
     else:
-        assert max(other.scores) == other.scores[-1]
+        assert max(ordering(other)) == ordering(other)[-1]
     assert read.original is None
-    assert read.scores == pytest.approx(scorer.score_pairs("bananas", PASSAGES[:3]), abs=1e-3)
+    assert ordering(read) == pytest.approx(scorer.score_pairs("bananas", PASSAGES[:3]), abs=1e-3)
 
 
 def test_nothing_is_encoded_if_the_order_is_kept():
@@ -256,7 +262,19 @@ def test_lean_is_the_similarity_of_tokens_alone():
     model = scorer._engine.get().model.model
     query, *texts = (encoded_text(model.encode(text)) for text in [GERMAN_QUERY, *GERMAN])
     expected = [(query.tokens @ text.tokens.T).max(axis=1) @ query.weights for text in texts]
-    assert lean.scores == pytest.approx(expected, abs=1e-5)
+    assert lean.order_scores == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, POINTWISE, {"language": "lean"}])
+@pytest.mark.parametrize(("query", "texts"), [("bananas", PASSAGES), (GERMAN_QUERY, GERMAN)])
+def test_scores_are_those_of_pairs_whatever_orders_the_list(settings, query, texts):
+    pairs = EmbeddedScorer(**POINTWISE, precision="exact")
+    scorer = EmbeddedScorer(**settings, precision="exact")
+    (result,) = next(scorer.score_lists([(query, texts)], None))
+    alone = [pairs.score_pairs(query, [text])[0] for text in texts]
+    assert result.scores == pytest.approx(alone, abs=1e-5)
+    same = settings == POINTWISE and result.original is None
+    assert (result.order_scores is None) == same
 
 
 def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
@@ -360,7 +378,7 @@ def test_repeated_passages_have_equal_scores(small_batches, scorer, rule):
     texts = english(16, longest=20) * 2  # in two batches or more
     assert len({*zip(texts, scorer.score_pairs("old bridge", texts), strict=True)}) == len({*texts})
     *_, (last,) = scorer.score_lists([("old bridge", texts)], time.monotonic() + 60)
-    assert len({*zip(texts, last.scores, strict=True)}) == len({*texts})
+    assert len({*zip(texts, ordering(last), strict=True)}) == len({*texts})
 
 
 def test_no_documents():

@@ -23,6 +23,9 @@ class Letters:
     def tokenize(self, text):
         return Tokens(np.array([ord(one) % 300 for one in text]), [*range(len(text))], text)
 
+    def is_truncated(self, text, tokens):
+        return len(text) > 30
+
     def encode_batch(self, tokens):
         self.batches.append([text.text for text in tokens])
         return [self._encoded(text.ids) for text in tokens]
@@ -53,6 +56,16 @@ def test_settings_are_those_of_the_model(model):
         "version": "1.0",
         "precision": "float32",
     }
+
+
+def test_passages_that_are_not_read_whole(model):
+    pairs = EmbeddedPairs(model)
+    passages = ["a dog", "a dog ran far " * 3, "cats"]
+    pairs.prepare("cat", passages)
+    assert pairs.truncated("cat", passages) == [1]
+    long = "which of these cats sat on the mat"
+    pairs.prepare(long, ["a"])
+    assert pairs.truncated(long, passages) == [0, 1, 2]
 
 
 def test_a_query_is_encoded_once(model):

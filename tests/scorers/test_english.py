@@ -92,7 +92,14 @@ VERDICTS = {
     "prose": {"auto": None, "keep": None, "lean": None, "ignore": None},
     "tags": {"auto": None, "keep": None, "lean": None, "ignore": None},
     "german": {"auto": 0.5, "keep": 1, "lean": 0.5, "ignore": None},
-    "russian": {"auto": 0.5, "keep": 1, "lean": 0.5, "ignore": None},
+    **{
+        name: {"auto": 0.5, "keep": 1, "lean": 0.5, "ignore": None}
+        for name in ("turkish", "finnish", "vietnamese")
+    },
+    **{
+        name: {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None}
+        for name in "greek russian ukrainian arabic persian hebrew hindi bengali".split()
+    },
     "chinese": {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None},
     "thai": {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None},
 }

@@ -1,15 +1,20 @@
 """Models by name, and what is said of one that cannot be loaded."""
 
+import json
 import re
+import time
 
 import httpx
 import pytest
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
+from loopback_hub import loopback_hub
 from secondpass import ModelLoadError
+from secondpass.scorers import hub as scorers_hub
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.late_interaction import LateInteractionScorer
+from tiny_models import write_classifier, write_late_interaction, write_onnx
 
 UNREACHABLE = "the hub was not contacted or did not answer"
 
@@ -76,7 +81,7 @@ def test_names_that_no_model_of_the_hub_can_have(name, scorer):
             "v2",
             "no such folder, and no such model on the hub, or it needs",
         ),
-        (GatedRepoError, "v2", "GatedRepoError: 404 Client Error"),
+        (GatedRepoError, "v2", "its terms have to be accepted"),
     ],
 )
 def test_what_the_hub_lacks(error, revision, reason):
@@ -85,3 +90,176 @@ def test_what_the_hub_lacks(error, revision, reason):
     message = str(HubModel("some/model", revision).load_error(raised, offline=False))
     assert message.startswith(f"the model 'some/model' cannot be loaded: {reason}")
     assert "hub.invalid" not in message
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    classifier = write_onnx(write_classifier(folder / "classifier"))
+    limits = {"max_seq_length": 8, "transformer_task": "sequence-classification"}
+    (classifier / "sentence_bert_config.json").write_text(json.dumps(limits))
+    return {"some/model": classifier, "some/colbert": write_late_interaction(folder / "colbert")}
+
+
+@pytest.fixture
+def hub(models):
+    with loopback_hub(models) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def caches(models, tmp_path_factory):
+    """By backend: the cache after a first run, and the files that it downloaded."""
+    found = {}
+    for backend in ("torch", "onnx", "openvino", "colbert"):
+        with loopback_hub(models) as served:
+            folder = str(tmp_path_factory.mktemp("cache"))
+            found[backend] = folder, load(backend, folder) and served.downloads()
+    return found
+
+
+def load(backend, cache, **settings):
+    """Two scores of the hub's model."""
+    if backend == "colbert":
+        scorer = LateInteractionScorer("some/colbert", cache_folder=cache, **settings)
+    else:
+        settings = {"model": "some/model", "precision": "exact", **settings}
+        scorer = CrossEncoderScorer(backend=backend, cache_folder=cache, **settings)
+    try:
+        return scorer.score_pairs("cat", ["the cat sat on a mat", "dog"])
+    finally:
+        scorer.close()
+
+
+LIGHT = [
+    "config.json",
+    "onnx/model.onnx",
+    "sentence_bert_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
+FILES = {
+    "onnx": LIGHT,
+    "openvino": LIGHT,
+    "torch": [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ],
+    "colbert": [
+        *(f"{module}/config.json" for module in ("1_Dense", "2_MultiVectorMask", "3_Normalize")),
+        "1_Dense/model.safetensors",
+        "config.json",
+        "config_sentence_transformers.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ],
+}
+
+
+@pytest.mark.parametrize("backend", FILES)
+def test_only_the_files_of_the_backend_are_downloaded(caches, backend):
+    assert caches[backend][1] == sorted(FILES[backend])
+
+
+TROUBLE = {
+    "overloaded": 429,
+    "out of order": 503,
+    "refused": 401,
+    "forbidden": 403,
+    "gated": "gated",
+    "hanging": "hang",
+}
+SAID = {
+    429: "the hub is overloaded or out of order, with status 429; try again later$",
+    503: "the hub is overloaded or out of order, with status 503; try again later$",
+    401: "the hub refused access with status 401: check the token in HF_TOKEN, or the variable",
+    403: "the hub refused access with status 403: check the token in HF_TOKEN, or the variable",
+    "gated": "accept them on its page on the hub, and set HF_TOKEN, or the variable that token_env",
+    "hang": "no such folder, and the hub was not contacted or did not answer$",
+}
+
+
+@pytest.mark.parametrize("answer", TROUBLE.values(), ids=TROUBLE)
+@pytest.mark.parametrize("backend", ["torch", "onnx", "colbert"])
+def test_a_hub_in_trouble(hub, caches, tmp_path, monkeypatch, backend, answer):
+    monkeypatch.setattr(scorers_hub, "_TIMEOUT", 0.2)
+    expected = load(backend, caches[backend][0], local_files_only=True)
+    hub.answer = lambda path: answer
+    began = time.monotonic()
+    with pytest.raises(ModelLoadError, match=SAID[answer]):
+        load(backend, str(tmp_path))
+    assert load(backend, caches[backend][0]) == expected
+    assert len(hub.requests) == 2
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("answer", [429, 500, "hang"])
+def test_files_are_served_and_the_description_is_not(hub, caches, monkeypatch, answer):
+    monkeypatch.setattr(scorers_hub, "_TIMEOUT", 0.2)
+    hub.answer = lambda path: answer if path.startswith("/api/") else None
+    load("torch", caches["torch"][0])
+    assert len(hub.requests) == 2
+
+
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
+def test_a_mirror_that_has_files_only(hub, caches, tmp_path, backend):
+    hub.answer = lambda path: 404 if path.startswith("/api/") else None
+    assert load(backend, str(tmp_path)) == load(backend, caches[backend][0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"model": "some/other"}, "no such folder, and no such model on the hub, or it needs"),
+        ({"revision": "v2"}, "it has no revision 'v2' on the hub$"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["torch", "onnx"])
+def test_not_found(hub, tmp_path, backend, settings, reason):
+    with pytest.raises(ModelLoadError, match=reason):
+        load(backend, str(tmp_path), **settings)
+
+
+@pytest.mark.parametrize(
+    ("backend", "file"),
+    [
+        ("torch", "model.safetensors"),
+        ("torch", "tokenizer.json"),
+        ("onnx", "model.onnx"),
+        ("onnx", "tokenizer.json"),
+        ("openvino", "config.json"),
+    ],
+)
+def test_a_download_that_is_cut(hub, caches, tmp_path, backend, file):
+    hub.answer = lambda path: "cut" if path.endswith(f"/{file}") else None
+    with pytest.raises(ModelLoadError, match="'some/model' cannot be loaded"):
+        load(backend, str(tmp_path))
+    hub.answer = lambda path: None
+    assert load(backend, str(tmp_path)) == load(backend, caches[backend][0])
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_a_file_that_is_not_served_is_not_taken_as_absent(hub, tmp_path, backend, monkeypatch):
+    import huggingface_hub.utils._http as http
+
+    monkeypatch.setattr(http.time, "sleep", lambda seconds: None)
+    hub.answer = lambda path: 500 if path.endswith("sentence_bert_config.json") else None
+    with pytest.raises(ModelLoadError, match="out of order, with status 500"):
+        load(backend, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "adapter_config.json"])
+def test_what_tells_that_a_model_is_cached(hub, tmp_path, name):
+    model = tmp_path / "models--some--model"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text("c0ffee")
+    (model / "snapshots" / "c0ffee").mkdir(parents=True)
+    (model / "snapshots" / "c0ffee" / name).write_text("{}")
+    hub.answer = lambda path: 429
+    assert HubModel("some/model", cache_folder=str(tmp_path)).is_offline()

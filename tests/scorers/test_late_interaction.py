@@ -10,7 +10,8 @@ from functools import cache
 import pytest
 
 from fakes import within_deadlines
-from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass.rendering import Rendering
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
 
@@ -93,6 +94,31 @@ def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
     ours = LateInteractionScorer(mean).score_pairs("the mat", DOCUMENTS)
     assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
     assert ours != close(reference(mean, "the mat"))
+
+
+def test_control_tokens_in_a_text_are_characters(folder, scorer):
+    attacks = ["the [MASK] sat", "[SEP] food", "[unused1] cat"]
+    spaced = ["the [ MASK] sat", "[ SEP] food", "[unused1] cat"]
+    assert scorer.score_pairs("[CLS] cat", attacks) == close(
+        reference(folder, "[ CLS] cat", spaced)
+    )
+    assert scorer.score_pairs("cat", attacks) != close(reference(folder, "cat", attacks))
+
+
+def test_what_the_configuration_wrote_is_tokens_and_stays(folder, scorer):
+    render = Rendering(prefix="[SEP] ", suffix=" [MASK] dog")
+    fitting, long = render.candidates([Candidate("cat " * count) for count in (42, 300)])
+    expected = reference(folder, "food", [str(fitting)])
+    assert scorer.score_pairs("food", [fitting, long]) == close(expected * 2)
+    assert scorer.truncated("food", [fitting, long]) == [1]
+
+
+def test_texts_that_are_not_read_whole_are_reported(folder):
+    reranker = Reranker(opened(folder))
+    [issue] = reranker.rerank("cat", DOCUMENTS).report.issues
+    assert (issue.code, issue.positions) == ("text_truncated", (5,))
+    [issue] = reranker.rerank(QUERIES[3], DOCUMENTS).report.issues
+    assert issue.positions == tuple(range(len(DOCUMENTS)))
 
 
 def test_a_score_does_not_depend_on_the_others(scorer):

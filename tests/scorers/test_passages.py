@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from secondpass import ConfigurationError
+from secondpass.questions import RenderedText, affixes
 from secondpass.scorers.passages import Passages, sentences, split
 
 PIECES = st.sampled_from(
@@ -109,6 +110,18 @@ def test_what_surrounds_the_body_is_in_every_window_unless_it_is_long():
     windows = Passages(size=10, overlap=0).windows(text, (6, len(text)))
     assert windows.body == (0, len(text))
     assert windows.text(text, windows.spans[0]) == "Title"
+
+
+@pytest.mark.parametrize("size", [1, 20, 40, 100])
+def test_prefix_and_suffix_are_in_every_window(size):
+    text = RenderedText(f"prefix {'word ' * 40}suffix", ((0, 7), (207, 213)))
+    passages = Passages(size=size)
+    windows = passages.windows(text, (7, 207))
+    shown = [windows.text(text, span) for span in windows.spans]
+    assert len(shown) > 1
+    for window in shown:
+        assert affixes(window) == (7, 6)
+        assert len(window) <= max(size, size // 2 + 13, 14)
 
 
 def test_the_first_window_alone():

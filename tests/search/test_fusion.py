@@ -69,6 +69,16 @@ def test_weighted_scores_by_hand():
     assert fused(weighted_score_fusion(lists, normalize="zscore"))[0][0] == "a"
 
 
+@pytest.mark.parametrize("normalize", ["minmax", "zscore"])
+def test_distances_are_fused_by_ranks(normalize):
+    distances = [listed("abc", [0.1, 0.4, 0.9]), listed("cd", [2, 1])]
+    ranks = [listed("abc", [3, 2, 1]), listed("cd", [2, 1])]
+    found = fused(weighted_score_fusion(distances, normalize=normalize))
+    wanted = fused(weighted_score_fusion(ranks, normalize=normalize))
+    assert [name for name, _ in found] == [name for name, _ in wanted]
+    assert [score for _, score in found] == pytest.approx([score for _, score in wanted])
+
+
 def test_a_document_keeps_its_first_text_and_all_its_metadata():
     lists = [listed("a", source="x", zero=0), listed("a", source="y", more=None)]
     (only,) = reciprocal_rank_fusion(lists)
@@ -77,7 +87,7 @@ def test_a_document_keeps_its_first_text_and_all_its_metadata():
 
 
 def test_a_list_that_repeats_an_id_speaks_for_it_once_by_its_best_score():
-    best = weighted_score_fusion([listed("aba", [1, 2, 4])], normalize="none")
+    best = weighted_score_fusion([listed("aba", [3, 2, 4])], normalize="none")
     assert fused(best) == [("a", 4.0), ("b", 2.0)]
     assert fused(reciprocal_rank_fusion([listed("aba")])) == [("a", 1 / 61), ("b", 1 / 62)]
 
@@ -95,6 +105,10 @@ def test_a_list_that_repeats_an_id_speaks_for_it_once_by_its_best_score():
         (lambda: reciprocal_rank_fusion([[]], weights=[1, 2]), "weights: 1 lists need as many"),
         (lambda: reciprocal_rank_fusion([[]], weights=[-1]), r"weights\[0\]: must be finite"),
         (lambda: weighted_score_fusion([listed("a")]), r"lists\[0\]\[0\].score: a finite number"),
+        (
+            lambda: weighted_score_fusion([[], listed("abc", [1, 2, 3])], normalize="none"),
+            r"lists\[1\]: scores rise along the list, so they are distances",
+        ),
         (lambda: weighted_score_fusion([], normalize="rrf"), "normalize: must be none, minmax"),  # type: ignore[arg-type]
     ],
 )

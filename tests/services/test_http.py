@@ -196,7 +196,7 @@ def test_value_counter(text, size):
     counter = _ValueCounter(MAX_SDK_VALUES)
     for at in range(0, len(text), size):
         counter.feed(text[at : at + size])
-    assert counter._count == JSON_TEXTS[text]
+    assert counter.count == JSON_TEXTS[text]
 
 
 def test_small_chunks_yield():

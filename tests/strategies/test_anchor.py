@@ -439,19 +439,11 @@ def test_settings_that_exclude_each_other(settings, place, reason):
         Reranker(Graded(Model()), anchor={"lift": 1}, **settings)
 
 
-def test_floor_on_ranks():
-    texts = numbered([1, 2, 3, 4])
-    ranking = Reranker(Listwise(Model(ranked)), anchor={"lift": 1}, floor=0.6).rerank("q", texts)
-    assert ranking.order == (1, 2)
-
-
-def test_floor_of_a_call():
-    texts = numbered([1, 2, 3, 4])
-    on_ranks = Reranker(Listwise(Model(ranked)), anchor={"lift": 1})
-    assert on_ranks.rerank("q", texts, floor=0.6).order == (1, 2)
-    on_grades = Reranker(Graded(Model()), anchor={"lift": 1})
-    with pytest.raises(InputError, match="floor: cannot be combined with an anchor"):
-        on_grades.rerank("q", texts, floor=0.6)
+@pytest.mark.parametrize("method", [Listwise(Model(ranked)), Graded(Model())])
+def test_floor_of_a_call(method):
+    reranker = Reranker(method, anchor={"lift": 1})
+    with pytest.raises(InputError, match=r"floor: the scores of .* are ranks"):
+        reranker.rerank("q", numbered([1, 2, 3, 4]), floor=0.6)
 
 
 @pytest.mark.parametrize(

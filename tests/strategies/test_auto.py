@@ -226,8 +226,8 @@ def test_no_prompt_is_rendered_and_each_text_is_counted_once(monkeypatch):
 
 
 def run(method, task, lefts, fails=False):
-    """Run a judgement with these answers to LimitsLeft; what was chosen."""
-    lefts = iter(lefts)
+    """Run a judgement with these limits left, before and after it asks; what was chosen."""
+    before, *after = lefts
     plan, result, chosen = method.judge(task), None, None
     while True:
         try:
@@ -236,13 +236,14 @@ def run(method, task, lefts, fails=False):
             return chosen
         result = None
         if isinstance(effect, LimitsLeft):
-            result = next(lefts)
+            result = before  # the chosen strategy may want to know it, too
         elif isinstance(effect, Chose):
             chosen = effect
         elif not isinstance(effect, Interim):
             assert isinstance(effect, Ask)
             answer = in_answer(always(LLMError("too slow", "timeout")) if fails else ranked)
             result = [answer(question) for question in effect.questions]
+            before = next(iter(after), before)
 
 
 def test_a_failure_at_once_does_not_make_calls_fast():

@@ -17,9 +17,8 @@ from secondpass.types import Issue
 
 def test_one_batch_on_another_scale_refuses_all():
     refused = ReplyError("95 lies outside 0 to 10", "score_out_of_range")
-    answers = [Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused)]
     with pytest.raises(ReplyError, match="95"):
-        merge_batches("graded", 4, [range(2), range(2, 4)], answers, word="grade")
+        merged(Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,8 @@ def test_runs_that_the_limits_allow(runs, left, allowed):
 
 
 def merged(*answers, batches=(range(2), range(2, 4)), count=4):
-    return merge_batches("graded", count, batches, answers, word="grade")
+    by_batch = dict(zip(batches, answers, strict=True))
+    return merge_batches(count, by_batch, word="grade", issues=IssueCollector("graded"))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,6 @@ def test_errors_of_readers_name_the_reply(error, named):
     ],
 )
 def test_method_without_answers_names_the_reply(error, message):
-    batches = [range(2), range(2, 4)]
     with pytest.raises(MethodError) as caught:
-        merge_batches("graded", 4, batches, [Answer(error=error)] * 2, word="grade")
+        merged(*[Answer(error=error)] * 2)
     assert (str(caught.value), caught.value.code) == (message, error.code)

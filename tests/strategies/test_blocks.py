@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from fakes import Model, failing, in_answer, numbered, play, ranked, shown_in, task_of
 from sampling import examples
 from secondpass import Reranker
+from secondpass.effects import LimitsLeft
 from secondpass.errors import LLMError, MethodError
+from secondpass.limits import Left, Prices
 from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
 
 
@@ -161,6 +163,47 @@ def test_without_the_last_answer_the_joint_order_stands():
     judgement, _ = judge(Blocks(Model()), texts, failing(10))
     assert judgement.degraded
     assert list(judgement.scores) == list(without.scores)
+
+
+# ---------------------------------------------------------------------- limits
+
+PRICES = {"input": 1.0, "output": 1.0}
+LIMITED = [
+    # limits; prices; questions that are asked; number of first candidates that are ordered
+    ({"calls": 11}, None, 11, 100),
+    ({"calls": 10}, None, 9, 80),
+    ({"calls": 5}, None, 5, 40),
+    ({"calls": 4}, None, 1, 20),
+    ({"tokens": 2300}, None, 5, 40),
+    ({"tokens": 900}, None, 1, 20),
+    ({"tokens": 1}, None, 0, 0),
+    ({"cost": 0.0023}, PRICES, 5, 40),
+]
+
+
+@pytest.mark.parametrize(("limits", "prices", "calls", "judged"), LIMITED)
+@pytest.mark.parametrize("shuffles", [1, 2])
+def test_the_first_are_ordered_in_full_within_the_limits(limits, prices, calls, judged, shuffles):
+    model = Model(ranked, prices=prices and Prices(**prices))
+    reranker = Reranker(Blocks(model, shuffles=shuffles), limits=limits, log_level="debug")
+    texts = numbered(range(100))
+    ranking = reranker.rerank("wombats", texts)
+    assert len(model.prompts) == calls
+    assert {item.position for item in ranking if item.status == "scored"} == set(range(judged))
+    best = range(judged - 1, judged - 11, -1)
+    assert ranking.order[: len(best) if judged else 0] == tuple(best if judged else ())
+    codes = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert codes.get("budget", ()) == (tuple(range(judged, 100)) if judged else codes["budget"])
+    assert ("fewer_runs" in codes) == (shuffles > 1 and judged > 0)
+    stage = reranker.plan(texts, query="wombats").stages[0]
+    assert stage.left_out == 100 - judged
+
+
+def test_blocks_that_the_pace_of_an_earlier_stage_does_not_allow_are_left_out():
+    left = Left(seconds=2.9, concurrency=8, question_seconds=1.0, question_waves=1)
+    plan = Blocks(Model()).judge(task_of(numbered(range(100))))
+    assert isinstance(next(plan), LimitsLeft)
+    assert len(plan.send(left).questions) == 8
 
 
 @examples(25)

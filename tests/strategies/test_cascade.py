@@ -212,6 +212,21 @@ def test_next_stage_takes_the_order():
     assert ranking.report.issues[0].positions == (0, 1, 2, 3)
 
 
+def test_a_stage_that_judged_a_part_costs_no_candidate_its_place():
+    texts = numbered([9, 8, 7, 6, 5, 4])
+
+    def last_batch_only(passages):
+        return DOWN if "4 wombats" in passages.values() else graded(passages)
+
+    model = Model([last_batch_only])
+    stages = (against_number(texts), None), (Graded(model, batch_size=2), 4)
+    ranking = Reranker(cascade(*stages), log_level="debug").rerank("q", texts)
+    # 4 to 9 by the first stage; of its best four, the second graded only 6 and 7.
+    assert ranking.report.status == "degraded"
+    assert [number_of(item.text) for item in ranking] == [4, 5, 7, 6, 8, 9]
+    assert [len(item.stage_scores) for item in ranking] == [1, 1, 2, 2, 1, 1]
+
+
 def test_fallback_when_all_stages_fail():
     texts = numbered([3, 9])
     method = cascade((Answering(lambda n: None), None), (Graded(Model(always(DOWN))), 2))

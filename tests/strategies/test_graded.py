@@ -368,3 +368,17 @@ def test_no_language_model(llm):
 def test_name():
     assert Graded(Model()).name == "graded by model"
     assert Graded(graded).name == "graded by graded"
+
+
+def test_batches_that_failed_cost_nothing():
+    """One of five batches is answered; the others keep their places."""
+
+    def one_batch_only(passages):
+        numbers = sorted(map(number_of, passages.values()))
+        return graded(passages) if 40 in numbers else LLMError("the server is down", "server_error")
+
+    method = Graded(Model([one_batch_only]), scale=(0, 100))
+    reranker = Reranker(method, limits={"retries": 0}, depth=None)
+    ranking = reranker.rerank("q", numbered(range(100)))
+    assert ranking.report.status == "partial"
+    assert ranking.order == (*range(40), *reversed(range(40, 60)), *range(60, 100))

@@ -20,6 +20,7 @@ from secondpass.effects import (
     Completion,
     Interim,
     Judgement,
+    LimitsLeft,
     Plan,
     Prompt,
     Question,
@@ -29,6 +30,7 @@ from secondpass.effects import (
     Task,
 )
 from secondpass.errors import LLMError, MethodError
+from secondpass.limits import Left
 from secondpass.types import Issue
 
 
@@ -255,6 +257,8 @@ def play(
             elif isinstance(effect, RoundsLeft):
                 left = rounds(len(asks))
                 effect = plan.send(None if left is None else left // effect.questions)
+            elif isinstance(effect, LimitsLeft):
+                effect = plan.send(Left())
             elif isinstance(effect, Interim):
                 if interims is not None:
                     interims.append(effect.judgement())

@@ -214,7 +214,7 @@ def rerank_config(provider: fake.FakeProvider, api: str, case: Any) -> dict[str,
         "api_key_env": KEY_VARIABLE,
         **case.settings,
     }
-    limits = {"deadline": rerank_fault_cases.DEADLINE, "retries": 1, **case.limits}
+    limits = {"deadline": rerank_fault_cases.DEADLINE, "retries": 1, "repair": 0, **case.limits}
     return {"method": method, "limits": limits}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import fake_provider as fake
@@ -33,9 +34,9 @@ def promises(ranking: Ranking, case: Case, count: int) -> None:
     report = ranking.report
     assert sorted(ranking.order) == list(range(len(case.candidates)))
     assert all(item.candidate is case.candidates[item.position] for item in ranking)
-    blocks = ["scored", "backfilled", "unjudged", "tail"]
-    places = [(blocks.index(item.status), item.position) for item in ranking]
-    assert [one for one in places if one[0]] == sorted(one for one in places if one[0])
+    for status in ("backfilled", "unjudged", "tail"):
+        places = [item.position for item in ranking if item.status == status]
+        assert places == sorted(places)
     scores = [item.rerank_score for item in ranking if item.status == "scored"]
     assert all(type(score) is float for score in scores)
     assert scores == sorted(scores, reverse=True)
@@ -63,7 +64,7 @@ def has_happened(ranking: Ranking, case: Case, provider: Any) -> bool:
     """Whether the machine was fast enough for the requests of a case with short times."""
     fewest, most = _requests(case)
     return (
-        fewest <= len(provider.requests) <= most
+        fewest <= len(provider.requests) - _halves(case, provider) <= most
         and ranking.report.usage.calls == provider.calls
         and ranking.report.status in case.status.split()
     )
@@ -78,17 +79,33 @@ def expected(ranking: Ranking, case: Case, provider: FakeProvider) -> None:
     elif case.codes and (report.status != "ok" or case.status == "ok"):
         assert codes_of(report) & set(case.codes.split())
     fewest, most = _requests(case)
-    assert fewest <= len(provider.requests) <= most
+    halves = _halves(case, provider)
+    assert halves <= 2 * math.ceil(math.log2(len(case.candidates)))
+    assert fewest <= len(provider.requests) - halves <= most
+    replies = case.tokens + halves if case.tokens else case.tokens
     usage = report.usage.input_tokens, report.usage.output_tokens
     if case.tokens is None:
         assert usage == (None, None)
     elif case.tokens >= 0:
-        assert usage == (case.tokens * fake.INPUT_TOKENS, case.tokens * fake.OUTPUT_TOKENS)
+        assert usage == (replies * fake.INPUT_TOKENS, replies * fake.OUTPUT_TOKENS)
     else:
         assert 0 not in usage
     if report.status == "ok":
         assert ranking.order == BEST_FIRST
     assert all(item.rerank_score is None for item in ranking if item.position in case.unscored)
+
+
+def _halves(case: Case, provider: FakeProvider) -> int:
+    """The number of requests about a part of the candidates, after the whole was refused."""
+    if {**GRADED, **case.method}["type"] != "graded":
+        return 0
+    shown = [_shown(request) for request in provider.requests]
+    return sum(0 < count < len(case.candidates) for count in shown)
+
+
+def _shown(request: Any) -> int:
+    """The number of candidates in a request to a server, or in the messages to a model."""
+    return str(getattr(request, "body", request)).count("<doc id=")
 
 
 def _requests(case: Case) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The cache keys of each method's questions. Other processes import it, so it imports no tests."""
 
-from secondpass.effects import Ask, Task
+from secondpass.effects import Ask, LimitsLeft, Task
+from secondpass.limits import Left
 from secondpass.methods import to_method
 from secondpass.runtime.answer_keys import answer_key, service_key
 from secondpass.types import Candidate
@@ -27,6 +28,6 @@ def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, ins
     plan = method.judge(task)
     effect = next(plan)
     while not isinstance(effect, Ask):
-        effect = plan.send(None)
+        effect = plan.send(Left() if isinstance(effect, LimitsLeft) else None)
     start = service_key(effect.service)
     return [answer_key(start, question) for question in effect.questions]

@@ -79,7 +79,8 @@ class Case:
         key = {} if api == "bedrock" else {"api_key_env": KEY_VARIABLE}
         return {
             "method": {**method, **key, **self.settings},
-            "limits": {"deadline": DEADLINE, "retries": 1, **self.limits},
+            # Without repairs, so that a refused request is not asked again in halves.
+            "limits": {"deadline": DEADLINE, "retries": 1, "repair": 0, **self.limits},
         }
 
     def happened(self, ranking: Any, count: int) -> bool:

@@ -114,6 +114,64 @@ def write_raw_causal(folder: Path, *, tied: bool = False) -> Path:
     return folder
 
 
+CHAT_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT_TEMPLATE = (
+    "<|im_start|>system\n"
+    "{% set system = messages | selectattr('role', 'eq', 'system') | first | default(none) %}"
+    "{{ system['content'] if system else 'Judge.' }}<|im_end|>\n<|im_start|>user\n"
+    "<Query>: {{ (messages | selectattr('role', 'eq', 'query') | first)['content'] }}\n"
+    "<Document>: {{ (messages | selectattr('role', 'eq', 'document') | first)['content'] }}"
+    "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+)
+
+
+@once
+def write_chat_reranker(folder: Path) -> Path:
+    """A causal reranker with a chat template, as sentence-transformers stores Qwen3-Reranker.
+
+    Its tokens are bytes, with the control tokens of Qwen3. It reads 192 tokens.
+    """
+    import torch
+    from sentence_transformers import CrossEncoder
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("Ġ", "c"), ("Ġ", "t"), ("y", "e"), ("ye", "s"), ("n", "o")]
+    words = [*alphabet, *("".join(pair) for pair in merges)]
+    ids = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(models.BPE(ids, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in CHAT_TOKENS])
+    tokenizer.add_tokens([AddedToken(token, special=False) for token in ("<think>", "</think>")])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<|endoftext|>",
+        eos_token="<|im_end|>",
+        model_max_length=192,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(fast),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        intermediate_size=64,
+        max_position_embeddings=192,
+        initializer_range=0.5,
+        pad_token_id=fast.pad_token_id,
+    )
+    base = folder.with_name(f"{folder.name}-base")
+    Qwen3ForCausalLM(config).save_pretrained(base)
+    fast.save_pretrained(base)
+    CrossEncoder(str(base), device="cpu").save_pretrained(str(folder))
+    return folder
+
+
 def write_tokenizer(path: Path, kind: str) -> Path:
     """A tokenizer of a few words that composes pairs as ``bert``, ``roberta`` or XLM-R does.
 

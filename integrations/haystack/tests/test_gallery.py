@@ -119,7 +119,7 @@ class Run:
 
 
 RUNS = {
-    "budget.yaml": Run(asked="openai", keyless="degraded"),
+    "budget.yaml": Run(asked="openai", keyless="unchanged"),
     "cascade.yaml": Run(asked="openai", model=MODELS[0], keyless=None),
     "cascade_chat_generator.yaml": Run(asked="openai", model=MODELS[0], keyless=None),
     "cohere.yaml": Run(asked="cohere"),
@@ -494,7 +494,7 @@ def test_the_router_takes_the_other_way_when_the_model_failed(
     failed = run(path)
     assert failed["router"] == {"fallback": failed["ranker"]["documents"]}
     report = failed["ranker"]["report"]
-    assert (report["status"], report["method"]) == ("degraded", "lexical")
+    assert (report["status"], report["method"]) == ("unchanged", None)
     assert code in {issue["code"] for issue in report["issues"]}
     assert provider.calls == calls <= 2
 
@@ -539,7 +539,7 @@ def test_the_script_shows_a_fallback_without_any_key() -> None:
     ended = started("budget.yaml")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-3:] == [
-        "status: degraded, by lexical",
+        "status: unchanged, by the retriever",
         "  no_key: no API key: set the environment variable OPENAI_API_KEY",
         "router: fallback",
     ]

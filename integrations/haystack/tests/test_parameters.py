@@ -14,7 +14,7 @@ from haystack.core.errors import PipelineRuntimeError
 
 from haystack_documents import QUERY, Answers, Numbers, castles, contents, ids, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import ConfigurationError, Reranker, RerankError
+from secondpass import ConfigurationError, InputError, Reranker, RerankError
 
 
 def test_standard_parameters() -> None:
@@ -33,6 +33,41 @@ def test_standard_parameters() -> None:
     assert scorer.seen == [["A | 0 | 0.1", "B | 0.9"]]
     assert ids(result["documents"]) == ["b"]
     assert result["report"]["left_out"] == {"floor": [0]}
+
+
+WOMBATS = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+@pytest.mark.parametrize("at_run_time", [False, True])
+def test_a_threshold_holds_for_lists_of_any_length(at_run_time: bool) -> None:
+    # By minmax, the score of a single document is 0.5, and that of the best of any two is 1.
+    threshold = {"score_threshold": 0.6}
+    ranker = SecondPassRanker("embedded", **({} if at_run_time else threshold))
+
+    def ranked(*texts: str) -> list[Document]:
+        documents = [Document(content=text) for text in texts]
+        result = ranker.run(WOMBATS, documents, **(threshold if at_run_time else {}))
+        assert result["report"]["threshold"] == {"at": 0.6, "on": "rerank"}
+        kept: list[Document] = result["documents"]
+        return kept
+
+    (alone,) = ranked(GOOD)
+    assert (alone.score, alone.meta["rerank_final_score"]) == (0.5, 0.5)
+    assert alone.meta["rerank_score"] > 0.6
+    assert contents(ranked(*BAD, GOOD)) == [GOOD]
+    assert ranked(*BAD) == []
+
+
+def test_ranks_have_no_threshold() -> None:
+    with pytest.raises(ConfigurationError, match=r"score_threshold: .*are ranks"):
+        SecondPassRanker("attune", score_threshold=0.5)
+    ranker = SecondPassRanker("attune")
+    with pytest.raises(ConfigurationError, match=r"score_threshold: .*use top_k"):
+        ranker.score_threshold = 0.5
+    with pytest.raises(InputError, match=r"are ranks, .*use top_k"):
+        ranker.run(QUERY, castles(), score_threshold=0.5)
 
 
 def test_a_threshold_fitted_for_another_depth_is_refused() -> None:

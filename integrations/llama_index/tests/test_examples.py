@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from secondpass import MissingExtraError
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "llama_index"
@@ -107,18 +108,13 @@ def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str
     assert float(first[1]) == pytest.approx(0.4 * 0.42 + 0.6 * 1.0, abs=0.0005)
 
 
-def test_hybrid_example_falls_back_to_words_without_a_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hybrid_example_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     # As where neither extra is installed.
     for package in ("sentence_transformers", "onnxruntime", "tokenizers"):
         monkeypatch.setitem(sys.modules, package, None)
     names = runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))
-    names["main"]()
-    told = capsys.readouterr().out
-    assert told.startswith("Reranking by BM25 instead: ")
-    assert "status: ok, by lexical" in told
-    assert len(ROW.findall(told)) == 3
+    with pytest.raises(MissingExtraError, match=r"pip install \"secondpass\["):
+        names["main"]()
 
 
 @pytest.mark.parametrize("page", [EXAMPLES / "README.md", GUIDE], ids=lambda page: page.name)

@@ -67,6 +67,8 @@ def reranking(form: Form, llm: Any, case: Case | None = None, **more: Any) -> Se
     if case is not None and case.batch_size is not None:
         method["batch_size"] = case.batch_size
     limits = {} if case is None else dict(case.limits)
+    if case is not None and case.promised(form)[0] == "unchanged":
+        limits["repair"] = 0  # the scripts are about all passages, not about halves of them
     return SecondPassRerank({"method": method, "limits": limits, **more}, llm=llm)
 
 

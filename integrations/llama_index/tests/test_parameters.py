@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from fake_provider import FakeProvider
@@ -21,6 +22,40 @@ from secondpass.ordering import LostInTheMiddle
 def core(reranker: SecondPassRerank) -> dict[str, Any]:
     """The whole configuration, as the core writes it."""
     return reranker._reranker.to_config()
+
+
+WOMBATS = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+@pytest.mark.parametrize("assigned", [False, True])
+def test_a_threshold_holds_for_lists_of_any_length(assigned: bool) -> None:
+    # By minmax, the score of a single node is 0.5, and that of the best of any two is 1.
+    reranker = SecondPassRerank("embedded", similarity_cutoff=None if assigned else 0.6)
+    if assigned:
+        reranker.similarity_cutoff = 0.6
+
+    def ranked(*texts: str) -> list[NodeWithScore]:
+        nodes = [NodeWithScore(node=TextNode(text=text)) for text in texts]
+        return reranker.postprocess_nodes(nodes, query_str=WOMBATS)
+
+    (alone,) = ranked(GOOD)
+    assert (alone.score, alone.metadata["rerank_final_score"]) == (0.5, 0.5)
+    assert alone.metadata["rerank_score"] > 0.6
+    assert [node.text for node in ranked(*BAD, GOOD)] == [GOOD]
+    assert ranked(*BAD) == []
+
+
+def test_ranks_have_no_threshold() -> None:
+    with pytest.raises(ConfigurationError, match=r"similarity_cutoff: .*are ranks"):
+        SecondPassRerank("attune", similarity_cutoff=0.5)
+    ready = Reranker.from_preset("attune")
+    with pytest.raises(ConfigurationError, match=r"similarity_cutoff: .*are ranks"):
+        SecondPassRerank(ready, similarity_cutoff=0.5)
+    reranker = SecondPassRerank("attune")
+    with pytest.raises(ConfigurationError, match=r"similarity_cutoff: .*use top_k"):
+        reranker.similarity_cutoff = 0.5
 
 
 LANDS = [

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from secondpass.candidates import kind_of
-from secondpass.errors import ConfigurationError, InputError, with_article
+from secondpass.errors import ConfigurationError, InputError, Problem, with_article
 from secondpass.methods import Stage
 from secondpass.ordering import to_ordering
 from secondpass.reranker import Reranker
 from secondpass.runtime.fits import check_fits
+from secondpass.runtime.floors import Floor
 from secondpass.settings import describe
 
 T = TypeVar("T")
@@ -65,6 +66,27 @@ def check_order(order: object, reranker: Reranker) -> None:
         to_ordering(order, reranker.orders)
     except ConfigurationError as error:
         problems = [problem.under(("order",)) for problem in error.problems]
+        raise ConfigurationError(problems) from None
+
+
+def check_floor(name: str, value: object, reranker: Reranker) -> None:
+    """Check that a component may have a threshold.
+
+    Args:
+        name: of the parameter.
+        value: the threshold; None for none.
+        reranker: the reranker that it is passed to.
+
+    Raises:
+        ConfigurationError: the scores of the reranker's method are ranks.
+    """
+    if value is None:
+        return
+    stage = reranker._stages[0]
+    try:
+        Floor(0.0).check(stage.method, stage.blend)
+    except ConfigurationError as error:
+        problems = [Problem((name,), problem.message) for problem in error.problems]
         raise ConfigurationError(problems) from None
 
 

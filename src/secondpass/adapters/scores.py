@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from secondpass.candidates import retrieval_score
@@ -51,9 +51,9 @@ def falling_scores(ranking: Ranking) -> list[float]:
     return stated_scores(ranking)[0]
 
 
-ScoreRule: TypeAlias = Literal["final", "sigmoid", "rank"]
+ScoreRule: TypeAlias = Literal["final", "sigmoid", "rerank", "rank"]
 """How scores are computed. ``final``: final scores. ``sigmoid``: 1 / (1 + exp(-final score)).
-``rank``: (n - i) / n for the i-th of n."""
+``rerank``: rerank scores, none below one that follows. ``rank``: (n - i) / n for the i-th of n."""
 
 
 def stated_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
@@ -83,6 +83,26 @@ def stated_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float],
             return finals, "final"
     count = len(items)
     return [(count - index) / count for index in range(count)], "rank"
+
+
+def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
+    """The scores of a response, which clients compare with thresholds of their own.
+
+    :func:`stated_scores`, but rerank scores if the order follows scores that depend on the list:
+    each the highest of its item and those below it, so that they never rise and no candidate has
+    less than its own.
+
+    Args:
+        ranking: the ranking.
+        unit: whether scores must be within 0 to 1; rerank scores are clipped.
+    """
+    own = [item.rerank_score for item in ranking if item.rerank_score is not None]
+    by_list = ranking.trace is not None and ranking.trace.order_scores is not None
+    if not by_list or len(own) < len(ranking):
+        return stated_scores(ranking, unit=unit)
+    if unit:
+        own = [min(max(score, 0.0), 1.0) for score in own]
+    return [*accumulate(reversed(own), max)][::-1], "rerank"
 
 
 def _sigmoid(logit: float) -> float:

@@ -19,6 +19,7 @@ from secondpass.evaluation.results import Result
 from secondpass.evaluation.stability import measure_stability
 from secondpass.evaluation.suites import Suite
 from secondpass.reranker import Reranker
+from secondpass.scoring import TRUNCATED
 from secondpass.types import Candidate, Ranking, Report
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -137,6 +138,7 @@ def measure_reranker(
         rankings = system.rankings(system.candidates)
         reports = {query: ranking.report for query, ranking in rankings.items()}
         counts = _counts(reports.values(), reranker)
+        counts["truncated"] = _truncated(system, reports)
         cost = _cost(reports)
         if reason := judged_nothing(rankings.values(), counts["issues"]):
             failed = replace(not_run, status="not_measured", reason=reason)
@@ -194,6 +196,20 @@ def _counts(reports: Collection[Report], reranker: Reranker) -> dict[str, Any]:
             and report.method != cascade
         ),
     }
+
+
+def _truncated(system: SystemRun, reports: Mapping[str, Report]) -> float:
+    """The share of the candidates within the depth that were not read whole."""
+    depth = system.reranker.depth
+    total = sum(len(system.candidates[query][:depth]) for query in reports)
+    truncated = {
+        (query, position)
+        for query, report in reports.items()
+        for issue in report.issues
+        if issue.code == TRUNCATED
+        for position in issue.positions
+    }
+    return len(truncated) / total if total else 0.0
 
 
 def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:

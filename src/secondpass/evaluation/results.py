@@ -101,6 +101,8 @@ class Result:
         issues: number of rankings by issue code.
         fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
             cascade in which a stage failed.
+        truncated: share of the candidates within the depth that the model did not read whole
+            (``text_truncated``), 0 to 1.
         stability: with ``shuffles`` only.
         differences: measure -> difference from the system ``Comparison.base_of``.
         gains: the queries that gain most over its first stage.
@@ -119,6 +121,7 @@ class Result:
     statuses: Mapping[str, int] = field(default_factory=dict)
     issues: Mapping[str, int] = field(default_factory=dict)
     fallbacks: Mapping[str, int] = field(default_factory=dict)
+    truncated: float = 0.0
     stability: Stability | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict, repr=False)
     gains: tuple[Change, ...] = field(default=(), repr=False)
@@ -164,6 +167,7 @@ class Result:
             "statuses": dict(self.statuses),
             "issues": dict(self.issues),
             "fallbacks": dict(self.fallbacks),
+            "truncated": self.truncated,
             "failure_rate": self.failure_rate,
             "stability": None if self.stability is None else asdict(self.stability),
             "gains": [_change(change, text=text) for change in self.gains],

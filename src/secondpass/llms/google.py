@@ -7,7 +7,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider
-from secondpass.llms.tokens import TokenLogprobs, token_logprobs
+from secondpass.llms.tokens import TokenLogprobs, answer_range, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
@@ -23,7 +23,7 @@ def connect(key: str, base_url: str | None, timeout: float) -> Connection:
         import httpx2 as httpx
     except ImportError:
         import httpx  # type: ignore[no-redef]
-    http_client = bounded(httpx.AsyncClient, timeout)
+    http_client = bounded(httpx.AsyncClient, timeout, shorten=_shorten)
     client = genai.Client(
         api_key=key,
         vertexai=False,
@@ -56,6 +56,7 @@ class GoogleGenAI(Provider):
     url_variables = ("GOOGLE_GEMINI_BASE_URL",)
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
+    length_names = ("max_output_tokens",)
 
     def _connect(self, key: str) -> Connection:
         return connect(key, self.base_url, self.timeout)
@@ -69,7 +70,8 @@ class GoogleGenAI(Provider):
         from google.genai import types
 
         logprobs = {"response_logprobs": True, "logprobs": prompt.logprobs}
-        config = {**(logprobs if prompt.logprobs else {}), **self._sent()}
+        parameters = {**self._short(prompt), **self._sent()}
+        config = {**(logprobs if prompt.logprobs else {}), **parameters}
         if prompt.system:
             config["system_instruction"] = prompt.system
         if form != "text":
@@ -117,6 +119,18 @@ def _logprobs(reported: Any) -> TokenLogprobs | None:
             for token, alternatives in zip(chosen, top, strict=True)
         ]
     )
+
+
+def _shorten(body: Any) -> None:
+    """Keep the log probabilities of the first tokens of each answer; the rest is never read."""
+    for candidate in body["candidates"]:
+        reported = candidate["logprobsResult"]
+        chosen, top = reported["chosenCandidates"], reported["topCandidates"]
+        texts = [token["token"] for token in chosen]
+        start, end = answer_range(texts)
+        thinking = {"token": "".join(texts[:start]), "logProbability": 0.0}
+        reported["chosenCandidates"] = [thinking, *chosen[start:end]]
+        reported["topCandidates"] = [{"candidates": []}, *top[start:end]]
 
 
 def _entry(token: Any) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.llms.provider import Form, Provider, joined
-from secondpass.llms.tokens import TokenLogprobs, token_logprobs
+from secondpass.llms.tokens import TokenLogprobs, answer_range, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable
@@ -29,7 +29,7 @@ def connect(key: str, base_url: str | None, timeout: float) -> Connection:
         base_url=base_url,
         max_retries=0,
         timeout=timeout,
-        http_client=bounded(client_class, timeout),
+        http_client=bounded(client_class, timeout, shorten=_shorten),
     )
     return Connection(client, client.close)
 
@@ -49,6 +49,7 @@ class OpenAIChat(Provider):
     url_variables = ("OPENAI_BASE_URL",)
     forms = ("json_schema", "json_object", "text")
     has_logprobs = True
+    length_names = ("max_completion_tokens", "max_tokens")
 
     def _connect(self, key: str) -> Connection:
         return connect(key, self.base_url, self.timeout)
@@ -68,7 +69,7 @@ class OpenAIChat(Provider):
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})
         logprobs = {"logprobs": True, "top_logprobs": prompt.logprobs} if prompt.logprobs else {}
-        parameters = {**logprobs, **self._sent()}
+        parameters = {**logprobs, **self._short(prompt), **self._sent()}
         if form == "json_schema":
             schema = {"name": "reply", "strict": True, "schema": prompt.schema}
             parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -110,6 +111,23 @@ def _logprobs(reported: Any) -> TokenLogprobs | None:
             for chosen, others in zip(zip(*columns, strict=False), top or [], strict=False)
         ]
     )
+
+
+def _shorten(body: Any) -> None:
+    """Keep the log probabilities of the first tokens of each answer; the rest is never read."""
+    for choice in body["choices"]:
+        reported = choice["logprobs"]
+        if isinstance(content := reported.get("content"), list):
+            texts = [token["token"] for token in content]
+            start, end = answer_range(texts)
+            thinking = {"token": "".join(texts[:start]), "logprob": 0.0, "top_logprobs": []}
+            reported["content"] = [thinking, *content[start:end]]
+        else:
+            start, end = answer_range(reported["tokens"])
+            thinking = {"tokens": "".join(reported["tokens"][:start]), "token_logprobs": 0.0}
+            for name in ("tokens", "token_logprobs", "top_logprobs"):
+                reported[name] = [thinking.get(name), *reported[name][start:end]]
+            reported.pop("text_offset", None)
 
 
 def _entry(token: Any) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
+from secondpass.prompts.replies.first_token import begins_with
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.echoes import Sent
 from secondpass.services.provider_errors import ErrorResponse
@@ -24,6 +25,11 @@ Form: TypeAlias = Literal["json_schema", "json_object", "text"]
 
 _LOGPROBS = "log probabilities"
 """Their name among rejected parameters, since each API names them differently."""
+_FEW_TOKENS = 16
+"""The longest reply that is requested where only its first token is read: white space may come
+before it, and some servers refuse a limit of one."""
+_SHORT = "short replies"
+"""Their name among rejected parameters: the model thinks before it answers."""
 
 
 class Provider(Client[Prompt]):
@@ -50,12 +56,14 @@ class Provider(Client[Prompt]):
 
     Subclasses set ``package``, ``extra``, ``key_variables`` and ``forms`` (best first), and
     implement ``_connect``, ``_parameters`` and ``_send``. If the API has log probabilities, they
-    set ``has_logprobs``, and ``_send`` asks for those that ``prompt.logprobs`` wants. Without an
+    set ``has_logprobs`` and ``length_names``, the names of ``max_tokens`` in the API, best first;
+    and ``_send`` asks for those that ``prompt.logprobs`` wants, with ``_short(prompt)``. Without an
     SDK they also set ``url``, and use :mod:`secondpass.services.json_http`.
     """
 
     forms: ClassVar[tuple[Form, ...]]
     has_logprobs: ClassVar[bool] = False
+    length_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -126,8 +134,10 @@ class Provider(Client[Prompt]):
                 message = "not sent: the server rejected log probabilities less than 10 minutes ago"
                 raise LLMError(message, "logprobs_refused", sent=False)
             request = replace(request, logprobs=0)
+        short = self._short(request)
         try:
-            return await self._send(client, request, form)
+            completion = await self._send(client, request, form)
+            return self._finished(completion, request) if short and completion.cut else completion
         except LLMError:
             raise
         except Exception as error:
@@ -136,11 +146,26 @@ class Provider(Client[Prompt]):
         refused: LLMError | None = None
         if response is not None:
             refused = self._without_logprobs(response, request)
-            refused = refused or self._adapted(response, form, step, parameters)
+            refused = refused or self._adapted(response, form, step, {**short, **parameters})
         try:
             raise foreign if refused is None else refused
         finally:
             del foreign  # a cycle with its traceback would keep the key and the prompt alive
+
+    def _finished(self, completion: Completion, request: Prompt) -> Completion:
+        """A reply that was cut behind the word that is read.
+
+        Raises:
+            LLMError: it was cut before. Other replies are not shortened for ten minutes.
+        """
+        if begins_with(completion.text, request.words):
+            return replace(completion, cut=False)
+        self._rejected[_SHORT] = time.monotonic()
+        message = (
+            f"the reply did not begin with its answer within {_FEW_TOKENS} tokens, as of a model"
+            " that thinks; replies are now longer"
+        )
+        raise LLMError(message, "reply_too_short", adapted=True)
 
     def _without_logprobs(self, response: ErrorResponse, request: Prompt) -> LLMError | None:
         """Stop requesting log probabilities for ten minutes; None if they are not to blame."""
@@ -177,6 +202,14 @@ class Provider(Client[Prompt]):
             message = f"the server rejected {form}, which is now omitted {response.source}"
             return LLMError(message, "format_refused", adapted=True)
         return None
+
+    def _short(self, prompt: Prompt) -> dict[str, int]:
+        """The limit of a reply of which only the first token is read; empty for others."""
+        dropped, names = self._dropped, self.length_names
+        chosen = self.max_tokens is not None or not set(names).isdisjoint(self.options or ())
+        if chosen or not (prompt.words and prompt.logprobs) or _SHORT in dropped:
+            return {}
+        return dict.fromkeys([name for name in names if name not in dropped][:1], _FEW_TOKENS)
 
     @property
     def _step(self) -> int:

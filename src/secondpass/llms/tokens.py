@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from secondpass.prompts.replies.json_text import thinking_end
 from secondpass.scoring import to_float
 
 TokenLogprobs: TypeAlias = tuple[Mapping[str, float], ...]
@@ -33,6 +34,24 @@ def token_logprobs(rows: Iterable[tuple[Entry, Sequence[Entry]]]) -> TokenLogpro
     if not tokens or None in tokens:
         return None
     return tuple(token for token in tokens if token is not None)
+
+
+_KEPT = 16
+"""Tokens of the answer of a long reply; the first of them that is not white space is read."""
+
+
+def answer_range(texts: Sequence[str]) -> tuple[int, int]:
+    """The range of the first tokens of an answer, after its thinking; indices from 0.
+
+    Args:
+        texts: the tokens of the reply.
+    """
+    left = thinking_end("".join(texts))
+    for start, text in enumerate(texts):
+        left -= len(text)
+        if left < 0:
+            return start, start + _KEPT
+    return len(texts), len(texts)
 
 
 def _merged(chosen: Entry, alternatives: Sequence[Entry]) -> dict[str, float] | None:

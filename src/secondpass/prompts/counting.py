@@ -11,6 +11,7 @@ from dataclasses import replace
 from secondpass.effects import Task
 from secondpass.prompts.fencing import as_text
 from secondpass.prompts.truncation import estimate_tokens
+from secondpass.questions import cut
 
 
 class TextTokens(dict[tuple[str, int], float]):
@@ -21,7 +22,7 @@ class TextTokens(dict[tuple[str, int], float]):
 
     def __missing__(self, key: tuple[str, int]) -> float:
         text, length = key
-        tokens = self[key] = estimate_tokens(as_text(text[:length]))
+        tokens = self[key] = estimate_tokens(as_text(cut(text, length)))
         return tokens
 
 

@@ -15,7 +15,7 @@ from secondpass.prompts.fencing import as_attribute, as_text, between_tags, fenc
 from secondpass.prompts.labels import label_all, opaque_length
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.template import Prompting, call_instruction, fill, listed
-from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
+from secondpass.prompts.truncation import cut_evenly, estimate_tokens
 from secondpass.questions import Recall
 
 T = TypeVar("T")
@@ -78,9 +78,7 @@ class Questions(Generic[T]):
         Raises:
             MethodError: it does not fit into the context window (``too_long``).
         """
-        texts = [self.task.texts[index][: self.prompting.passage_characters] for index in indices]
-        if self.prompting.passage_tokens is not None:
-            texts = [cut_to_tokens(text, self.prompting.passage_tokens) for text in texts]
+        texts = [self.prompting.shown(self.task.texts[index]) for index in indices]
         return self._fit(indices, texts)
 
     def _fit(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
@@ -154,6 +152,7 @@ class Questions(Generic[T]):
             self.reply_format.schema(names),
             self.reply_format.logprobs,
             self.reply_format.needs_logprobs,
+            tuple(self.reply_format.words),
         )
 
     def _filled(self, documents: str, count: int) -> tuple[str, str]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
 from secondpass.prompts.context import CONTEXT
 from secondpass.prompts.fencing import fenced
+from secondpass.prompts.truncation import cut_to_tokens
+from secondpass.questions import cut
 from secondpass.settings import Nested, configurable, describe, suggestion
 
 if TYPE_CHECKING:
@@ -148,6 +150,12 @@ class Prompting:
             if missing:
                 message = f"has to hold {' and '.join(missing)}"
                 raise ConfigurationError([Problem(("user",), message)])
+
+    def shown(self, text: str) -> str:
+        """The part of a passage that prompts show, at most as long as the settings allow."""
+        if self.passage_characters is not None:
+            text = cut(text, self.passage_characters)
+        return text if self.passage_tokens is None else cut_to_tokens(text, self.passage_tokens)
 
     def completed(self, role: str, instruction: str) -> Prompting:
         """A copy with the default templates in place of None.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from secondpass.questions import affixes, cut, written_spans
+
 _MIN_LENGTH = 80
 """Minimum characters of a passage that is cut; a shorter one could not be judged."""
 
@@ -14,16 +16,20 @@ def estimate_tokens(text: str) -> float:
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """Cut a text to ``tokens`` tokens at most, by :func:`estimate_tokens`."""
+    """Cut a text to ``tokens`` tokens, by :func:`estimate_tokens`; prefix and suffix stay."""
     if estimate_tokens(text) <= tokens:
         return text
-    return text.encode("utf-8", "replace")[: 4 * tokens].decode("utf-8", "ignore")
+    end = len(text) - affixes(text)[1]
+    size = max(0, 4 * tokens - round(4 * estimate_tokens(text[end:])))
+    kept = text[:end].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+    return cut(text, len(kept) + len(text) - end) if written_spans(text) else kept
 
 
 def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
     """Cut the longest texts to one length, so that all have ``characters`` characters together.
 
-    No text is cut to less than 80 characters, so they may have more. None if nothing can be cut.
+    No text is cut to less than 80 characters, or loses a prefix or suffix of the configuration, so
+    they may have more. None if nothing can be cut.
     """
     room, left = characters, len(texts)
     for length in sorted(map(len, texts)):
@@ -38,4 +44,5 @@ def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
         longest = _MIN_LENGTH
         if all(len(text) <= longest for text in texts):
             return None
-    return [text[:longest] for text in texts]
+    shorter = [cut(text, longest) for text in texts]
+    return None if shorter == list(texts) else shorter

@@ -48,7 +48,7 @@ _LONGEST_RETRY_AFTER = 30.0
 """Seconds. A server that asks for a longer pause is not asked again."""
 _CLOCK_CHECK = 0.05
 """Seconds between checks whether the clock of a waiting ranking has started."""
-_CHARGED = frozenset({"content_filter", "bad_response", "response_too_long"})
+_CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
 """Codes of errors for which providers charge without reporting the usage."""
 
 
@@ -85,7 +85,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     sent = [question for question in questions if question.requests]
     ledger.pairs += sum(item.question.documents for item in sent)
     ledger.repairs += sum(sum(item.requests) for item in sent)
-    ledger.retries += sum(item.requests.count(False) - 1 for item in sent)
+    ledger.retries += sum(item.requests[1:].count(False) for item in sent)
     if sent:
         ledger.add_question_round(time.perf_counter() - started, len(sent))
     late = question_deadline_error(ledger, "answered")
@@ -99,7 +99,7 @@ class PendingQuestion:
     """A question that is being asked.
 
     Attributes:
-        requests: for each request that was sent, whether it was to repair a reply.
+        requests: for each request that was sent, whether it was a repair.
         issues: errors after which the question was asked again.
     """
 
@@ -131,7 +131,8 @@ class PendingQuestion:
 
     async def _answer(self) -> Answer[Any]:
         limits = self.ledger.limits
-        retries, repairs, adaptations = limits.retries, limits.repair, _ADAPTATIONS
+        retries, adaptations = limits.retries, _ADAPTATIONS
+        repairs = 0 if self.question.repairs else limits.repair
         request = self.question.request
         pauses = 0
         while True:
@@ -170,7 +171,7 @@ class PendingQuestion:
                 # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
                 self.ledger.record_exception(error, "the reader of the reply")
                 message = f"reading the reply raised {type(error).__name__}"
-                return self.failed(ReplyError(message))
+                return self.failed(ReplyError(message, repairable=False))
 
     def failed(self, error: MethodError) -> Answer[Any]:
         """An answer without a value."""
@@ -189,7 +190,8 @@ class PendingQuestion:
             if left == 0:
                 raise question_deadline_error(ledger, "asked")
             ledger.reserve(estimate, prices)
-            self.requests.append(request is not self.question.request)
+            first_of_repair = self.question.repairs and not self.requests
+            self.requests.append(first_of_repair or request is not self.question.request)
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
                 with observed_calls.request(

@@ -140,7 +140,7 @@ def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
     if isinstance(effect, Ask):
         return _answers(effect, ledger, run)
     if isinstance(effect, RoundsLeft):
-        return ledger.rounds_left(effect.questions)
+        return 0 if effect.repairs else ledger.rounds_left(effect.questions)
     if isinstance(effect, LimitsLeft):
         return ledger.left()
     if isinstance(effect, KeepTime):

@@ -9,6 +9,7 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.runtime.floors import FloorOn
+from secondpass.runtime.partial_order import failed
 from secondpass.runtime.trace import Trace
 from secondpass.settings import describe, suggestion
 from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind
@@ -59,6 +60,7 @@ class Explanation:
         method: name of the method that determined the order; None if none did.
         score_kind: what its scores mean.
         rerank_score: the method's score.
+        order_score: what the method orders this list by, if that is another score; else None.
         stage_scores: those of the stages of a cascade.
         blend: how the two scores were mixed; None if the final score is the method's alone.
         final_score: what candidates are sorted by.
@@ -87,6 +89,7 @@ class Explanation:
     method: str | None
     score_kind: ScoreKind | None
     rerank_score: float | None
+    order_score: float | None
     stage_scores: tuple[float, ...]
     blend: BlendTerms | None
     final_score: float | None
@@ -124,7 +127,9 @@ class Explanation:
         if self.rerank_score is None:
             yield "not scored", self._why_not_scored()
         else:
-            yield "scored", f"{self.rerank_score:.6g} ({self.score_kind}) by {self.method}"
+            order = "" if self.order_score is None else f"; {self.order_score:.6g} in this list"
+            score = f"{self.rerank_score:.6g} ({self.score_kind})"
+            yield "scored", f"{score} by {self.method}{order}"
         if len(self.stage_scores) > 1:
             scores = ", ".join(f"{score:.6g}" for score in self.stage_scores)
             yield "stages", f"{scores}, first stage first"
@@ -133,7 +138,7 @@ class Explanation:
         compared = self.rerank_score if self.floor_on == "rerank" else self.final_score
         if self.floor is not None and compared is not None:
             relation = "below" if compared < self.floor else "at least"
-            yield "floor", f"{compared:.6g} is {relation} {self.floor:g}"
+            yield "floor", f"{self.floor_on} score {compared:.6g} is {relation} {self.floor:g}"
         if self.rank_before_order is not None:
             same = self.rank_before_order == self.rank
             moved = "and stays there" if same else f"moved by {self.order}"
@@ -162,11 +167,13 @@ class Explanation:
         if self.status == "tail":
             reason = "the method does not judge it" if self.skipped is None else self.skipped
             return f"{reason}; it keeps its order"
-        if self.status == "backfilled":
-            return "missing from the method's answer; it keeps its order after the scored ones"
-        if self.report_status == "unchanged":
+        if self.report_status == "unchanged" and self.status == "unjudged":
             return "nothing was; candidates keep their order"
-        return "its call failed, or it has no text; it keeps its order after the scored ones"
+        if self.status == "unjudged" and failed([self.position], self.issues):
+            return "its call failed, or time ran out; its retrieval rank decides its place"
+        missing = self.status == "backfilled"
+        reason = "missing from the method's answer" if missing else "no text, or it was declined"
+        return f"{reason}; it keeps its order after the scored ones"
 
     def _blended(self, blend: BlendTerms) -> str:
         if blend.original is None:
@@ -227,6 +234,7 @@ def explain(ranking: Ranking, identifier: object, position: int | None) -> Expla
         method=report.method,
         score_kind=report.score_kind,
         rerank_score=trace.rerank_score[position],
+        order_score=None if trace.order_scores is None else trace.order_scores[position],
         stage_scores=trace.stage_scores.get(position, ()),
         blend=_terms(trace, position),
         final_score=trace.final_score[position],
@@ -280,7 +288,7 @@ def _terms(trace: Trace, position: int) -> BlendTerms | None:
     if trace.blend is None or position not in trace.scored:
         return None
     index = trace.scored.index(position)
-    originals = [trace.original(item) for item in trace.scored]
-    reranked: list[float] = [trace.rerank_score[item] for item in trace.scored]  # type: ignore[misc]
-    retrieved, rerank, _ = trace.blend.comparable(originals, reranked, trace.scale)
+    ordering = trace.order_scores or trace.rerank_score
+    reranked: list[float] = [ordering[item] for item in trace.scored]  # type: ignore[misc]
+    retrieved, rerank, _ = trace.blend.comparable(trace.originals, reranked, trace.scale)
     return BlendTerms(trace.blend.normalize, trace.blend.original, retrieved[index], rerank[index])

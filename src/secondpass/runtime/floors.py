@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.blending import Blend
+from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import Nested, configurable, from_mapping, model_of, nested
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Lt
 
 FloorOn: TypeAlias = Literal["final", "rerank"]
-"""What a threshold is compared with: the final score, or the method's score without a blend."""
+"""What a threshold is compared with: the final score, or the method's own score."""
 
 Per: TypeAlias = Literal["query", "document"]
 """What a fitted threshold assumes to be exchangeable: queries, or relevant documents."""
@@ -66,9 +67,10 @@ class Floor:
 
     Attributes:
         at: the threshold.
-        on: what it is compared with: the ``final`` score, or the method's ``rerank`` score. A blend
-            by ``minmax``, ``zscore`` or ``rrf`` makes final scores relative to the list; rerank
-            scores are comparable between lists.
+        on: what it is compared with: the ``final`` score, which only a blend by ``none`` or
+            ``sigmoid`` makes another one, or the method's ``rerank`` score. A blend by ``minmax``,
+            ``zscore`` or ``rrf`` makes final scores relative to the list, so ``final`` is refused
+            then. None is ``final`` with a blend by ``none`` or ``sigmoid``, else ``rerank``.
         nothing: threshold on the rerank score: if all candidates are below it, the report has
             ``nothing_relevant``. None does not decide it.
         keep: the share of relevant candidates that it was fitted to keep.
@@ -76,7 +78,7 @@ class Floor:
     """
 
     at: float
-    on: FloorOn = "final"
+    on: FloorOn | None = None
     nothing: float | None = None
     keep: Annotated[float, Gt(0), Lt(1)] | None = None
     fitted: Annotated[Fit | None, FIT] = None
@@ -85,17 +87,31 @@ class Floor:
         """Replace the threshold for one call, which is not fitted; ``nothing`` stays."""
         return replace(self, at=at, keep=None, fitted=None if self.nothing is None else self.fitted)
 
-    def check(self, blend: Blend | None) -> None:
-        """Check that a fitted threshold has a meaning with the blend.
+    def resolved(self, blend: Blend | None) -> Floor:
+        """The same threshold with what it is compared with, which depends on the blend.
+
+        Without a blend it is the rerank score: what a list is ordered by may depend on the list.
+        """
+        by_value = blend is not None and blend.by_value
+        return replace(self, on=self.on or "final" if by_value else "rerank")
+
+    def check(self, method: Method, blend: Blend | None) -> None:
+        """Check that a threshold has a meaning for the scores of a method with the blend.
 
         Raises:
-            ConfigurationError: the final scores are relative to the list.
+            ConfigurationError: the scores are ranks, or relative to the list.
         """
-        fitted = self.keep is not None or self.fitted is not None
-        if fitted and self.on == "final" and blend is not None and not blend.by_value:
+        if method.score_kind == "rank":
             message = (
-                f"final scores by {blend.normalize!r} are relative to the list, so that no fitted "
-                "threshold holds; give 'rerank'"
+                f"the scores of {method.name!r} are ranks, which say how many candidates are "
+                "better and not how good one is, so no threshold holds; use top_k"
+            )
+            raise ConfigurationError([Problem(("floor",), message)])
+        if self.on == "final" and blend is not None and not blend.by_value:
+            message = (
+                f"final scores by {blend.normalize!r} are relative to the list: of a single "
+                "candidate, always the same; leave 'on' out, or give 'rerank', for the method's "
+                "own score"
             )
             raise ConfigurationError([Problem(("floor", "on"), message)])
 

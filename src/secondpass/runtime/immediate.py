@@ -28,7 +28,7 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
         MethodError: the object is no effect (``unknown_effect``).
     """
     if isinstance(effect, RoundsLeft):
-        return ledger.rounds_left(effect.questions)
+        return ledger.rounds_left(effect.questions, repairs=effect.repairs)
     if isinstance(effect, LimitsLeft):
         return ledger.left()
     if isinstance(effect, KeepTime):

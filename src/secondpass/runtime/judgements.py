@@ -102,12 +102,18 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
 
 
 def _check_parts(judgement: Judgement, task: Task) -> None:
-    """Check the spans and spreads that a method returned.
+    """Check the order scores, spans and spreads that a method returned.
 
     Raises:
         MethodError: they are not aligned with the texts of the task, or not well formed.
     """
     spans, spreads, count = judgement.spans, judgement.spreads, len(task.texts)
+    if (order := judgement.order_scores) is not None:
+        known = [score is None for score in judgement.scores] == [score is None for score in order]
+        present = [score for score in order if score is not None]
+        if not known or not all(type(score) is float and math.isfinite(score) for score in present):
+            message = "the method did not return a finite float to order each text with a score by"
+            raise MethodError(message, "score_not_finite")
     if spans is not None:
         if len(spans) != count:
             message = f"the method returned {len(spans)} spans for {count} texts"

@@ -14,7 +14,7 @@ from secondpass.runtime.observers import Operation
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.types import EngineInfo, Issue, Usage
 
-_ROUND_MARGIN = 1.2
+ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
 _KEPT_SHARE = 0.2
 """Share of the time left that a method's questions leave to the methods after it."""
@@ -58,7 +58,8 @@ class Ledger:
         cache: the response cache; None if there is none.
         cached: questions that the cache answered; they are not in the other counts.
         retries: questions that were asked again unchanged, after an error.
-        repairs: questions that were asked again because the reply could not be used.
+        repairs: questions that were asked again because the reply could not be used, and those
+            about parts of a refused question.
         issues: of the pass as a whole, each once.
         operations: the ranking and the running methods, the innermost last; empty without an
             observer.
@@ -246,12 +247,18 @@ class Ledger:
             self._question_waves,
         )
 
-    def rounds_left(self, questions: int = 1) -> int | None:
+    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
         """How many more rounds of ``questions`` the limits allow; None if there is no limit.
 
         The estimate is based on the mean tokens, cost and seconds so far.
+
+        Args:
+            questions: number of questions in a round.
+            repairs: whether they would repair other questions.
         """
         limits = self.limits
+        if repairs and not limits.repair:
+            return 0
         bounds: list[float] = []
         if limits.calls is not None:
             bounds.append((limits.calls - self.questions) // questions)
@@ -265,7 +272,7 @@ class Ledger:
                     bounds.append(left / (spent / self.questions) / questions)
         if (seconds := self.question_seconds_left) is not None and self._question_rounds:
             mean = self._question_seconds / self._question_rounds
-            bounds.append(seconds / (mean * _ROUND_MARGIN) if mean else seconds)
+            bounds.append(seconds / (mean * ROUND_MARGIN) if mean else seconds)
         return max(0, int(min(*bounds, sys.maxsize))) if bounds else None
 
     def usage(self) -> Usage:

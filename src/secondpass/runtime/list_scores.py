@@ -84,6 +84,7 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
         raise MethodError(message, "scores_no_list")
     count = len(lengths)
     scores = to_list(result.scores, count)
+    order = None if result.order_scores is None else to_list(result.order_scores, count)
     yielded = result.issues if isinstance(result.issues, list | tuple) else [result.issues]
     issues = [replace(issue, ids=()) for issue in yielded if _is_issue(issue, count)]
     if len(issues) < len(yielded):
@@ -112,7 +113,7 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
             if wrong:
                 message = "spans of these are not (start, stop) within the text"
                 issues.append(Issue("span_invalid", message, tuple(wrong)))
-    return ListScores(scores, issues, original, spans)
+    return ListScores(scores, issues, original, spans, order)
 
 
 def _is_issue(value: object, count: int) -> TypeGuard[Issue]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from secondpass.blending import Blend, with_weight
-from secondpass.candidates import retrieval_score
+from secondpass.blending import Blend, originals_for, with_weight
+from secondpass.candidates import first_stage_scores
 from secondpass.effects import Judgement, Method, Plan, Span
 from secondpass.ordering import Ordering, failure, reordered
 from secondpass.rendering import Rendering
 from secondpass.runtime.floors import Floor
+from secondpass.runtime.partial_order import completed
 from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.trace import Trace
-from secondpass.types import Candidate, Issue, ItemStatus
+from secondpass.types import Candidate, Issue, ItemStatus, Threshold
+
+DISTANCES = (
+    "the retrieval scores rise along the list, so they are distances; ranks take their place"
+)
+"""Message of the issue ``scores_ascending``; see :mod:`secondpass.candidates`."""
 
 
 @dataclass(slots=True)
@@ -94,6 +100,9 @@ class Outcome:
                 self.status[position] = "tail"
             elif index not in judgement.unjudged:
                 self.status[position] = "backfilled"
+        if judgement.order_scores is not None:
+            found = dict(zip(positions, judgement.order_scores, strict=True))
+            self.trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
         self.original = judgement.original
         self.degraded = judgement.degraded or bool(self.original)
         if judgement.stage_scores is not None:
@@ -118,6 +127,7 @@ class Outcome:
         for position, score in zip(scored, scores, strict=True):
             final[position] = score
         order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
+        order = completed(order, self.head, status, self.issues)
         below: list[int] = []
         if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
             message = "the floor was set for scores that are not blended with the original order"
@@ -125,29 +135,29 @@ class Outcome:
         elif floor is not None:
             self.trace.floor = floor
             compared = final if floor.on == "final" else self.rerank_score
-            below = [item for item in order if compared[item] < floor.at]  # type: ignore[operator]
+            below = [item for item in scored if compared[item] < floor.at]  # type: ignore[operator]
             dropped = {*below}
             order = [item for item in order if item not in dropped] if below else order
-        if len(scored) < len(self.head):
-            for other in ("backfilled", "unjudged", "tail"):
-                order += [position for position in self.head if status[position] == other]
         return order, sorted(below)
 
     def _final_scores(
         self, scored: Sequence[int], method: Method, blend: Blend | None
     ) -> tuple[Sequence[float], bool]:
         """The final scores, and whether they are on the scale that blend and floor are set for."""
-        reranked: list[float] = [self.rerank_score[index] for index in scored]  # type: ignore[misc]
+        ordering = self.trace.order_scores or self.rerank_score
+        reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
         if blend is None and not self.original:
             return reranked, True
-        originals = [retrieval_score(self.candidates[position]) for position in scored]
+        retrieved, distances = self._retrieved()
+        originals = originals_for(blend, [retrieved[position] for position in scored], distances)
         weighted = with_weight(blend, self.original, originals)
         assert weighted is not None
         self.trace.scored, self.trace.blend = scored, weighted
+        self.trace.originals = originals
         self.trace.scale = method.scale
         blended = weighted.mix(originals, reranked, method.scale)
         all_absent = len(blended.absent) == len(scored)
-        if blended.absent and not (weighted.optional and all_absent):
+        if blended.absent and not (all_absent and (weighted.optional or distances)):
             self.add_issue(
                 "original_missing",
                 "no retrieval score to blend; the final score is the method's alone",
@@ -160,6 +170,19 @@ class Outcome:
                 [scored[index] for index in blended.outside],
             )
         return blended.final, blend is not None and weighted.normalize == blend.normalize
+
+    def _retrieved(self) -> tuple[Sequence[float | None], bool]:
+        """Retrieval scores of all candidates, and whether they are ranks in place of distances."""
+        scores, distances = first_stage_scores(self.candidates)
+        if distances and all(issue.code != "scores_ascending" for issue in self.issues):
+            self.add_issue("scores_ascending", DISTANCES)
+        return scores, distances
+
+    @property
+    def threshold(self) -> Threshold | None:
+        """The threshold that was applied, for the report."""
+        floor = self.trace.floor
+        return None if floor is None or floor.on is None else Threshold(floor.at, floor.on)
 
     def nothing_relevant(self, floor: Floor | None) -> bool | None:
         """Whether all candidates of the head are below the floor's threshold for that.
@@ -175,8 +198,9 @@ class Outcome:
 
     def keep_order(self, positions: Sequence[int]) -> None:
         """Use the retrieval scores of these candidates as their final scores."""
+        retrieved, _ = self._retrieved()
         for position in positions:
-            self.final_score[position] = retrieval_score(self.candidates[position])
+            self.final_score[position] = retrieved[position]
 
     def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> Plan[list[int]]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""

@@ -24,7 +24,11 @@ class Trace:
         stage_scores, spans: by input position, where there are any.
         head: the candidates within the depth, in input order.
         order: the candidates that were ranked, with those that ``top_k`` cuts off.
+        order_scores: what was blended and decides the order, aligned with the input; None: the
+            rerank scores.
         scored: those with a rerank score, in the order in which they were blended.
+        originals: what was blended with them, aligned with ``scored``: their retrieval scores; of
+            distances, ranks.
         before: the order of the head before an ordering moved items; None if none did.
         ordering: the name of that ordering.
         blend: the blend that was applied; None if the final scores are the rerank scores.
@@ -42,7 +46,9 @@ class Trace:
     spans: Mapping[int, Span]
     head: Sequence[int] = ()
     order: Sequence[int] = ()
+    order_scores: Sequence[float | None] | None = None
     scored: Sequence[int] = ()
+    originals: Sequence[float | None] = ()
     before: Sequence[int] | None = None
     ordering: str | None = None
     blend: Blend | None = None

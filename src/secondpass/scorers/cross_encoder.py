@@ -229,6 +229,11 @@ class CrossEncoderScorer:
         for batch in self._pairs.get().score_until(requests, deadline, instruction):
             yield [(request, document, activate(score)) for request, document, score in batch]
 
+    def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents that the model did not read whole, as far as it is known."""
+        pairs = self._pairs.loaded
+        return [] if pairs is None else pairs.truncated(query, documents)
+
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
         choice.check_installed("torch" if self._torch_only else self.backend)

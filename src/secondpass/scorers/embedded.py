@@ -49,12 +49,16 @@ class EmbeddedScorer:
         idf: words of the query that are rare in the list count more.
         language: what to do with a list that is not English. ``keep`` keeps its order and encodes
             nothing; ``lean`` scores by MaxSim only, with a weight of 0.5 for the original order;
-            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, else ``lean``;
+            ``auto`` is ``keep`` if more than 5 % of the word pieces are unknown, or the vocabulary
+            spells the script letter by letter, as Cyrillic, Greek or Arabic, else ``lean``;
             ``ignore`` scores it as English.
 
-    Scores are between -1 and 1 (kind ``similarity``). With ``feedback`` or ``idf``, a score depends
-    on the other passages of the list, not on their order; without both, in English, on its passage
-    only. Only :meth:`score_lists`, which rerankers call, uses ``language``. A text without a
+    Scores are between -1 and 1 (kind ``similarity``). Rerankers call :meth:`score_lists`. The
+    scores of a ranking, which thresholds are compared with, depend on the query and one passage
+    only: they are those without ``feedback``, ``idf`` and ``language``. The order may follow other
+    scores: with ``feedback`` or ``idf`` these depend on the other passages of the list, not on
+    their order. :meth:`score_pairs` and :meth:`score_many` return the scores that order a list, and
+    do not use ``language``. A text without a
     readable token has the score 0. Rounding errors are up to 1e-5 with ``exact``, and with ``auto``
     a hundredth of the standard deviation (with feedback, three hundredths). Scorers with the same
     settings share one model. Safe for many threads, and after a fork.
@@ -63,6 +67,7 @@ class EmbeddedScorer:
     score_kind: ScoreKind = "similarity"
     model_name = minilm.MODEL_NAME
     joins_calls = True
+    pair_scores = True
 
     def __init__(
         self,
@@ -95,7 +100,7 @@ class EmbeddedScorer:
         return None if engine is None else engine.info
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        """One score per document; ``[]`` for none.
+        """One score per document, which orders the list; ``[]`` for none.
 
         Raises:
             MissingExtraError: the packages of the extra ``embedded``, or the backend, are not
@@ -164,13 +169,17 @@ class EmbeddedScorer:
     ) -> ListScores:
         """The scores of the passages that were read; None for the others."""
         scores: list[float | None] = [None] * length
+        order: list[float | None] = [None] * length
         spans: list[Span | None] = [None] * length
         indices = sorted(matches)  # the same order with or without a deadline
         read = [matches[index] for index in indices]
-        read_scores = self._scores(read, lean=verdict.original is not None)
-        for index, score, match in zip(indices, read_scores, read, strict=True):
-            scores[index], spans[index] = score, match.span
-        return ListScores(scores, verdict.issues, verdict.original, spans)
+        pair_scores = list_scores(read, feedback=0, idf=False)
+        lean = verdict.original is not None
+        read_scores = pair_scores if self.pointwise and not lean else self._scores(read, lean=lean)
+        for index, pair, score, match in zip(indices, pair_scores, read_scores, read, strict=True):
+            scores[index], order[index], spans[index] = pair, score, match.span
+        order_scores = None if read_scores is pair_scores else order
+        return ListScores(scores, verdict.issues, verdict.original, spans, order_scores)
 
     def _scores(self, matches: Sequence[Match], *, lean: bool = False) -> list[float]:
         return list_scores(matches, feedback=self.feedback, idf=self.idf, cosine=not lean)
@@ -186,6 +195,11 @@ class EmbeddedScorer:
         if not documents:
             return []
         return [match.mean for match in self._engine.get().score([("", documents)])[0]]
+
+    def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents that the model did not read whole, as far as it is known."""
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated(query, documents)
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from secondpass.scorers import minilm
 from secondpass.scorers.engines.lru import LRU
+from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.similarity import Match, Text, encoded_text, match
 from secondpass.scorers.truncation import span_before
 
@@ -46,6 +47,7 @@ class EmbeddedPairs:
         self.threads, self.budget = model.threads, model.budget
         self.passages: LRU[str, Text] = LRU(remember)
         self._queries: LRU[str, Text] = LRU(_QUERIES)
+        self._truncated = TruncatedPairs()
 
     def identity(self) -> Mapping[str, Any]:
         """Everything but the texts that a match depends on."""
@@ -69,11 +71,19 @@ class EmbeddedPairs:
         for passage, key, text in zip(passages, keys, known, strict=True):
             if text is None:
                 tokens = self.model.tokenize(key)
+                if self.model.is_truncated(passage, tokens):
+                    self._truncated.add("", [passage])
                 pairs.append(_Pair(len(tokens.ids), encoded, passage, key, tokens))
             else:
                 known_match = _match(encoded, text, passage, key)
                 pairs.append(_Pair(0, encoded, passage, key, None, known_match))
         return pairs
+
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that were not read whole; all if the query was not."""
+        if self._truncated.indices("", [query]):
+            return list(range(len(passages)))
+        return self._truncated.indices("", passages)
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
         """One match per pair, in one call of the model.
@@ -100,7 +110,10 @@ class EmbeddedPairs:
         key = self.model.shortened(query)
         (encoded,) = self._queries.get_many([key])
         if encoded is None:
-            encoded = encoded_text(self.model.encode(key))
+            tokens = self.model.tokenize(key)
+            if self.model.is_truncated(query, tokens):
+                self._truncated.add("", [query])
+            encoded = encoded_text(self.model.encode_batch([tokens])[0])
             self._queries.put_many([(key, encoded)])
         return encoded
 

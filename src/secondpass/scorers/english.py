@@ -14,6 +14,11 @@ whole in the vocabulary. Signs of another language are words with letters outsid
 words that are followed by another word, like articles and prepositions. Capitalized words are no
 sign, because they may be names; abbreviations have no vowel or no word after them. Digits,
 punctuation and symbols are not words. Identifiers are split at underscores and capitals.
+
+A list that is not English is *unreadable* if more than 5 % of the pieces are unknown, or if the
+vocabulary spells the script letter by letter: fewer than 1.5 letters a piece. The model has learnt
+nothing about words that it reads as letters. Scripts other than Latin have 1.0 to 1.05 letters a
+piece, languages in Latin letters 1.6 or more, English 4.8 (benchmarks/languages.py).
 """
 
 from __future__ import annotations
@@ -38,6 +43,7 @@ _CHARACTERS = 500
 _FUNCTION_SHARE = 0.15
 _PIECES_PER_WORD = 1.4
 _UNKNOWN_SHARE = 0.05
+_LETTERS_PER_PIECE = 1.5
 _FOREIGN_SHARE = 0.05
 _FOREIGN_WORDS = 3
 
@@ -93,6 +99,7 @@ class Measures:
         words: number of words.
         function: share of English function words, 0 to 1.
         pieces: word pieces per word, 1 or more.
+        letters: letters per word piece of the words that are not unknown; 0 if all are.
         unknown: share of the word pieces that are ``[UNK]``, 0 to 1.
         english: share of words that are a sign of English, 0 to 1.
         foreign: share of words that are a sign of another language, 0 to 1.
@@ -101,6 +108,7 @@ class Measures:
     words: int
     function: float
     pieces: float
+    letters: float
     unknown: float
     english: float
     foreign: float
@@ -117,9 +125,9 @@ class Measures:
         )
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether the vocabulary lacks the script: more than 5 % of the pieces are unknown."""
-        return self.unknown > _UNKNOWN_SHARE
+    def is_unreadable(self) -> bool:
+        """Whether the vocabulary lacks the script, or spells it letter by letter."""
+        return self.unknown > _UNKNOWN_SHARE or self.letters < _LETTERS_PER_PIECE
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +151,8 @@ def judge(
 
     Args:
         language: ``keep`` keeps the order of a list that is not English, ``lean`` scores it with
-            half the weight, ``auto`` keeps it if the vocabulary lacks its script and scores it
-            otherwise, ``ignore`` scores every list as English.
+            half the weight, ``auto`` keeps it if the vocabulary lacks its script or spells it
+            letter by letter, and scores it otherwise, ``ignore`` scores every list as English.
         query: the query.
         documents: its candidates.
         tokenizer: as for :func:`measure_foreign`.
@@ -154,9 +162,9 @@ def judge(
         measures = measure_foreign(query, documents, tokenizer)
     if measures is None:
         return Verdict()
-    keep = language == "keep" or (language == "auto" and measures.is_unknown)
+    keep = language == "keep" or (language == "auto" and measures.is_unreadable)
     unfit = f"{measures.pieces:.1f} word pieces a word"
-    if measures.is_unknown:
+    if measures.unknown > _UNKNOWN_SHARE:
         unfit = f"{measures.unknown:.0%} of the word pieces unknown"
     effect = "their order is kept" if keep else "their original order has half the weight"
     message = (
@@ -208,12 +216,13 @@ def _measure(
     """The measures of texts, of the words of each, and of the counts of all."""
     pieces_of = _pieces_by(tokenizer)
     total = counts.total()
-    all_pieces = all_unknown = whole = other_letters = 0
+    all_pieces = all_unknown = whole = other_letters = letters = 0
     broken = set()  # longer words that the vocabulary lacks, and no names
     for word, count in counts.items():
-        pieces, unknown = pieces_of(word)
+        pieces, unknown, length = pieces_of(word)
         all_pieces += count * pieces
         all_unknown += count * unknown
+        letters += count * length
         if not word.isascii():
             if _is_foreign(word):
                 other_letters += count
@@ -228,26 +237,32 @@ def _measure(
         words=total,
         function=function / total,
         pieces=all_pieces / total,
+        letters=letters / max(1, all_pieces - all_unknown),
         unknown=all_unknown / max(1, all_pieces),
         english=(function + whole) / total,
         foreign=(other_letters + short) / total,
     )
 
 
-def _pieces_by(tokenizer: Tokenizer) -> Callable[[str], tuple[int, bool]]:
-    """A function that returns the number of word pieces of a word, and whether it is unknown."""
+def _pieces_by(tokenizer: Tokenizer) -> Callable[[str], tuple[int, bool, int]]:
+    """A function that returns the word pieces of a word, whether it is unknown, and its letters.
+
+    The letters are counted as the model reads them: without accents and vowel signs.
+    """
     known, normalizer, model = tokenizer.token_to_id, tokenizer.normalizer, tokenizer.model
     unknown = model.unk_token
 
-    def pieces_of(word: str) -> tuple[int, bool]:
+    def pieces_of(word: str) -> tuple[int, bool, int]:
         lower = word.lower()
         if known(lower) is not None:
-            return 1, False
+            return 1, False, len(lower)
         # The model itself: encoding takes five times as long.
         if not word.isascii():
             lower = normalizer.normalize_str(lower).strip()
         pieces = model.tokenize(lower)
-        return len(pieces), len(pieces) == 1 and pieces[0].value == unknown
+        if len(pieces) == 1 and pieces[0].value == unknown:
+            return 1, True, 0
+        return len(pieces), False, len(lower)
 
     return pieces_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,23 +58,55 @@ class HubModel:
         return sorted((*folder.glob("*"), *folder.glob("*/*"))) if self.is_local else []
 
     def is_offline(self) -> bool:
-        """Whether the hub need not or cannot be contacted. Loaders would retry for a minute."""
-        if self.local_files_only:
-            return True
-        if self.is_local:
-            return False
-        import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError
+        """Whether the hub need not or cannot be contacted, or the cache has to do.
 
+        Loaders try again for up to ten minutes where the hub is overloaded or does not answer. So
+        it is asked first, once for each of the two services that they use.
+
+        Raises:
+            ModelLoadError: the hub refuses the model, which is not in the cache.
+        """
+        if self.local_files_only or self.is_local:
+            return self.local_files_only
+        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+
+        cached = self._is_cached()
         try:
-            huggingface_hub.model_info(
-                self.name, revision=self.revision, token=self.token, timeout=_TIMEOUT
-            )
-        except HfHubHTTPError:
-            return False  # mirrors may lack this route; the loader reports the error
+            self._ask_for_config()
+            if cached:
+                self._ask_for_info()
+        except EntryNotFoundError:  # modules in folders below, or an adapter
+            return False
+        except HfHubHTTPError as error:
+            if not cached and (reason := self._refusal(error)) is not None:
+                raise ModelLoadError(self._message(reason)) from error
+            # Mirrors may have files only. Other errors are reported by the loader.
+            has_files_only = type(error) is HfHubHTTPError and error.response.status_code == 404
+            return cached and not has_files_only
         except Exception:
             return True
         return False
+
+    def _ask_for_config(self) -> None:
+        """Ask for the headers of the model's ``config.json``, without another attempt."""
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]
+            build_hf_headers,
+            get_session,
+            hf_raise_for_status,
+        )
+
+        address = hf_hub_url(self.name, "config.json", revision=self.revision)
+        headers = build_hf_headers(token=self.token)
+        hf_raise_for_status(get_session().head(address, headers=headers, timeout=_TIMEOUT))
+
+    def _ask_for_info(self) -> None:
+        """Ask for the description of the model, without another attempt."""
+        import huggingface_hub
+
+        huggingface_hub.model_info(
+            self.name, revision=self.revision, token=self.token, timeout=_TIMEOUT
+        )
 
     def loader_arguments(
         self, options: Mapping[str, Any], *, device: str, dtype: str, offline: bool
@@ -111,40 +143,65 @@ class HubModel:
             reason = "no such folder, and no valid name of a model on the hub"
         else:
             reason = self._absence(error, offline) or first_line(error, self.token)
-        return ModelLoadError(f"the model {self.name!r} cannot be loaded: {reason}")
+        return ModelLoadError(self._message(reason))
+
+    def _message(self, reason: str) -> str:
+        return f"the model {self.name!r} cannot be loaded: {reason}"
 
     def _absence(self, error: Exception, offline: bool) -> str | None:
-        """Which part of a model of the hub does not exist; None if another error occurred."""
+        """Why there is no model of the hub; None if another error occurred."""
         if self.is_local or not isinstance(error, OSError):
             return None
+        refusal = next(filter(None, map(self._refusal, _chain(error))), None)
+        if refusal is not None or not offline or self._is_cached():
+            return refusal
+        unreachable = "the hub was not contacted or did not answer"
+        if self._has_cached_revisions():
+            return (
+                f"its revision {self.revision or 'main'!r} is not in the cache, and {unreachable}"
+            )
+        return f"no such folder, and {unreachable}"
+
+    def _refusal(self, error: BaseException) -> str | None:
+        """What an answer of the hub means; None if it is not one of these."""
         from huggingface_hub.errors import (
             GatedRepoError,
+            HfHubHTTPError,
             RepositoryNotFoundError,
             RevisionNotFoundError,
         )
 
-        revision = f"revision {self.revision or 'main'!r}"
+        token = "HF_TOKEN, or the variable that token_env names"
         if isinstance(error, RevisionNotFoundError):
-            return f"it has no {revision} on the hub"
-        if isinstance(error, RepositoryNotFoundError) and not isinstance(error, GatedRepoError):
-            return "no such folder, and no such model on the hub, or it needs a token"
-        if not offline or self._is_cached():
-            return None
-        unreachable = "the hub was not contacted or did not answer"
-        if self._has_cached_revisions():
-            return f"its {revision} is not in the cache, and {unreachable}"
-        return f"no such folder, and {unreachable}"
+            return f"it has no revision {self.revision or 'main'!r} on the hub"
+        if isinstance(error, GatedRepoError):
+            return (
+                "its terms have to be accepted: accept them on its page on the hub, and set"
+                f" {token}, to a token of that account"
+            )
+        if isinstance(error, RepositoryNotFoundError):
+            absent = "no such folder, and no such model on the hub"
+            return f"{absent}, or it needs a token: set {token}"
+        status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+        if status in (401, 403):
+            return f"the hub refused access with status {status}: check the token in {token}"
+        if status == 429 or status >= 500:
+            return f"the hub is overloaded or out of order, with status {status}; try again later"
+        return None
 
     def _is_cached(self) -> bool:
         from huggingface_hub import try_to_load_from_cache
 
         try:
-            path = try_to_load_from_cache(
-                self.name, "config.json", cache_dir=self.cache, revision=self.revision
-            )
+            paths = [
+                try_to_load_from_cache(
+                    self.name, name, cache_dir=self.cache, revision=self.revision
+                )
+                for name in ("config.json", "modules.json", "adapter_config.json")
+            ]
         except Exception:  # not a valid name
             return False
-        return isinstance(path, str)
+        return any(isinstance(path, str) for path in paths)
 
     def _has_cached_revisions(self) -> bool:
         from huggingface_hub.constants import HF_HUB_CACHE
@@ -168,6 +225,15 @@ def _is_valid(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and those that it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def first_line(error: Exception, token: str | None = None) -> str:

@@ -176,6 +176,11 @@ class LateInteractionScorer:
         if any(documents for _, documents in requests):
             yield from self._scores().score_until(requests, deadline)
 
+    def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
+        """The indices of documents that the model did not read whole, as far as it is known."""
+        model = self._model.loaded
+        return [] if model is None else model.truncated(query, documents)
+
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")

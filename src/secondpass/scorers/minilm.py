@@ -179,6 +179,7 @@ class MiniLM:
         ids = tokenizer.get_vocab()
         self._content = np.array([_is_content(word) for word in sorted(ids, key=ids.__getitem__)])
         self.tokenizer = tokenizer
+        self._max_tokens = max_tokens
         self.shortened = Shortener(tokenizer, max_tokens - 2)
 
         def load() -> Runtime:
@@ -207,6 +208,11 @@ class MiniLM:
         ids = np.asarray(encoding.ids, dtype=np.int64)
         places = encoding.offsets
         return Tokens(ids, [start for start, _ in places], text[: places[-2][1]])
+
+    def is_truncated(self, text: str, tokens: Tokens) -> bool:
+        """Whether a text has more than the model reads of it."""
+        full = len(tokens.ids) == self._max_tokens
+        return full and len(tokens.text) < len(self.shortened(text).rstrip())
 
     def encode_batch(self, texts: Sequence[Tokens]) -> list[Encoding]:
         """The token states of tokenized texts, in one call of the model."""

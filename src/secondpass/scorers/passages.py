@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from secondpass.effects import Span, Windows
 from secondpass.errors import ConfigurationError, Problem
+from secondpass.questions import affixes
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Passages:
 
     Attributes:
         size: maximum length of a window, in characters. Shorter texts are one window. Models are
-            trained on passages of a few hundred characters.
+            trained on passages of a few hundred characters. If ``render.prefix`` and ``suffix``
+            take more than half of it, a window has them and half of ``size``.
         overlap: maximum length of the text that two successive windows share, in characters;
             smaller than ``size``. None is a fifth of the size.
         combine: the score of a text: the score of its best window (``max``), the score of its first
@@ -52,12 +54,15 @@ class Passages:
         Args:
             text: the rendered text.
             body: the part of it that is split. The text before and after it, such as a title, is
-                part of every window if it takes at most half of ``size``.
+                part of every window if it takes at most half of ``size``. A prefix and a suffix of
+                the configuration are always part of it.
         """
         start, stop = body
         room = self.size - (len(text) - (stop - start))
         if room < self.size / 2:
-            start, stop, room = 0, len(text), self.size
+            head, tail = affixes(text)
+            start, stop = head, len(text) - tail
+            room = max(self.size - head - tail, self.size // 2, 1)
         overlap = self.size // 5 if self.overlap is None else self.overlap
         spans = split(text, room, overlap * room // self.size, start, stop)
         if self.combine == "first":

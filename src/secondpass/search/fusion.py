@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Literal
 
 from secondpass.blending import minmax, zscore
-from secondpass.candidates import kind_of, retrieval_score, to_candidates
+from secondpass.candidates import first_stage_scores, kind_of, to_candidates
 from secondpass.errors import InputError
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
@@ -65,13 +65,15 @@ def weighted_score_fusion(
         lists: result lists; every candidate has an id and a finite score.
         weights: one per list, 0 or more; all 1 when absent.
         normalize: ``minmax`` maps each list to 0 to 1, ``zscore`` to mean 0 and standard deviation
-            1; ``none`` uses scores as they are.
+            1; ``none`` uses scores as they are. Of distances, which never fall along a list of
+            three or more and rise, ranks are used (``1 - rank / n``); ``none`` refuses them.
 
     Returns:
         As :func:`reciprocal_rank_fusion`.
 
     Raises:
-        InputError: a candidate has no id or score, or an argument is out of range.
+        InputError: a candidate has no id or score, an argument is out of range, or ``none`` is
+            given for distances.
     """
     if normalize not in {"none", "minmax", "zscore"}:
         raise InputError(f"normalize: must be none, minmax or zscore, not {normalize!r}")
@@ -79,11 +81,14 @@ def weighted_score_fusion(
     scores = []
     for number, candidates in enumerate(checked):
         list_scores: list[float] = []
-        for position, candidate in enumerate(candidates):
-            score = retrieval_score(candidate)
+        found, distances = first_stage_scores(candidates)
+        for position, score in enumerate(found):
             if score is None:
                 raise InputError(f"lists[{number}][{position}].score: a finite number is needed")
             list_scores.append(score)
+        if distances and normalize == "none":
+            message = "scores rise along the list, so they are distances; normalize them"
+            raise InputError(f"lists[{number}]: {message}")
         if normalize != "none":
             list_scores = (minmax if normalize == "minmax" else zscore)(list_scores)
         scores.append(list_scores)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import json
 import re
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -53,7 +54,12 @@ class RedirectedError(Exception):
 
 
 def bounded(
-    client_class: type, timeout: float, *, max_values: int = MAX_SDK_VALUES, **options: Any
+    client_class: type,
+    timeout: float,
+    *,
+    max_values: int = MAX_SDK_VALUES,
+    shorten: Callable[[Any], None] | None = None,
+    **options: Any,
 ) -> Any:
     """An asynchronous client that follows no redirects and limits the size of responses.
 
@@ -61,11 +67,12 @@ def bounded(
         client_class: httpx.AsyncClient, httpx2.AsyncClient or a subclass.
         timeout: seconds per read; the driver limits the whole request.
         max_values: JSON values in one response.
+        shorten: removes from the body of a response with more values what is never read.
         options: further arguments of the class.
     """
 
     async def limit(response: Any) -> None:
-        await _limit(response, max_values)
+        await _limit(response, max_values, shorten)
 
     return client_class(
         timeout=timeout,
@@ -102,7 +109,9 @@ def _unlogged(url_class: Any) -> Any:
     return Unlogged
 
 
-async def _limit(response: Any, max_values: int) -> None:
+async def _limit(
+    response: Any, max_values: int, shorten: Callable[[Any], None] | None = None
+) -> None:
     """Count, decompress and decode the body here: httpx decompresses without a limit.
 
     The charset that a server declares is ignored: some of Python's codecs take quadratic time.
@@ -122,7 +131,8 @@ async def _limit(response: Any, max_values: int) -> None:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             decompressor = _Decompressor(encoding)
             decoder = _Utf8Decoder("replace" if failed else "strict")
-            counter = _ValueCounter(max_values)
+            counter = _ValueCounter(max_values if shorten is None else MAX_VALUES)
+            held = []
             received = count = chunks = 0
             async for chunk in raw:
                 chunks += 1
@@ -138,10 +148,18 @@ async def _limit(response: Any, max_values: int) -> None:
                     if text := decoder.feed(piece):
                         if not failed:  # an error's body is short, and no SDK parses it
                             counter.feed(text)
-                        yield text
+                        if shorten is None or failed:
+                            yield text
+                        else:
+                            held.append(text)
                 if failed and count > _MAX_ERROR_BYTES:
                     return  # httpx closes the connection
-            yield decoder.feed(b"", final=True)
+            last = decoder.feed(b"", final=True)
+            if shorten is not None and counter.count > max_values:
+                counter = _ValueCounter(max_values)
+                yield _shortened(b"".join([*held, last]), shorten, counter)
+            else:
+                yield b"".join([*held, last])
             await self._discard_surplus()
 
         async def aclose(self) -> None:
@@ -166,6 +184,22 @@ async def _limit(response: Any, max_values: int) -> None:
         del response.headers["content-encoding"]
     if kind := response.headers.get("content-type"):
         response.headers["content-type"] = kind.partition(";")[0].partition(",")[0].strip()
+
+
+def _shortened(text: bytes, shorten: Callable[[Any], None], counter: _ValueCounter) -> bytes:
+    """A body without what is never read.
+
+    Raises:
+        ResponseTooLongError: it still has too many values, or is of another form.
+    """
+    try:
+        body = json.loads(text)
+        shorten(body)
+        text = json.dumps(body).encode()
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise ResponseTooLongError("too many values") from None
+    counter.feed(text)
+    return text
 
 
 def _h11_connection(stream: Any) -> Any:
@@ -222,11 +256,15 @@ class _Decompressor:
 
 
 class _ValueCounter:
-    """Counts the values of a JSON text before it is parsed."""
+    """Counts the values of a JSON text before it is parsed.
+
+    Attributes:
+        count: of what was fed.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._count = 0
+        self.count = 0
         self._in_string = False
         self._rest = b""
 
@@ -245,8 +283,8 @@ class _ValueCounter:
         outside, strings = _JSON_STRING.subn(b"", text)
         outside, quote, _ = outside.partition(b'"')  # a string that continues in the next piece
         self._in_string = bool(quote)
-        self._count += strings + sum(map(outside.count, (b",", b"{", b"[")))
-        if self._count > self._limit:
+        self.count += strings + sum(map(outside.count, (b",", b"{", b"[")))
+        if self.count > self._limit:
             raise ResponseTooLongError("too many values")
 
 

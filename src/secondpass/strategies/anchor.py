@@ -127,7 +127,6 @@ class Anchored(Composite):
         self.method = method
         self.anchor = anchor
         self.name = method.name
-        self.takes_floor = method.score_kind == "rank"  # other scores are replaced by ranks
         self.methods: list[Method] = [method]
         if anchor.method is not None:
             self.methods.append(anchor.method)

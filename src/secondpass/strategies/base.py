@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -22,7 +22,8 @@ T = TypeVar("T")
 class Bounds:
     """The number of questions that a method asks about a list, if each is answered in full.
 
-    Retries, repairs and the effects of limits and errors are not included. Calls of local scorers
+    Retries, repairs (the halves of refused questions among them) and the effects of limits and
+    errors are not included. Calls of local scorers
     are not questions.
 
     Attributes:
@@ -76,10 +77,15 @@ class IssueCollector:
 
     def add_answer(self, answer: Answer[Any], indices: Sequence[int]) -> None:
         """Add the error of an answer about these indices, and those from which it recovered."""
-        for error in answer.troubles:
-            self.add("asked_again", f"{error.code}: {error}")
+        self.add_recovered(replace(answer, error=None))
         if answer.error is not None:
             self.add(answer.error.code, error_message(answer.error), indices)
+
+    def add_recovered(self, answer: Answer[Any]) -> None:
+        """Add all errors of an answer, as those after which something else was asked."""
+        for error in (*answer.troubles, answer.error):
+            if error is not None:
+                self.add("asked_again", f"{error.code}: {error}")
 
     def add_labels(self, order: Order) -> None:
         """Add issues about the labels of an order."""
@@ -177,38 +183,33 @@ def equal_scores(count: int, score: float = 0.0) -> BatchScores:
 
 
 def merge_batches(
-    name: str,
     count: int,
-    batches: Sequence[range],
-    answers: Sequence[Answer[BatchScores]],
+    answers: Mapping[range, Answer[BatchScores]],
     *,
     word: str,
-    issues: IssueCollector | None = None,
+    issues: IssueCollector,
 ) -> Judgement:
     """Merge the scores of all batches of a task.
 
     Args:
-        name: of the method.
         count: number of texts of the task.
-        batches: indices of each batch.
-        answers: aligned with ``batches``.
+        answers: by the indices of each batch.
         word: the name of a number in issues, such as ``score``.
-        issues: collector of earlier issues; None for a new one.
+        issues: collector of earlier issues.
 
     Raises:
         MethodError: no batch has an answer, or one has scores on another scale.
     """
-    for answer in answers:
+    for answer in answers.values():
         if answer.error is None:
             continue
         for error in (answer.error, *answer.troubles):
             if error.code == "score_out_of_range":
                 # Scores of other batches may be on the same wrong scale, and in range by chance.
                 raise error
-    issues = issues or IssueCollector(name)
     scores: list[float | None] = [None] * count
     unjudged: set[int] = set()
-    for batch, answer in zip(batches, answers, strict=True):
+    for batch, answer in answers.items():
         issues.add_answer(answer, batch)
         result = answer.value
         if result is None:
@@ -231,8 +232,9 @@ def merge_batches(
             issues.add("not_in_reply", reason, missing)
         if result.unknown:
             issues.add("unknown_label", "the reply has documents that were not shown")
-    if all(answer.value is None for answer in answers) and answers[0].error is not None:
-        raise unanswered(answers[0].error)
+    errors = [answer.error for answer in answers.values() if answer.value is None]
+    if len(errors) == len(answers) and errors[0] is not None:
+        raise unanswered(errors[0])
     return Judgement(scores, frozenset(unjudged), issues.issues())
 
 

@@ -15,12 +15,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Interim, Judgement, Plan, Task
+from secondpass.effects import Interim, Judgement, LimitsLeft, Plan, Task
+from secondpass.limits import Left
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
+from secondpass.runtime.ledger import ROUND_MARGIN
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import Bounds, unanswered
+from secondpass.strategies.estimates import most_waves
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:
@@ -52,6 +55,9 @@ class Blocks(OrderStrategy):
     A candidate gets a score if one of its blocks was answered, and that block is joined to the
     others by common candidates. If the last question is not answered, the joined order is used, and
     the report says ``degraded``.
+
+    If the limits do not allow all questions, the last candidates are left out, and the others are
+    ordered once.
     """
 
     def __init__(
@@ -80,14 +86,74 @@ class Blocks(OrderStrategy):
         """The method's name in reports."""
         return f"blocks by {self.llm.name}"
 
-    def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """The effects of :meth:`_order`, for each shuffle; none for a single candidate.
+
+        Raises:
+            MethodError: no candidate could be ranked.
+        """
+        count = len(task.texts)
+        groups = Groups(self, task)
+        size = yield from self._affordable(task, groups)
+        if size == count:
+            return (yield from super().judge(task))
+        message = f"the limits allow questions about the first {size} candidates only"
+        groups.issues.add("budget", message, range(size, count))
+        if self.shuffles > 1:
+            message = f"the limits allow 1 of {self.shuffles} shuffles"
+            groups.issues.add("fewer_runs", message)
+        return (yield from self._order(task, groups, size))
+
+    def _affordable(self, task: Task, groups: Groups) -> Plan[int]:
+        """How many of the first candidates the limits allow to be ordered; at least 2."""
+        count = len(task.texts)
+        left: Left = yield LimitsLeft()
+        if left.calls is left.tokens is left.cost is left.seconds is None or count < 2:
+            return count
+        size, fails = 2, count + 1
+        middle = count  # if the limits allow all, the first check is enough
+        while fails - size > 1:
+            if self._fits(task, groups, middle, left):
+                size = middle
+            else:
+                fails = middle
+            middle = (size + fails) // 2
+        return size
+
+    def _fits(self, task: Task, groups: Groups, count: int, left: Left) -> bool:
+        """Whether the limits allow all questions about the first ``count`` candidates."""
+        bounds = self._bounds(count)
+        if left.calls is not None and bounds.calls[1] > left.calls:
+            return False
+        if left.seconds is not None and left.question_waves:
+            pace = left.question_seconds / left.question_waves * ROUND_MARGIN
+            if most_waves(bounds, left.concurrency) * pace > left.seconds:
+                return False
+        if left.tokens is left.cost is None:
+            return True
+        blocks = design(count, self.block, self.copies)
+        if bounds.rounds[1] > 1:  # which are the best is not known, so the longest are counted
+            longest = sorted(range(count), key=lambda index: -len(task.texts[index]))
+            blocks.append(sorted(longest[: self.final]))
+        tokens, cost = groups.expense(blocks)
+        return not (
+            (left.tokens is not None and tokens > left.tokens)
+            or (left.cost is not None and cost > left.cost)
+        )
+
+    def _order(self, task: Task, groups: Groups, size: int | None = None) -> Plan[Judgement]:
         """A round with a question for each block, and one with the best.
+
+        Args:
+            task: what is to be ordered.
+            groups: asks about its groups.
+            size: number of first candidates to ask about; None for all.
 
         Raises:
             MethodError: no block was answered.
         """
         count = len(task.texts)
-        blocks = design(count, self.block, self.copies)
+        blocks = design(size or count, self.block, self.copies)
         answers = yield from groups.ask(*blocks)
         read = [groups.read(answer, block) for block, answer in zip(blocks, answers, strict=True)]
         ordered = [group.ordered for group in read if group is not None]

@@ -19,6 +19,7 @@ from secondpass.errors import ConfigurationError, MethodError
 from secondpass.limits import Left
 from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
+from secondpass.runtime.partial_order import failed, merged
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted
@@ -188,7 +189,10 @@ class _State:
         self.notes.degraded = True
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
-        """Put what a stage scored first, by its scores; the rest keeps its order."""
+        """Put what a stage was given first, by its scores; the rest keeps its order.
+
+        Those that failed calls left unjudged are merged with the scored ones.
+        """
         self.notes.add(judgement, indices, name)
         scored = {
             indices[position]: score
@@ -207,6 +211,7 @@ class _State:
         # Scored before but not here: an earlier stage decides its place.
         self.notes.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
+        unknown = {indices[position] for position in failed(judgement.unjudged, judgement.issues)}
         self.beyond |= beyond
         for index in scored:
             self.scores[index] = (*self.scores.get(index, ()), *own[index])
@@ -214,8 +219,10 @@ class _State:
         if judgement.spreads is not None:
             pairs = zip(indices, judgement.spreads, strict=True)
             self.spreads |= {index: spread for index, spread in pairs if spread is not None}
-        first = [indices[position] for position in scored_order(judgement)]
-        self.order = first + [index for index in self.order if index not in scored]
+        best = [indices[position] for position in scored_order(judgement)]
+        ranked = scored.keys() | unknown if scored else set()
+        first = merged(best, [index for index in indices if index in ranked])
+        self.order = first + [index for index in self.order if index not in ranked]
 
     def interim(self, name: str, indices: Sequence[int], judgement: Judgement) -> Judgement:
         """The judgement of the cascade if its stage ended with this one. Changes nothing."""

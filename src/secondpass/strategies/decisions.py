@@ -12,9 +12,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Plan, Question, Task
+from secondpass.effects import Completion, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
 from secondpass.llms.google import connect as connect_google
@@ -32,11 +33,13 @@ from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies.base import (
     Bounds,
+    IssueCollector,
     batch_bounds,
     equal_scores,
     merge_batches,
     split_batches,
 )
+from secondpass.strategies.halving import ask_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -119,16 +122,17 @@ class Decisions(Client[Statements]):
         return [self]
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question per batch.
+        """One Ask effect with a question per batch; more for refused ones.
 
         Raises:
             MethodError: no batch was answered.
         """
-        batches = list(split_batches(len(task.texts), self.batch_size))
-        answers: list[Answer[BatchScores]] = yield Ask(
-            self, [self._question(task, batch) for batch in batches]
-        )
-        return merge_batches(self.name, len(task.texts), batches, answers, word="score")
+        count = len(task.texts)
+        issues = IssueCollector(self.name)
+        batches = list(split_batches(count, self.batch_size))
+        question = partial(self._question, task)
+        answers = yield from ask_batches(self, question, batches, issues)
+        return merge_batches(count, answers, word="score", issues=issues)
 
     def bounds(self, count: int) -> Bounds:
         """A question for each batch, in one round."""
@@ -256,7 +260,8 @@ def _read(completion: Completion, labels: Sequence[str]) -> BatchScores:
     declined = tuple(i for i in missing if probabilities.get(labels[i]) == _DECLINED)
     if len(missing) == len(labels):
         if declined:
-            raise ReplyError("it declines to decide about any document", "content_filter")
+            message = "it declines to decide about any document"
+            raise ReplyError(message, "content_filter", repairable=False)
         raise ReplyError("it has no usable probability")
     refused = tuple(index for index in missing if index not in declined)
     return BatchScores(scores, refused, declined=declined)

@@ -17,11 +17,12 @@ from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly
-from secondpass.questions import Recall
+from secondpass.questions import Recall, cut
 from secondpass.scoring import equal_scores
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_batches, rerank_scores, rerank_template
 from secondpass.strategies.base import Bounds, IssueCollector, batch_bounds, merge_batches
+from secondpass.strategies.halving import ask_in_halves, repairing
 from secondpass.strategies.rerank_address import check_path
 from secondpass.strategies.rerank_apis import API_SETTING, APIS, resolve
 from secondpass.strategies.rerank_auth import BEARER
@@ -165,16 +166,28 @@ class Endpoint(RerankClient):
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Ask effect with a question per batch; more if the server asks for other requests.
 
+        A request that is refused because of its content is asked again in halves.
+
         Raises:
             MethodError: no batch was answered, or the scores are on another scale.
         """
         issues = IssueCollector(self.name)
         rerank_batches.add_truncated(issues, task.texts, self._document_tokens)
+
+        def ask(parts: Sequence[range], repairs: bool) -> Plan[dict[range, Answer[ResponseScores]]]:
+            return self._ask_in_rounds(task, parts, repairs, issues)
+
+        answers = yield from ask_in_halves(ask, self._parts(task, range(len(task.texts))), issues)
+        return self._judgement(task, answers, issues)
+
+    def _ask_in_rounds(
+        self, task: Task, parts: Sequence[range], repairs: bool, issues: IssueCollector
+    ) -> Plan[dict[range, Answer[ResponseScores]]]:
+        """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
-        parts = self._parts(task, range(len(task.texts)))
         skips_empty = self._has_learned(EMPTY_REJECTED)
         for rounds_left in reversed(range(_ROUNDS)):
-            asked = yield from self._ask(task, parts, skips_empty)
+            asked = yield from self._ask(task, parts, skips_empty, repairs)
             again = {
                 part: answer.error
                 for part, answer in asked.items()
@@ -189,7 +202,7 @@ class Endpoint(RerankClient):
             parts = [smaller for part in again for smaller in self._parts(task, part)]
         if skips_empty and any(answer.value is not None for answer in asked.values()):
             self._learned[EMPTY_REJECTED] = time.monotonic()
-        return self._judgement(task, answers, issues)
+        return answers
 
     def _judgement(
         self, task: Task, answers: Mapping[range, Answer[ResponseScores]], issues: IssueCollector
@@ -205,17 +218,15 @@ class Endpoint(RerankClient):
                 "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
             )
         spans = rerank_scores.spans_of(answers, len(task.texts), issues) if self.spans else None
-        within: list[Answer[BatchScores]] = [
-            Answer(
+        within: dict[range, Answer[BatchScores]] = {
+            part: Answer(
                 None if answer.value is None else rerank_scores.clipped(answer.value, kind),
                 answer.error,
                 answer.troubles,
             )
-            for answer in answers.values()
-        ]
-        judgement = merge_batches(
-            self.name, len(task.texts), [*answers], within, word="score", issues=issues
-        )
+            for part, answer in answers.items()
+        }
+        judgement = merge_batches(len(task.texts), within, word="score", issues=issues)
         named = rerank_batches.named_empty(judgement.issues)
         named += equal_scores(task.texts, judgement.scores, self.name)
         judgement = replace(judgement, issues=named, spans=spans)
@@ -242,7 +253,7 @@ class Endpoint(RerankClient):
         return task.instruction if self.takes_instruction else None
 
     def _ask(
-        self, task: Task, parts: Sequence[range], skips_empty: bool
+        self, task: Task, parts: Sequence[range], skips_empty: bool, repairs: bool
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about ranges of the task."""
         answers: dict[range, Answer[ResponseScores]] = {}
@@ -254,7 +265,8 @@ class Endpoint(RerankClient):
                 nothing = rerank_scores.equal(0, 0.0, with_spans=self.spans)
                 answers[part] = Answer(rerank_scores.with_skipped(nothing, skipped))
             else:
-                questions[part] = self._question(task, texts, skipped)
+                question = self._question(task, texts, skipped)
+                questions[part] = repairing(question) if repairs else question
         if questions or not answers:
             results: list[Answer[ResponseScores]] = yield Ask(self, [*questions.values()])
             answers |= zip(questions, results, strict=True)
@@ -270,7 +282,7 @@ class Endpoint(RerankClient):
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > _LONG for text in texts):
-                return self._question(task, [text[:_LONG] for text in texts], skipped)
+                return self._question(task, [cut(text, _LONG) for text in texts], skipped)
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
             return None if shorter is None else self._question(task, shorter, skipped)
 

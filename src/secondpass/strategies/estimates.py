@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -147,11 +146,9 @@ def most_readable(texts: Sequence[str], llm: LLM, prompting: Prompting, left: Le
     if left.tokens is left.cost is None or getattr(llm, "context_window", None) is not None:
         return len(texts)
     prices = getattr(llm, "prices", None)
-    longest = math.inf if prompting.passage_tokens is None else prompting.passage_tokens
     tokens = 0.0
     for index, text in enumerate(texts):
-        shown = as_text(text[: prompting.passage_characters])
-        tokens += min(estimate_tokens(shown), longest)
+        tokens += estimate_tokens(as_text(prompting.shown(text)))
         cost = None if prices is None else prices.of(tokens, 0)
         if left.tokens is not None and tokens > left.tokens:
             return index

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Task
+from secondpass.effects import LLM, Judgement, Plan, Prompt, Question, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
@@ -27,12 +27,14 @@ from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
     Bounds,
+    IssueCollector,
     LLMStrategy,
     batch_bounds,
     equal_scores,
     merge_batches,
     split_batches,
 )
+from secondpass.strategies.halving import ask_batches
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
@@ -117,7 +119,7 @@ class Graded(LLMStrategy):
         return self.batch_size == 1
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each batch of each shuffle.
+        """One Ask effect with a question for each batch of each shuffle; more for refused ones.
 
         Raises:
             MethodError: no batch was answered, or a grade is outside the scale.
@@ -131,15 +133,15 @@ class Graded(LLMStrategy):
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
+
+        def question(batch: range) -> Question[Prompt, BatchScores]:
+            assumed = equal_scores(len(batch), self.scale[0])
+            return replace(questions.about(batch), assumed=assumed)
+
+        issues = IssueCollector(self.name)
         batches = list(split_batches(len(task.texts), self.batch_size))
-        answers: list[Answer[BatchScores]] = yield Ask(
-            self.llm,
-            [
-                replace(questions.about(batch), assumed=equal_scores(len(batch), self.scale[0]))
-                for batch in batches
-            ],
-        )
-        return merge_batches(self.name, len(task.texts), batches, answers, word="grade")
+        answers = yield from ask_batches(self.llm, question, batches, issues)
+        return merge_batches(len(task.texts), answers, word="grade", issues=issues)
 
     def bounds(self, count: int) -> Bounds:
         """A question for each batch of each shuffle, in one round."""

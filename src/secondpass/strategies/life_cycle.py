@@ -100,8 +100,12 @@ class MethodOwner:
         return self
 
 
-def check_methods(methods: Sequence[Method], limits: Limits, cache: ResponseCache | None) -> None:
+def check_methods(
+    methods: Sequence[Method], limits: Limits, cache: ResponseCache | None, log_level: str
+) -> None:
     """Check that methods can be used with these limits and this cache.
+
+    Each that lacks packages, while another can run, is logged.
 
     Raises:
         ConfigurationError: a language model has no prices, for a cost limit; or there is a cache,
@@ -116,7 +120,10 @@ def check_methods(methods: Sequence[Method], limits: Limits, cache: ResponseCach
             "object of a framework needs a 'cache_key', and a local model has settings of its own"
         )
         raise ConfigurationError([Problem(("cache",), message)])
-    check_installed(methods)
+    for index, error in enumerate(check_installed(methods)):
+        if error is not None:
+            role = "fallback" if index else "method"
+            log(log_level, "the %s %s cannot run: %s", role, methods[index].name, error)
 
 
 def services(methods: Iterable[Method]) -> Iterator[Any]:
@@ -139,8 +146,11 @@ def _is_storable(service: Any) -> bool:
         return False
 
 
-def check_installed(methods: Iterable[Method]) -> None:
+def check_installed(methods: Iterable[Method]) -> list[MissingExtraError | None]:
     """Check that the packages of at least one method are installed.
+
+    Returns:
+        For each method, the error if its packages are missing.
 
     Raises:
         MissingExtraError: all methods lack packages; this is the error of the first.
@@ -156,6 +166,7 @@ def check_installed(methods: Iterable[Method]) -> None:
             errors.append(error)
     if errors and errors[0] is not None and all(errors):
         raise errors[0]
+    return errors
 
 
 def runnable(stages: Sequence[Stage]) -> Stage:

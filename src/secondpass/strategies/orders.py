@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
 from secondpass.effects import LLM, Answer, Judgement, Plan, Prompt, Question, Task
+from secondpass.errors import MethodError
+from secondpass.limits import Prices
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import ReplyFormat
@@ -116,6 +118,20 @@ class Groups:
     def ask(self, *groups: Sequence[int]) -> Plan[list[Answer[Order]]]:
         """Ask about all groups side by side, as one round."""
         return (yield from ask_each(self._llm, (partial(self._about, group) for group in groups)))
+
+    def expense(self, groups: Iterable[Sequence[int]]) -> tuple[float, float]:
+        """Estimated tokens and cost of the questions about groups; the cost is 0 without prices."""
+        prices: Prices | None = getattr(self._llm, "prices", None)
+        tokens = cost = 0.0
+        for group in groups:
+            try:
+                estimate = self._about(group).estimate
+            except MethodError:  # it does not fit into the context window, so it is not asked
+                continue
+            tokens += estimate.tokens
+            if prices is not None:
+                cost += prices.of(estimate.input_tokens, estimate.output_tokens)
+        return tokens, cost
 
     def _about(self, group: Sequence[int]) -> Question[Prompt, Order]:
         """The question about a group.

@@ -80,7 +80,8 @@ def scored_order(judgement: Judgement) -> list[int]:
 
     If the method gives the original order a weight, scores are blended with it by ``minmax``.
     """
-    scores = {index: score for index, score in enumerate(judgement.scores) if score is not None}
+    ordering = judgement.scores if judgement.order_scores is None else judgement.order_scores
+    scores = {index: score for index, score in enumerate(ordering) if score is not None}
     if judgement.original:
         blend = Blend(judgement.original, "minmax")
         blended = blend.mix([None] * len(scores), [*scores.values()])

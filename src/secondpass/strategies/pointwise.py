@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import LLM, Answer, Ask, Completion, Judgement, Plan, Task
+from secondpass.effects import LLM, Completion, Judgement, Plan, Prompt, Question, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.label_lookup import Labels
@@ -28,6 +28,7 @@ from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
     Bounds,
+    IssueCollector,
     LLMStrategy,
     batch_bounds,
     check_logprobs,
@@ -35,6 +36,7 @@ from secondpass.strategies.base import (
     merge_batches,
     split_batches,
 )
+from secondpass.strategies.halving import ask_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
@@ -138,12 +140,14 @@ class Pointwise(LLMStrategy):
         """
         count = len(task.texts)
         questions = Questions(task, self.llm, self.prompting, self._format)
+
+        def question(batch: range) -> Question[Prompt, BatchScores]:
+            return replace(questions.about(batch), assumed=equal_scores(1))
+
+        issues = IssueCollector(self.name)
         batches = list(split_batches(count, 1))
-        answers: list[Answer[BatchScores]] = yield Ask(
-            self.llm,
-            [replace(questions.about(batch), assumed=equal_scores(1)) for batch in batches],
-        )
-        return merge_batches(self.name, count, batches, answers, word="score")
+        answers = yield from ask_batches(self.llm, question, batches, issues)
+        return merge_batches(count, answers, word="score", issues=issues)
 
     def bounds(self, count: int) -> Bounds:
         """A question for each candidate, in one round."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from secondpass.prompts.truncation import estimate_tokens
+from secondpass.scoring import TRUNCATED
 from secondpass.strategies.base import IssueCollector, split_batches
 from secondpass.types import Issue
 
@@ -82,7 +83,7 @@ def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | No
             f"the API reads {tokens} tokens of a text, and these have more, by an estimate: "
             "set document_tokens or passages"
         )
-        issues.add("text_truncated", message, long)
+        issues.add(TRUNCATED, message, long)
 
 
 def named_empty(issues: Iterable[Issue]) -> list[Issue]:

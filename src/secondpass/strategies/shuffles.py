@@ -184,8 +184,9 @@ def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | Me
         waiting = {number: effects.pop(number) for number in sorted(effects)}
         limited = [number for number in waiting if isinstance(waiting[number], RoundsLeft)]
         if limited:
-            left = yield RoundsLeft(len(limited))
-            while left is not None and left < rounds and len(limited) > 1:
+            repairs = waiting[limited[0]].repairs
+            left = yield waiting[limited[0]] if repairs else RoundsLeft(len(limited))
+            while not repairs and left is not None and left < rounds and len(limited) > 1:
                 del waiting[limited.pop()]
                 left = yield RoundsLeft(len(limited))
             for number in limited:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.candidates import field_value, retrieval_score
+from secondpass.candidates import field_value, first_stage_scores, retrieval_score
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.runtime.floors import FIT, Fit
 from secondpass.settings import Nested, configurable, from_mapping, nested
@@ -264,7 +264,8 @@ def _scores(candidates: Sequence[Candidate], fewest: int = _FEWEST) -> list[floa
     scores = [score for score in known if score is not None]
     if len(scores) < len(known):
         raise Unknown(f"{len(known) - len(scores)} of the first {len(known)} have no score")
-    if any(later > earlier for earlier, later in pairwise(scores)):
+    rises = any(later > earlier for earlier, later in pairwise(scores))
+    if rises or first_stage_scores(candidates)[1]:
         raise Unknown("retrieval scores do not fall along the list")
     if fewest > 1 and not scores[0] / 2 > scores[-1] / 2:
         raise Unknown("all retrieval scores are equal")

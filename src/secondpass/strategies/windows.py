@@ -72,20 +72,26 @@ def _combined(
         MethodError: no candidate has a score.
     """
     scores: list[float | None] = []
+    order: list[float | None] = []
+    ordering = judgement.scores if judgement.order_scores is None else judgement.order_scores
     spans: list[Span | None] = []
     best: list[int] = []
     first = 0
     for item in windows:
-        values = judgement.scores[first : first + len(item.spans)]
+        reported = judgement.scores[first : first + len(item.spans)]
+        values = ordering[first : first + len(item.spans)]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
             scores.append(None)
+            order.append(None)
             spans.append(None)
             best.append(first)
         else:
             highest = values.index(max(known))
             best.append(first + highest)
-            scores.append(_mean(known) if mean else max(known))
+            combined = _mean if mean else max
+            scores.append(combined([value for value in reported if value is not None]))
+            order.append(combined(known))
             spans.append(_or_none(item.spans[highest]))
         first += len(item.spans)
     issues = [_about_owners(issue, owners) for issue in judgement.issues]
@@ -103,6 +109,7 @@ def _combined(
         spreads=judgement.spreads and [judgement.spreads[index] for index in best],
         beyond=beyond,
         spans=spans,
+        order_scores=None if judgement.order_scores is None else order,
     )
 
 

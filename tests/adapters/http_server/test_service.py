@@ -104,6 +104,38 @@ def test_not_ready_until_the_models_are_loaded(serving):
     until(lambda: server.get("/ready").status_code == 200)
 
 
+# ---------------------------------------------------------------------- thresholds
+
+QUERY = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+@pytest.mark.parametrize("path", ["/cohere/v2/rerank", "/jina/v1/rerank"])
+def test_thresholds_and_scores_do_not_depend_on_the_list(serving, path):
+    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
+    presets = {
+        "all": Reranker.from_preset("embedded"),
+        "good": Reranker.from_preset("embedded", floor=0.6),
+    }
+    server = serving(presets)
+
+    def ranked(model, documents):
+        body = {"model": model, "query": QUERY, "documents": documents}
+        response = server.post(path, body)
+        assert response.headers["secondpass-scores"] == "rerank"
+        rows = response.json()["results"]
+        threshold = response.json()["secondpass"]["threshold"]
+        assert threshold == ({"at": 0.6, "on": "rerank"} if model == "good" else None)
+        return {documents[row["index"]]: row["relevance_score"] for row in rows}
+
+    alone, among = ranked("good", [GOOD]), ranked("good", [*BAD, GOOD])
+    assert [*alone] == [*among] == [GOOD]
+    assert 0.6 < alone[GOOD] == pytest.approx(among[GOOD], abs=0.01)
+    assert ranked("good", BAD) == {}
+    assert max(ranked("all", BAD).values()) < 0.3
+
+
 # ---------------------------------------------------------------------- deadlines, strict
 
 DEADLINES = {

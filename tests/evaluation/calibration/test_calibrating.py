@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.effects import Judgement
+from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
 from secondpass.evaluation import calibrate, make_suite
 
@@ -46,7 +46,7 @@ SUITE = suite_of()
 
 def test_a_threshold_that_keeps_what_it_says():
     result = calibrate(Reranker(ByNumber()), SUITE, keep=0.9)
-    assert result.floor.on == "final"
+    assert result.floor.on == "rerank"
     assert 20 <= result.floor.at <= 21
     assert (result.fitted.queries, result.fitted.documents, result.fitted.per) == (40, 40, "query")
     assert result.relevant_kept >= 0.9
@@ -92,6 +92,25 @@ def test_lists_are_ranked_again_where_scores_depend_on_them():
     assert result.auroc == 0.5  # the best score is always 0
     assert result.floor.nothing is None
     assert any("cannot tell lists with a relevant candidate" in note for note in result.notes)
+
+
+def test_a_threshold_is_fitted_on_what_it_is_compared_with():
+    """Not on what orders the list, so that the lists need not be ranked again."""
+
+    class ByList(ByNumber):
+        calls, pointwise, pair_scores = 0, False, True
+
+        def score_lists(self, requests, deadline):
+            self.calls += len(requests)
+            found = [self.score_pairs(query, documents) for query, documents in requests]
+            yield [ListScores(numbers, order_scores=[-n for n in numbers]) for numbers in found]
+
+    scorer = ByList()
+    result = calibrate(Reranker(scorer), SUITE)
+    plain = calibrate(Reranker(ByNumber()), SUITE)
+    assert scorer.calls == len(SUITE.queries)
+    assert (result.floor.on, result.floor.at) == ("rerank", plain.floor.at)
+    assert (result.floor.nothing, result.auroc) == (plain.floor.nothing, plain.auroc)
 
 
 @pytest.mark.parametrize(

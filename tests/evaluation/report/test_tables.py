@@ -99,3 +99,5 @@ def test_issues_or_that_all_is_ok():
     assert (fine.rows, fine.notes) == ((), ("Every ranking was ok.",))
     first = replace(make(), results=make().results[:1])
     assert not issues(first).notes
+    cut = issues(with_reranker(make(), statuses={"ok": 6}, issues={}, truncated=0.125))
+    assert "12.5% of the candidates" in cut.notes[-1]

@@ -1,5 +1,7 @@
 """What is computed from one ranking is what a ranking with that blend and depth is."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from secondpass.evaluation.tuning.replay import (
     replayed_run,
 )
 from secondpass.scoring import scores_alone
+from secondpass.types import Issue
 
 
 class ByText:
@@ -49,6 +52,24 @@ def test_a_replayed_order_is_that_of_a_ranking(candidates, blend, depth):
     assert [item.rank for item in again] == [*range(1, len(again) + 1)]
 
 
+@examples(25)
+@given(CANDIDATES, BLENDS, st.sets(st.integers(0, 8)))
+def test_the_order_of_a_partial_ranking_is_replayed(candidates, blend, failed):
+    class Partial:
+        name, score_kind, scale = "partial", "unbounded", None
+
+        def judge(self, task):
+            yield from ()
+            scores = [None if i in failed else i % 3 + 0.5 for i in range(len(task.texts))]
+            lost = frozenset(failed & set(range(len(scores))))
+            issue = Issue("timeout", "no answer", tuple(sorted(lost)))
+            return Judgement(scores, lost, [issue])
+
+    bare = Reranker(Partial(), depth=10, log_level="debug").rerank("q", candidates)
+    real = Reranker(Partial(), depth=10, blend=blend, log_level="debug").rerank("q", candidates)
+    assert tuple(replayed(bare, blend)) == real.order
+
+
 class HalfSure:
     """A method that gives the original order a weight."""
 
@@ -67,6 +88,28 @@ def test_a_weight_that_the_method_states_is_kept(candidates, blend):
     bare = Reranker(HalfSure(), log_level="debug").rerank("q", candidates)
     real = Reranker(HalfSure(), blend=blend, log_level="debug").rerank("q", candidates)
     assert tuple(replayed(bare, blend)) == real.order
+
+
+@pytest.mark.parametrize("journaled", [False, True])
+@pytest.mark.parametrize("blend", [None, Blend(0.2, "minmax")])
+def test_what_orders_a_list_is_replayed(blend, journaled):
+    texts = ["A panda eats.", "Rare wombats sleep.", "Wombats eat grass.", "Bread", "Grass"]
+    bare = Reranker("embedded").rerank("what do wombats eat", texts)
+    real = Reranker("embedded", blend=blend).rerank("what do wombats eat", texts)
+    if journaled:  # a journal keeps no trace
+        bare = replace(bare, trace=None)
+    assert tuple(replayed(bare, blend)) == real.order
+
+
+@examples(25)
+@given(st.lists(st.floats(-5, 5), min_size=3, max_size=6).map(sorted), BLENDS)
+def test_distances_are_replayed(distances, blend):
+    candidates = [Candidate("a" * (n % 4), score=score) for n, score in enumerate(distances)]
+    bare = Reranker(ByText()).rerank("q", candidates)
+    assert (
+        tuple(replayed(bare, blend))
+        == Reranker(ByText(), blend=blend).rerank("q", candidates).order
+    )
 
 
 def test_a_fallback_ranking_is_used_as_it_is():

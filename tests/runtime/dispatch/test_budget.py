@@ -67,7 +67,7 @@ def test_parallel_questions_reserve_tokens():
     assert ranking.report.status == "partial"
 
 
-CHARGED = ["content_filter", "bad_response", "response_too_long"]
+CHARGED = ["content_filter", "bad_response", "response_too_long", "reply_too_short"]
 NOT_CHARGED = ["server_error", "bad_request", "authentication", "too_long", "llm_failed", "timeout"]
 
 

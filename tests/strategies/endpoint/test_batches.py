@@ -8,7 +8,7 @@ import time
 import pytest
 
 import fake_provider as fake
-from fake_provider import status
+from fake_provider import http, status
 from rankings import codes, scores
 from rerank_answers import SLACK, answer, documents, rows, where
 from rerank_dialects import DIALECTS, NUMBERS
@@ -129,8 +129,6 @@ def of_the_second(request: fake.Request) -> bool:
         (fake.page(), "bad_response", 2),
         (fake.silence(), "deadline", 2),
         (fake.raw(fake.End.RESET), "connection", 3),
-        (rows(lambda found: []), "reply_refused", 2),
-        (rows(lambda found: None), "reply_refused", 2),
     ],
 )
 def test_one_batch_fails(step, code, calls, make, rank, provider):
@@ -151,6 +149,28 @@ def test_one_batch_fails(step, code, calls, make, rank, provider):
     (issue,) = [one for one in ranking.report.issues if one.code != "asked_again"]
     assert (issue.code, issue.positions) == (code, (3, 4, 5))
     assert ranking.report.usage.calls == len(provider.requests) == calls
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (fake.raw(http(400, {"error": "flagged by our content filter"})), "content_filter"),
+        (rows(lambda found: []), "reply_refused"),
+        (rows(lambda found: None), "reply_refused"),
+    ],
+    ids=["filtered", "no rows", "null"],
+)
+@pytest.mark.parametrize("repair", [0, 1])
+def test_one_document_is_refused(step, code, repair, make, rank, provider):
+    provider.play(where(of_the_second, step))
+    ranking = rank(make(batch_size=3, limits={"repair": repair}), "q", GIVEN)
+    refused = (3,) if repair else (3, 4, 5)
+    assert tuple(item.position for item in ranking if item.status == "unjudged") == refused
+    issues = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert issues == {code: refused} | ({"asked_again": ()} if repair else {})
+    usage = ranking.report.usage
+    assert usage.calls == len(provider.requests) == 2 + usage.repairs
+    assert 2 * repair <= usage.repairs <= 4 * repair
 
 
 def test_one_batch_is_saved_by_asking_again(make, rank, provider):

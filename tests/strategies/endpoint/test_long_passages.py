@@ -102,6 +102,16 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     )
 
 
+def test_the_suffix_of_a_long_passage_stays(make, provider):
+    too_long = fake.raw(http(413))
+    provider.play(where(lambda r: any(len(text) > 1000 for text in documents(r)), too_long))
+    reranker = make(whole={"render": {"prefix": "P ", "suffix": " [END]"}})
+    assert reranker.rerank("q", [LONG, "9 b"]).report.status in {"ok", "degraded", "partial"}
+    shown = {text for request in provider.requests for text in documents(request)}
+    assert len(shown) > 2
+    assert all(text.startswith("P ") and text.endswith(" [END]") for text in shown)
+
+
 def test_a_batch_of_another_stays_as_it_is(make, provider):
     provider.play(
         where(lambda r: any(len(text) > 2500 for text in documents(r)), fake.raw(http(413)))
@@ -118,7 +128,7 @@ def test_always_too_long(make, rank, provider):
     ranking = rank(make(limits={"retries": 5}), "q", [LONG, "9 b"])
     assert codes(ranking) == {"too_long"}
     assert ranking.order == (0, 1)
-    assert len(provider.requests) == ranking.report.usage.calls <= 4
+    assert len(provider.requests) == ranking.report.usage.calls <= 4 + 2  # and each alone
 
 
 def test_cutting_keeps_the_call_limit(make, provider):

@@ -49,7 +49,7 @@ def test_what_is_sent_and_read(api, make, rank, provider):
 @pytest.mark.parametrize("api", HOSTED)
 def test_the_address_of_a_provider(api, make, monkeypatch):
     seen = mocked(monkeypatch, {"results": [], "data": []})
-    make(api, base_url=None, api_key=KEY).rerank("q", NUMBERS)
+    make(api, base_url=None, api_key=KEY, limits={"repair": 0}).rerank("q", NUMBERS)
     (request,) = seen
     assert str(request.url) == DIALECTS[api].hosted
     header, prefix = DIALECTS[api].header

@@ -14,7 +14,7 @@ from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
 from secondpass.adapters.http_server.fields import RerankRequest
 from secondpass.adapters.http_server.settings import ServerSettings
 from secondpass.adapters.http_server.shapes import Answer, Shape
-from secondpass.adapters.scores import stated_scores
+from secondpass.adapters.scores import served_scores
 from secondpass.call_options import CallOptions
 from secondpass.concurrency.threads import retrieve_exception
 from secondpass.errors import ConfigurationError, RerankError, SecondPassError
@@ -124,7 +124,7 @@ class Service:
         if self._strict(headers):
             options["strict"] = True
         ranking = await _unless_gone(_ranked(reranker, request, options), gone)
-        scores, rule = stated_scores(ranking, unit=shape.unit_scores(request))
+        scores, rule = served_scores(ranking, unit=shape.unit_scores(request))
         report = report_of(ranking, model, rule, _unused(request))
         return Answer(uuid.uuid4().hex, model, request, ranking, scores, rule, report)
 
@@ -237,6 +237,7 @@ def report_of(
         "left_out": {reason: len(positions) for reason, positions in report.left_out.items()},
         "skipped": None if report.skipped is None else asdict(report.skipped),
         "nothing_relevant": report.nothing_relevant,
+        "threshold": None if report.threshold is None else asdict(report.threshold),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +26,11 @@ from secondpass.config import load
 from secondpass.config.keys import with_hidden_keys, with_placeholder_keys
 from secondpass.errors import ConfigurationError, MissingExtraError
 
+_LEXICAL = (
+    "lexical ranks worse than the retriever does; use embedded, or no fallback, which keeps the"
+    " input order"
+)
+
 
 def validate(
     *,
@@ -40,8 +45,8 @@ def validate(
     """Check every setting of configurations, and name the place of each error.
 
     No model is loaded, no connection is opened, and no key is needed. A missing package is only a
-    warning; `secondpass doctor` runs a configuration. The exit code is 1 if a configuration is
-    wrong.
+    warning, as is a fallback that ranks worse than none; `secondpass doctor` runs a configuration.
+    The exit code is 1 if a configuration is wrong.
 
     For example: `secondpass config validate rerank.yaml`
     """
@@ -55,15 +60,16 @@ def validate(
         name = str(preset if file is None else file)
         record: dict[str, Any] = {"configuration": name, "valid": True, "problems": []}
         try:
-            _, missing = _checked(preset, file, settings)
+            config, missing = _checked(preset, file, settings)
         except ConfigurationError as error:
             problems = [{"path": [*item.path], "message": item.message} for item in error.problems]
             record |= {"valid": False, "problems": problems}
             print_error(str(error))
         else:
             record["missing"] = missing
-            if missing is not None:
-                warn(f"{name}: {missing}")
+            record["warnings"] = [f"{path}: {_LEXICAL}" for path in _lexical_fallbacks(config)]
+            for message in [*([] if missing is None else [missing]), *record["warnings"]]:
+                warn(f"{name}: {message}")
             if not as_json:
                 write(one_line(f"{name}: valid") + "\n")
         records.append(record)
@@ -98,6 +104,20 @@ def show(
         print_json(with_hidden_keys(config))
     else:
         print_yaml(with_hidden_keys(config))
+
+
+def _lexical_fallbacks(value: Any, path: str = "", fallback: bool = False) -> Iterator[str]:
+    """The places of fallbacks that are `lexical` without a blend."""
+    if isinstance(value, Mapping):
+        if fallback and value.get("type") == "lexical" and not value.get("blend"):
+            yield path
+        for key, item in value.items():
+            yield from _lexical_fallbacks(item, f"{path}.{key}".lstrip("."), key == "fallback")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _lexical_fallbacks(item, f"{path}[{index}]", fallback)
+    elif fallback and value == "lexical":
+        yield path
 
 
 def _checked(

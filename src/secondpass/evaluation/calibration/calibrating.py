@@ -33,7 +33,7 @@ from secondpass.evaluation.suites import Suite
 from secondpass.formats.errors import check_numbers
 from secondpass.reranker import Reranker
 from secondpass.runtime.floors import Fit, Floor, FloorOn, Per
-from secondpass.scoring import scores_alone
+from secondpass.scoring import rerank_scores_alone
 from secondpass.settings import changed, describe, registry
 from secondpass.strategies.parts import asks
 from secondpass.types import Ranking
@@ -66,8 +66,8 @@ def calibrate(
 ) -> Calibration:
     """Fit a threshold that keeps a share of the relevant candidates.
 
-    The threshold is compared with the final score, or, if a blend makes that relative to the list,
-    with the rerank score. Fallbacks, orderings, ``top_k`` and a configured threshold are not used.
+    The threshold is compared with the rerank score, or, with a blend by ``none`` or ``sigmoid``,
+    with the final score. Fallbacks, orderings, ``top_k`` and a configured threshold are not used.
 
     Args:
         reranker: a reranker, a configuration, the path of one, or the name of a preset.
@@ -109,7 +109,7 @@ def calibrate(
         rankings = observed.rankings(_NAME, scorer)
         by_query, notes = samples(rankings, suite.qrels, relevant)
         check_samples(by_query, keep, per)
-        pointwise = scores_alone(scorer.method)
+        pointwise = rerank_scores_alone(scorer.method)
         without = None
         if not pointwise and not asks(scorer.method):
             without = scores_without_relevant(observed, _NAME, scorer, relevant)
@@ -170,7 +170,7 @@ def _floor_on(reranker: Reranker) -> FloorOn:
             f"calibrate: the scores of {stage.method.name!r}{anchored} are ranks, which say "
             "nothing about relevance as such, so there is no threshold to fit; use top_k"
         )
-    return "final" if stage.blend is None or stage.blend.by_value else "rerank"
+    return Floor(0.0).resolved(stage.blend).on or "rerank"
 
 
 def scores_without_relevant(
@@ -271,8 +271,9 @@ def _result(
     notes: Sequence[str],
 ) -> Calibration:
     per = floor.fitted.per if floor.fitted else "query"
+    on = floor.on or "rerank"
     candidates = sum(len(sample.rerank) for sample in by_query.values())
-    kept = sum(int((sample.scores(floor.on) >= floor.at).sum()) for sample in by_query.values())
+    kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
     if config is not None:
         config["floor"] = registry.dump_settings(floor, "floor")
         if mapping is not None:
@@ -289,7 +290,7 @@ def _result(
         mapping=mapping,
         queries=len(by_query),
         candidates=candidates,
-        relevant_kept=share_kept(relevant_scores(by_query, floor.on), floor.at, per),
+        relevant_kept=share_kept(relevant_scores(by_query, on), floor.at, per),
         candidates_kept=kept / candidates,
         auroc=separated.auroc if separated else None,
         flagged=flagged,

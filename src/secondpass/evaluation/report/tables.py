@@ -185,6 +185,12 @@ def issues(comparison: ComparisonData) -> Table:
         )
     elif any(result.statuses for result in comparison.ran):
         notes = ("Every ranking was ok.",)
+    notes += tuple(
+        f"{result.name}: {result.truncated:.1%} of the candidates within the depth are longer than "
+        "the model reads (text_truncated); `passages` has all of a text judged."
+        for result in comparison.ran
+        if result.truncated
+    )
     return Table("issues", "Issues", columns, rows, notes)
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from secondpass.blending import Blend, with_weight
-from secondpass.candidates import retrieval_score
+from secondpass.blending import Blend, originals_for, with_weight
+from secondpass.candidates import first_stage_scores
 from secondpass.formats.runs import Run
+from secondpass.runtime.partial_order import completed
 from secondpass.types import Candidate, Ranked, Ranking
-
-_BEHIND = ("backfilled", "unjudged", "tail")
-"""The statuses of items without a score, in the order in which they are ranked."""
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:
@@ -43,15 +41,22 @@ def replayed(
     scored = [item for item in head if item.rerank_score is not None]
     if not scored:
         return [item.position for item in items]
-    reranked = [_score(item) for item in scored]
-    originals = [retrieval_score(item.candidate) for item in scored]
+    reranked = [_score(item, ranking) for item in scored]
+    retrieved, distances = first_stage_scores([item.candidate for item in items])
+    found = {item.position: score for item, score in zip(items, retrieved, strict=True)}
+    originals = originals_for(blend, [found[item.position] for item in scored], distances)
     # Some methods weight the original order themselves; such rankings are never journaled.
     own = ranking.trace.blend if ranking.trace is not None else None
     weighted = with_weight(blend, None if own is None else own.original, originals)
     final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
     order = sorted(range(len(scored)), key=final.__getitem__, reverse=True)
-    rest = [item for status in _BEHIND for item in head if item.status == status]
-    return [item.position for item in (*(scored[index] for index in order), *rest, *tail)]
+    ranked = completed(
+        [scored[index].position for index in order],
+        [item.position for item in head],
+        {item.position: item.status for item in head},
+        ranking.report.issues,
+    )
+    return ranked + [item.position for item in tail]
 
 
 def replayed_run(
@@ -107,6 +112,11 @@ def replayed_rankings(
     return result
 
 
-def _score(item: Ranked) -> float:
-    assert item.rerank_score is not None
-    return item.rerank_score
+def _score(item: Ranked, ranking: Ranking) -> float:
+    """What the method ordered an item by: without a blend, its final score."""
+    trace = ranking.trace
+    score = item.final_score
+    if trace is not None:
+        score = (trace.order_scores or trace.rerank_score)[item.position]
+    assert score is not None
+    return score

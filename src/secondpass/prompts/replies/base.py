@@ -34,6 +34,7 @@ class ReplyFormat(ABC, Generic[T_co]):
         tokens_per_document: expected tokens of a reply, per document.
         logprobs: number of alternatives per token whose log probabilities are requested.
         needs_logprobs: whether a reply cannot be read without them.
+        words: those of which a reply is one, if only its first token is read.
 
     Raises:
         ConfigurationError: ``bare`` is set, and the format has no array.
@@ -44,6 +45,7 @@ class ReplyFormat(ABC, Generic[T_co]):
     tokens_per_document: ClassVar[int]
     logprobs: int = 0
     needs_logprobs: bool = False
+    words: Sequence[str] = ()
 
     def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
         if bare and not isinstance(self, ArrayFormat):

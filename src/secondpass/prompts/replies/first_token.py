@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.json_text import thinking_end, whole_answer
+from secondpass.prompts.replies.json_text import answer_text, thinking_end, whole_answer
 
 MAX_ALTERNATIVES = 20
 """The most alternatives per token that OpenAI, Google and vLLM report by default."""
@@ -82,6 +82,15 @@ def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
         break
     message = "its log probabilities are not those of its text"
     raise ReplyError(message, "no_logprobs", repairable=False)
+
+
+def begins_with(reply: str, words: Sequence[str]) -> bool:
+    """Whether a reply that may be cut begins with one of the words, after its thinking."""
+    try:
+        answer = plain(answer_text(reply))
+    except ReplyError:
+        return False
+    return answer.startswith(tuple(map(plain, words)))
 
 
 def plain(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from secondpass.errors import ConfigurationError, ModelLoadError
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
@@ -89,6 +89,10 @@ class CachedPairs:
                 yield scored  # before it is stored, which may take seconds
             finally:  # also if the batch was too late for the caller
                 self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
+
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that the model did not read whole, as far as it is known."""
+        return self._engine.model.truncated(query, passages)
 
     def close(self) -> None:
         """Release the cache; the engine is released with its last holder."""

@@ -330,7 +330,8 @@ class _Observer:
                 wrapper = self._wrapper(self._original.__func__)
                 setattr(PreTrainedModel, "from_pretrained", classmethod(wrapper))  # noqa: B010
             self._observing += 1
-        self._threads.loadings = loadings = []
+        loadings: list[_Loading] = []
+        self._threads.loadings = loadings
         try:
             yield loadings
         finally:

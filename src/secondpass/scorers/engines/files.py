@@ -96,7 +96,7 @@ def on_hub(
 ) -> Find:
     """Find the files of a model on the hub, or with ``local_files_only`` in its cache."""
     import huggingface_hub
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     def find(name: str) -> Path | None:
         try:
@@ -108,7 +108,11 @@ def on_hub(
                 token=token,
                 local_files_only=local_files_only,
             )
-        except EntryNotFoundError:  # not in the repository, or not in the cache
+        except LocalEntryNotFoundError:
+            if not local_files_only:  # the hub stopped answering, so the model may have the file
+                raise
+            return None
+        except EntryNotFoundError:
             return None
         return Path(path)
 

@@ -107,6 +107,10 @@ class LightModel:
         """The tokens of each pair."""
         return self.tokenizer.pairs(query, passages)
 
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that the model could not read whole."""
+        return self.tokenizer.truncated.indices(query, passages)
+
     def run(self, pairs: Sequence[Pair]) -> list[float]:
         """The logit of each pair.
 

@@ -67,6 +67,9 @@ class PairModel(Protocol):
     def run(self, pairs: Sequence[Any]) -> Sequence[Any]:
         """One score per prepared pair, or data to compute it from, in one forward pass."""
 
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that were longer than the model reads when they were scored."""
+
 
 class PairEngine:
     """Runs a model for any number of threads and rerankers.
@@ -115,8 +118,8 @@ class PairEngine:
         prepare = self.preparing(instruction)
         items = [
             (request, indices, pair)
-            for request, (query, passages) in enumerate(distinct(requests))
-            for indices, pair in zip(passages.values(), prepare(query, [*passages]), strict=True)
+            for request, (query, passages, copies) in enumerate(distinct(requests))
+            for indices, pair in zip(copies, prepare(query, passages), strict=True)
         ]
         scores: list[list[Any]] = [[0.0] * len(passages) for _, passages in requests]
         for scored in self._joined.run(self._batches(items)):
@@ -191,9 +194,7 @@ class _Plan:
     ) -> None:
         self._engine = engine
         self._prepare_pairs = prepare
-        self._requests = [
-            (query, [*passages], [*passages.values()]) for query, passages in distinct(requests)
-        ]
+        self._requests = distinct(requests)
         self._deadline = deadline - _RESERVE
         self._prepared = self._prepare()
         self._waiting: list[Item] = []

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from secondpass.errors import ConfigurationError
+from secondpass.questions import written_spans
 from secondpass.scorers.engines.lru import LRU
 
 DIGEST_SIZE = 16
@@ -92,8 +93,13 @@ def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
 
 def text_digest(text: str) -> bytes:
     """A digest of 16 bytes of any text, lone surrogates included."""
+    return hashlib.blake2b(_bytes(text), digest_size=DIGEST_SIZE).digest()
+
+
+def _bytes(text: str) -> bytes:
     data = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
+    written = written_spans(text)
+    return b"%b\xff%b" % (data, repr(written).encode()) if written else data
 
 
 def namespace(settings: Mapping[str, Any]) -> bytes:
@@ -123,10 +129,7 @@ def pair_keys(namespace: bytes, query: str, passages: Iterable[str]) -> list[byt
     """The keys of a query with each passage, as :func:`pair_key`."""
     start = namespace + text_digest(query)
     digest = hashlib.blake2b
-    return [
-        start + digest(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
-        for text in passages
-    ]
+    return [start + digest(_bytes(text), digest_size=DIGEST_SIZE).digest() for text in passages]
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:

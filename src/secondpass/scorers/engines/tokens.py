@@ -11,9 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ModelLoadError
+from secondpass.questions import affixes, cut, text_key, written_spans
 from secondpass.rendering import well_formed
+from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.lru import LRU
+from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.truncation import Shortener
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
+_CHARACTERS_PER_TOKEN = 64
+"""Characters of a text with a prefix or suffix that are tokenized, for each token of a pair."""
 _LONGEST_KEY = 20_000
 """Characters of a passage that is remembered; its text is the key."""
 
@@ -46,10 +52,13 @@ class _Tokens(NamedTuple):
         ids: without special tokens, at most as many as a pair can have.
         total: their number before any were cut. It may be too low for texts with more than 16
             characters per token of a pair, which are truncated first.
+        head, tail: the number of tokens of a prefix and a suffix that the configuration wrote.
     """
 
     ids: NDArray[np.int32]
     total: int
+    head: int = 0
+    tail: int = 0
 
 
 class PairTokenizer:
@@ -64,7 +73,9 @@ class PairTokenizer:
         types: whether token types are used; else all are 0.
         remember: passages whose tokens are kept, the last used ones.
 
-    Special tokens in a query or a passage are read as characters. Safe for use from many threads.
+    Control tokens in a query or a passage are read as characters, except in what the configuration
+    wrote around them (:class:`~secondpass.questions.RenderedText`), which is not cut either. Safe
+    for use from many threads.
 
     Attributes:
         has_types: whether pairs have token types other than 0.
@@ -97,6 +108,9 @@ class PairTokenizer:
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
+        self._path = path
+        self._control = ControlTokens.of(tokenizer.get_added_tokens_decoder())
+        self._with_control = Lazy(self._load_with_control)
         self._room = None if max_length is None else max_length - self._parts.special
         if self._room is not None and self._room < 1:
             raise ModelLoadError(f"max_length {max_length} has no room for a query and a passage")
@@ -104,24 +118,29 @@ class PairTokenizer:
         self.has_types = types and self._parts.has_types
         self._truncates_left = truncates_left
         self._shortened = _shortener(tokenizer, self._room, truncates_left)
-        self._remembered: LRU[str, _Tokens] = LRU(remember)
+        self._remembered: LRU[Any, _Tokens] = LRU(remember)
         # A few suffice: the batches of a ranking have the same query.
-        self._queries: LRU[str, _Tokens] = LRU(16)
+        self._queries: LRU[Any, _Tokens] = LRU(16)
+        self.truncated = TruncatedPairs()
 
     def pairs(self, query: str, passages: Sequence[str]) -> list[Pair]:
         """The tokens of each pair."""
-        ((query_tokens, count),) = self._tokens([query], self._queries)
-        full = self._head(query_tokens)
+        (query_tokens,) = self._tokens([query], self._queries)
+        count = query_tokens.total
+        full = self._head(query_tokens.ids)
         room, special = self._room, self._parts.special
         pairs = []
-        for tokens, passage_count in self._tokens(passages, self._remembered):
-            total = count + passage_count
+        truncated = []
+        for passage, tokens in zip(passages, self._tokens(passages, self._remembered), strict=True):
+            total = count + tokens.total
             if room is None or total <= room:
-                pairs.append(Pair(full, tokens, total + special))
+                pairs.append(Pair(full, tokens.ids, total + special))
                 continue
-            kept, rest = longest_first(count, passage_count, room)
+            truncated.append(passage)
+            kept, rest = longest_first(count, tokens.total, room)
             head = full if kept == count else self._head(self._cut(query_tokens, kept))
             pairs.append(Pair(head, self._cut(tokens, rest), kept + rest + special))
+        self.truncated.add(query, truncated)
         return pairs
 
     def arrays(self, pairs: Sequence[Pair], inputs: frozenset[str]) -> dict[str, NDArray[np.int64]]:
@@ -148,24 +167,68 @@ class PairTokenizer:
             arrays["token_type_ids"] = types
         return arrays
 
-    def _tokens(self, texts: Sequence[str], remembered: LRU[str, _Tokens]) -> list[_Tokens]:
+    def _tokens(self, texts: Sequence[str], remembered: LRU[Any, _Tokens]) -> list[_Tokens]:
         """The tokens of each text."""
-        import numpy as np
-
-        known = remembered.get_many(texts)
+        keys = [text_key(text) for text in texts]
+        known = remembered.get_many(keys)
         missing = [index for index, tokens in enumerate(known) if tokens is None]
         if missing:
-            shortened = [self._shortened(well_formed(texts[index])) for index in missing]
-            encodings = self._tokenizer.encode_batch_fast(shortened, add_special_tokens=False)
+            plain = [texts[index] for index in missing if not written_spans(texts[index])]
+            encoded = iter(self._encoded(plain))
             new = []
-            for index, encoding in zip(missing, encodings, strict=True):
-                ids = np.array(encoding.ids, dtype=np.int32)
-                kept = ids if self._room is None else self._cut(ids, self._room).copy()
-                tokens = known[index] = _Tokens(kept, len(ids))
+            for index in missing:
+                framed = written_spans(texts[index])
+                known[index] = tokens = self._framed(texts[index]) if framed else next(encoded)
                 if len(texts[index]) <= _LONGEST_KEY:
-                    new.append((texts[index], tokens))
+                    new.append((keys[index], tokens))
             remembered.put_many(new)
         return known  # type: ignore[return-value]
+
+    def _encoded(self, texts: Sequence[str]) -> list[_Tokens]:
+        """The tokens of plain texts."""
+        import numpy as np
+
+        shortened = [
+            self._shortened(self._control.escaped(well_formed(text), markup_only=True))
+            for text in texts
+        ]
+        encodings = self._tokenizer.encode_batch_fast(shortened, add_special_tokens=False)
+        results = []
+        for encoding in encodings:
+            tokens = _Tokens(np.array(encoding.ids, dtype=np.int32), len(encoding.ids))
+            if self._room is not None:
+                tokens = tokens._replace(ids=self._cut(tokens, self._room).copy())
+            results.append(tokens)
+        return results
+
+    def _framed(self, text: str) -> _Tokens:
+        """The tokens of a text that the configuration wrote a part of."""
+        import numpy as np
+
+        if self._room is not None:  # tokenizing ten megabytes takes ten seconds
+            text = cut(text, _CHARACTERS_PER_TOKEN * self._room)
+        has_control = self._control.written_in(text)
+        text = self._control.escaped(text, markup_only=not has_control)
+        tokenizer = self._with_control.get() if has_control else self._tokenizer
+        encoding = tokenizer.encode(str(text), add_special_tokens=False)
+        prefix, suffix = affixes(text)
+        body = len(text) - suffix
+        head = sum(stop <= prefix for _, stop in encoding.offsets) if prefix else 0
+        tail = sum(start >= body for start, _ in encoding.offsets) if suffix else 0
+        ids = np.array(encoding.ids, dtype=np.int32)
+        tokens = _Tokens(ids, len(ids), head, min(tail, len(ids) - head))
+        if self._room is None:
+            return tokens
+        return tokens._replace(ids=self._cut(tokens, self._room).copy())
+
+    def _load_with_control(self) -> Tokenizer:
+        """The tokenizer for texts in which the configuration wrote control tokens."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self._path))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer
 
     def _head(self, query: NDArray[np.int32]) -> NDArray[np.int32]:
         import numpy as np
@@ -173,10 +236,18 @@ class PairTokenizer:
         parts = self._parts
         return np.concatenate([parts.prefix, query, parts.middle])
 
-    def _cut(self, tokens: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-        if self._truncates_left:
-            return tokens[max(0, len(tokens) - count) :]
-        return tokens[:count]
+    def _cut(self, tokens: _Tokens, count: int) -> NDArray[np.int32]:
+        """At most ``count`` of the tokens; those of prefix and suffix are cut last."""
+        import numpy as np
+
+        ids, tail = tokens.ids, min(tokens.tail, count)
+        head = min(tokens.head, count - tail)
+        if len(ids) <= count:
+            return ids
+        end = len(ids) - tail
+        if not self._truncates_left:
+            return np.concatenate([ids[: count - tail], ids[end:]]) if tail else ids[:count]
+        return np.concatenate([ids[:head], ids[end - (count - head - tail) : end], ids[end:]])
 
 
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
+from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
+from secondpass.scorers.engines.tokens import longest_first
+from secondpass.scorers.engines.torch_texts import count_tokens, shortened
+from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -25,19 +31,28 @@ EXTRA = "sentence-transformers"
 _CHARACTERS_PER_TOKEN = 4
 _BUDGET, _BUDGET_ON_GPU = 768, 16_384
 """Estimated padded tokens of a batch."""
-
+_CUTS = 4
+"""Attempts to make a text fit: the tokens at a cut change with it."""
 
 INSTRUCTION = "{instruction}"
 """The placeholder in a prompt for the instruction of a call."""
 
 
 class TextPair(NamedTuple):
-    """A pair, an estimate of its number of tokens, and its prompt; None for the model's own."""
+    """A prepared pair.
+
+    Attributes:
+        length: estimated number of tokens.
+        prompt: None for the model's own.
+        has_control: whether the model's author or the operator wrote control tokens around its
+            texts.
+    """
 
     query: str
     passage: str
     length: int
     prompt: str | None
+    has_control: bool = False
 
 
 class TorchModel:
@@ -91,7 +106,7 @@ class TorchModel:
         )
 
         def load() -> CrossEncoder:
-            return load_checked(
+            encoder: CrossEncoder = load_checked(
                 source,
                 offline,
                 "cross_encoder",
@@ -100,6 +115,7 @@ class TorchModel:
                 trust_remote_code=bool(options.get("trust_remote_code")),
                 prompt=prompt,
             )
+            return encoder
 
         try:
             self.encoder: CrossEncoder = self._thread.submit(load).result()
@@ -117,9 +133,14 @@ class TorchModel:
             raise ModelLoadError(
                 f"the model {source.name!r} has {encoder.num_labels} labels; a reranker has one"
             )
-        with suppress(AttributeError):  # special tokens in a passage are read as characters
-            # Not that of `backend_tokenizer`: every call sets it to this.
-            encoder.tokenizer.split_special_tokens = True
+        self._tokenizer: Any = getattr(encoder, "tokenizer", None)
+        self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
+        # Such a model is given every pair by its chat template.
+        self._is_chat = "message" in getattr(encoder[0], "modality_config", ())
+        name = prompt_name or encoder.default_prompt_name
+        self._default_prompt: str | None = encoder.prompts.get(name) if name else None
+        self._truncated = TruncatedPairs()
+        encoder.eval()
         self.precision = str(next(encoder.parameters()).dtype).removeprefix("torch.")
         self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
         self._longest = _limited(encoder)
@@ -159,14 +180,23 @@ class TorchModel:
         """The pairs with their estimated lengths."""
         prompt = self._prompt
         if prompt is not None and INSTRUCTION in prompt:
-            prompt = None if instruction is None else prompt.replace(INSTRUCTION, instruction)
+            if instruction is None:
+                prompt = None
+            else:
+                prompt = prompt.replace(INSTRUCTION, self._control.escaped(instruction))
         start = len(prompt or "") + len(query)
+        has_control = (
+            self._is_chat
+            or self._control.any_in((self._default_prompt if prompt is None else prompt) or "")
+            or self._control.written_in(query)
+        )
         return [
             TextPair(
                 query,
                 passage,
                 min(3 + (start + len(passage)) // _CHARACTERS_PER_TOKEN, self._longest),
                 prompt,
+                has_control or self._control.written_in(passage),
             )
             for passage in passages
         ]
@@ -175,24 +205,87 @@ class TorchModel:
         """The logit of each pair."""
         return self._thread.submit(self._predict, pairs).result()
 
-    def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
-        import torch
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that the model could not read whole."""
+        return self._truncated.indices(query, passages)
 
+    def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         scores = [0.0] * len(pairs)
         # Calls with different instructions may share a batch, but not a forward pass.
-        for prompt in dict.fromkeys(pair.prompt for pair in pairs):
-            indices = [index for index, pair in enumerate(pairs) if pair.prompt == prompt]
-            predicted = self.encoder.predict(
-                [(pairs[index].query, pairs[index].passage) for index in indices],
-                prompt=prompt,
-                prompt_name=self._prompt_name if prompt is None else None,
-                batch_size=len(indices),
-                activation_fn=torch.nn.Identity(),
-                show_progress_bar=False,
-            )
-            for index, score in zip(indices, predicted.tolist(), strict=True):
+        for group in dict.fromkeys((pair.prompt, pair.has_control) for pair in pairs):
+            indices = [
+                index
+                for index, pair in enumerate(pairs)
+                if (pair.prompt, pair.has_control) == group
+            ]
+            predicted = self._forward([pairs[index] for index in indices], *group)
+            for index, score in zip(indices, predicted, strict=True):
                 scores[index] = score
         return scores
+
+    def _forward(
+        self, pairs: Sequence[TextPair], prompt: str | None, has_control: bool
+    ) -> list[float]:
+        """The logits of pairs with the same prompt, in one forward pass."""
+        import torch
+        from sentence_transformers.util import batch_to_device
+
+        if prompt is None:
+            prompt = self._default_prompt
+        with suppress(AttributeError):
+            # Without control tokens around the texts, the tokenizer reads all as characters. Not
+            # the setting of `backend_tokenizer`: every call sets it to this.
+            self._tokenizer.split_special_tokens = not has_control
+        escape = partial(self._control.escaped, markup_only=not has_control)
+        texts = [(escape(pair.query), escape(pair.passage)) for pair in pairs]
+        fitted = [self._fitted(query, passage, prompt) for query, passage in texts]
+        features = self._features(fitted, prompt)
+        cut = _truncated_rows(features, self._longest)
+        for index, pair in enumerate(pairs):
+            if index in cut or fitted[index] != texts[index]:
+                self._truncated.add(pair.query, [pair.passage])
+        with torch.inference_mode():
+            output = self.encoder(batch_to_device(features, self.encoder.device))
+        scores: list[float] = output["scores"].float().reshape(len(pairs)).tolist()
+        return scores
+
+    def _features(
+        self, texts: Sequence[tuple[str, str]], prompt: str | None, **settings: Any
+    ) -> dict[str, Any]:
+        """The inputs of the model, by its own rules: template, prompt and truncation."""
+        pairs = [(str(query), str(passage)) for query, passage in texts]
+        features: dict[str, Any] = self.encoder.preprocess(pairs, prompt=prompt, **settings)
+        return features
+
+    def _fitted(self, query: str, passage: str, prompt: str | None) -> tuple[str, str]:
+        """Cut the texts between prefix and suffix where the tokenizer would cut these off."""
+        if not any((*affixes(query), *affixes(passage))):
+            return query, passage
+        whole = {"text": {"truncation": False, "verbose": False}}
+        for _ in range(_CUTS):
+            features = self._features([(query, passage)], prompt, processing_kwargs=whole)
+            excess = len(features["input_ids"][0]) - self._longest
+            if excess <= 0:
+                break
+            first, second = (count_tokens(self._tokenizer, text) for text in (query, passage))
+            # A chat template is cut at its end, which is the passage's.
+            kept = first, second - excess
+            if not self._is_chat:
+                kept = longest_first(first, second, max(0, first + second - excess))
+            query = shortened(self._tokenizer, query, first - kept[0])
+            passage = shortened(self._tokenizer, passage, second - kept[1])
+        return query, passage
+
+
+def _truncated_rows(features: Any, longest: int) -> set[int]:
+    """The rows that a tokenizer has cut; one in Python does not say, so full rows count as cut."""
+    encodings = getattr(features, "encodings", None)
+    if encodings is not None:
+        return {index for index, encoding in enumerate(encodings) if encoding.overflowing}
+    mask = features.get("attention_mask")
+    if mask is None:
+        return set()
+    return {index for index, length in enumerate(mask.sum(-1).tolist()) if length >= longest}
 
 
 def _scores_of_a_pair(encoder: CrossEncoder) -> Tensor:

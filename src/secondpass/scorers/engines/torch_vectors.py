@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
+from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.pace import Pace
+from secondpass.scorers.engines.torch_texts import count_tokens, shortened
+from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 from secondpass.types import EngineInfo
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 EXTRA = "sentence-transformers"
 
 _CHARACTERS_PER_TOKEN = 5
+_CUTS = 4
+"""Attempts to make a text fit: the tokens at a cut change with it."""
 
 
 class VectorModel:
@@ -92,6 +98,9 @@ class VectorModel:
             raise
         except Exception as error:
             raise source.load_error(error, offline) from error
+        self._tokenizer: Any = getattr(self._encoder, "tokenizer", None)
+        self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
+        self._truncated = TruncatedPairs()
         longest = getattr(self._encoder[0], "document_length", None) or self._encoder.max_seq_length
         self.characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
         self.batch_size = batch_size or (8 if self._encoder.device.type == "cpu" else 32)
@@ -107,11 +116,17 @@ class VectorModel:
 
     def queries(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each query, of shape (tokens, dimensions)."""
-        return self._encode(self._encoder.encode_query, texts)
+        return self._thread.submit(self._encode, "query", texts).result()
 
     def passages(self, texts: Sequence[str]) -> list[Tensor]:
         """The vectors of each passage, of shape (tokens, dimensions)."""
-        return self._encode(self._encoder.encode_document, texts)
+        return self._thread.submit(self._encode, "document", texts).result()
+
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that were not read whole; all if the query was not."""
+        if self._truncated.indices("query", [query]):
+            return list(range(len(passages)))
+        return self._truncated.indices("document", passages)
 
     def scores(self, query: Tensor, passages: Sequence[Tensor]) -> list[float]:
         """The sum over the query's vectors of the largest dot product with one of a passage's."""
@@ -124,11 +139,37 @@ class VectorModel:
 
         return self._thread.submit(score).result()
 
-    def _encode(self, encode: Callable[..., list[Tensor]], texts: Sequence[str]) -> list[Tensor]:
-        call = self._thread.submit(
-            encode, list(texts), batch_size=self.batch_size, show_progress_bar=False
-        )
-        return call.result()
+    def _encode(self, kind: str, texts: Sequence[str]) -> list[Tensor]:
+        """The vectors of each text of a kind, ``query`` or ``document``."""
+        room = self._room(kind)
+        fitted = [self._fitted(kind, text, room) for text in texts]
+        encode: Callable[..., list[Tensor]] = getattr(self._encoder, f"encode_{kind}")
+        return encode(fitted, batch_size=self.batch_size, show_progress_bar=False)
+
+    def _room(self, kind: str) -> int:
+        """The number of tokens of a text that are read, without prompt and special tokens."""
+        module, encoder = self._encoder[0], self._encoder
+        longest = getattr(module, f"{kind}_length", None) or encoder.max_seq_length
+        if not longest or self._tokenizer is None:
+            return sys.maxsize
+        prompt = (encoder.prompts or {}).get(kind) or ""
+        around = count_tokens(self._tokenizer, prompt) if prompt else 0
+        return int(longest) - around - int(self._tokenizer.num_special_tokens_to_add())
+
+    def _fitted(self, kind: str, text: str, room: int) -> str:
+        """The text as the model is to read it: content as characters, suffix not cut off."""
+        fitted = self._control.escaped(text)
+        # A token is at least a byte.
+        if len(text) > room or (not text.isascii() and len(text.encode(errors="replace")) > room):
+            excess = count_tokens(self._tokenizer, fitted) - room
+            if excess > 0:
+                self._truncated.add(kind, [text])
+            for _ in range(_CUTS if any(affixes(fitted)) else 0):
+                if excess <= 0:
+                    break
+                fitted = shortened(self._tokenizer, fitted, excess)
+                excess = count_tokens(self._tokenizer, fitted) - room
+        return str(fitted)
 
 
 def _set_lengths(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from secondpass.questions import text_key
 from secondpass.scorers.engines.copies import distinct
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.score_cache import text_digest
@@ -41,19 +42,22 @@ class VectorScores:
 
     def score(self, requests: Requests) -> list[list[float]]:
         """A score for each passage of each query. Equal passages are encoded once."""
-        places: dict[str, list[tuple[int, list[int]]]] = {}
-        for query, (_, copies) in enumerate(distinct(requests)):
-            for passage, indices in copies.items():
-                places.setdefault(passage, []).append((query, indices))
-        scores = [[0.0] * len(passages) for _, passages in requests]
+        places: dict[Any, list[tuple[int, list[int]]]] = {}
+        passages: dict[Any, str] = {}
+        for query, (_, texts, copies) in enumerate(distinct(requests)):
+            for passage, indices in zip(texts, copies, strict=True):
+                key = text_key(passage)
+                passages[key] = passage
+                places.setdefault(key, []).append((query, indices))
+        scores = [[0.0] * len(documents) for _, documents in requests]
         queries = self._queries(requests)
-        texts = sorted(places, key=len)
+        texts = sorted(passages.values(), key=len)
         for start in range(0, len(texts), _BLOCK):
             block = texts[start : start + _BLOCK]
             encoded = [
                 (query, indices, vectors)
                 for text, vectors in zip(block, self._passages(block), strict=True)
-                for query, indices in places[text]
+                for query, indices in places[text_key(text)]
             ]
             for query, index, score in self._compare(queries, encoded):
                 scores[query][index] = score
@@ -76,8 +80,8 @@ class VectorScores:
         model = self._model
         ranked = sorted(
             (indices[0], query, passage, indices)
-            for query, (_, copies) in enumerate(distinct(requests))
-            for passage, indices in copies.items()
+            for query, (_, passages, copies) in enumerate(distinct(requests))
+            for passage, indices in zip(passages, copies, strict=True)
         )
         queries = self._queries(requests)
         done = 0

@@ -46,8 +46,9 @@ class SecondPassRerank(RerankFields, PromptMixin):
         reranker: the name of a preset, a configuration, the path of one in YAML, or a Reranker.
         top_n: number of nodes to return.
         depth: number of nodes to score.
-        similarity_cutoff: scored nodes with a lower final score are left out. It does not apply to
-            a fallback, whose scores have another scale.
+        similarity_cutoff: scored nodes with a lower ``rerank_score`` are left out; with a blend by
+            ``none`` or ``sigmoid``, with a lower final score. Not for methods whose scores are
+            ranks; it does not apply to a fallback, whose scores have another scale.
         model: name or folder of the model: of the method itself, such as a cross-encoder or a
             rerank API, else of its language model.
         device: device of a local model, such as ``cpu`` or ``cuda:1``.

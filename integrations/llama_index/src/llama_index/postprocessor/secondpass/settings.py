@@ -34,7 +34,7 @@ from llama_index.postprocessor.secondpass.parameters import (
 from llama_index.postprocessor.secondpass.prompts import with_prompts
 from llama_index.postprocessor.secondpass.query_settings import Scope
 from secondpass import Reranker
-from secondpass.adapters.options import check_depth, check_order
+from secondpass.adapters.options import check_depth, check_floor, check_order
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import preset_names
 from secondpass.config.overrides import without
@@ -67,7 +67,7 @@ class RerankFields(BaseNodePostprocessor):
         default=None,
         strict=True,
         allow_inf_nan=False,
-        description="Lowest final score of judged nodes.",
+        description="Lowest score of judged nodes.",
     )
     model: str | None = Field(default=None, frozen=True, description="Name or folder of the model.")
     device: str | None = Field(default=None, frozen=True, description="Where a local model runs.")
@@ -147,6 +147,7 @@ class RerankFields(BaseNodePostprocessor):
         check_order(values["order"], core)
         super().__init__(**values, **fields)
         check_depth(self.depth, core)
+        check_floor("similarity_cutoff", self.similarity_cutoff, core)
         self._reranker = core
 
     @field_validator("*")
@@ -176,6 +177,8 @@ class RerankFields(BaseNodePostprocessor):
             )
         if name == "order":
             check_order(value, self._reranker)
+        if name == "similarity_cutoff":
+            check_floor(name, value, self._reranker)
         super().__setattr__(name, value)
 
     # ------------------------------------------------------------------ serialisation

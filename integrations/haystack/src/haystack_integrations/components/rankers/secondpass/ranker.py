@@ -32,7 +32,7 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
 )
 from secondpass import ConfigurationError, Ranking, Reranker
 from secondpass.adapters.life_cycle import LifeCycle
-from secondpass.adapters.options import finite_number, plain_number
+from secondpass.adapters.options import check_floor, finite_number, plain_number
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
 from secondpass.runtime.diagnostics import use_logger
@@ -103,7 +103,9 @@ class SecondPassRanker(Loaded):
         :param depth:
             Number of documents to score; those after them keep their order.
         :param score_threshold:
-            Scored documents with a lower final score are left out; a fallback has its own.
+            Scored documents with a lower `rerank_score` are left out; with a blend by `none` or
+            `sigmoid`, with a lower final score. Not for methods whose scores are ranks; a fallback
+            has its own.
         :param scale_score:
             Whether to map a cross-encoder's scores to 0-1 by a sigmoid.
         :param meta_fields_to_embed:
@@ -156,6 +158,7 @@ class SecondPassRanker(Loaded):
                 for name in self.PARAMETERS.per_call.keys() - self._fixed:
                     self._overrides.pop(name, None)
             self.reranker = resolve(reranker, llm=llm, flat=self._overrides, defaults=_DEFAULTS)
+            check_floor("score_threshold", self.score_threshold, self.reranker)
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name, mappings as their values at construction.
@@ -198,7 +201,7 @@ class SecondPassRanker(Loaded):
         :param top_k:
             Number of documents to return, instead of that of the component.
         :param score_threshold:
-            Scored documents with a lower final score are left out; instead of the component's.
+            Scored documents with a lower score are left out; instead of the component's.
         :param depth:
             Number of documents to score, instead of that of the component.
         :param order:

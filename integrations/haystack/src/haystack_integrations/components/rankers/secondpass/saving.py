@@ -13,6 +13,7 @@ from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 from haystack_integrations.components.rankers.secondpass.parameters import plain_types
 from haystack_integrations.components.rankers.secondpass.tracing import Traced
 from secondpass.adapters.life_cycle import LifeCycle
+from secondpass.adapters.options import check_floor
 from secondpass.adapters.parameters import Parameters
 from secondpass.config.overrides import Override, without
 
@@ -48,6 +49,8 @@ class Saved(Traced):
             is_parameter = name in self.PARAMETERS.defaults
         if is_parameter and "_life" in vars(self):  # constructed
             value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
+            if name == "score_threshold":
+                check_floor(name, value, self.reranker)
         super().__setattr__(name, value)
 
     def to_dict(self) -> dict[str, Any]:

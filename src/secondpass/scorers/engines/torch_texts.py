@@ -1,0 +1,49 @@
+"""Texts for tokenizers of transformers: counts of tokens, and cuts that spare prefix and suffix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secondpass.questions import affixes, cut, sliced
+
+
+def count_tokens(tokenizer: Any, text: str) -> int:
+    """The number of tokens of a text, without special tokens around it."""
+    return len(_encoded(tokenizer, text)["input_ids"])
+
+
+def shortened(tokenizer: Any, text: str, tokens: int) -> str:
+    """Cut a number of tokens off a text, between the prefix and suffix of the configuration.
+
+    The result may have a few tokens more or less, because those at the cut change.
+
+    Args:
+        tokenizer: of transformers; one in Python has no positions, so characters are counted.
+        text: any text.
+        tokens: how many to cut off.
+    """
+    if tokens <= 0:
+        return text
+    head, tail = affixes(text)
+    end = len(text) - tail
+    from_left = getattr(tokenizer, "truncation_side", "right") == "left"
+    if not getattr(tokenizer, "is_fast", False):
+        share = tokens / max(1, count_tokens(tokenizer, text))
+        size = min(end - head, max(1, round(len(text) * share)))
+    else:
+        offsets = _encoded(tokenizer, text, return_offsets_mapping=True)["offset_mapping"]
+        body = [(start, stop) for start, stop in offsets if start >= head and stop <= end]
+        if tokens >= len(body):
+            size = end - head
+        else:
+            size = body[tokens][0] - head if from_left else end - body[-tokens][0]
+    if from_left:
+        return sliced(text, (0, head), (head + size, len(text)))
+    return cut(text, len(text) - size)
+
+
+def _encoded(tokenizer: Any, text: str, **settings: Any) -> Any:
+    # Not `verbose`, or transformers warns of texts that are longer than the model reads.
+    return tokenizer(
+        str(text), add_special_tokens=False, truncation=False, verbose=False, **settings
+    )

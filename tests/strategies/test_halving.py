@@ -1,0 +1,170 @@
+"""Halves of questions that were refused because of their content."""
+
+import math
+
+import pytest
+
+from fakes import Model, always, graded, numbered, play, shown_in, task_of
+from secondpass import Reranker
+from secondpass.effects import Answer, Prompt
+from secondpass.errors import BudgetError, DeadlineError, LLMError, ReplyError
+from secondpass.strategies.graded import Graded
+
+FILTERED = LLMError("blocked by a content filter", "content_filter")
+COUNT = 20
+
+
+def texts_with(*bad, count=COUNT):
+    """Texts whose numbers are their places modulo 10; those at ``bad`` are marked."""
+    texts = numbered([index % 10 for index in range(count)])
+    return [f"{text} BAD" if index in bad else text for index, text in enumerate(texts)]
+
+
+def refusing(outcome):
+    """Grades passages, unless one of them is marked: then it replies or raises ``outcome``."""
+
+    def reply(passages):
+        return outcome if any("BAD" in text for text in passages.values()) else graded(passages)
+
+    return reply
+
+
+def rank(reply, texts, limits=None, **settings):
+    settings = {"type": "graded", "llm": Model([reply]), **settings}
+    return Reranker(settings, limits=limits).rerank("q", texts, depth=None)
+
+
+def unjudged(ranking):
+    return sorted(item.position for item in ranking if item.status == "unjudged")
+
+
+# ---------------------------------------------------------------------- what is halved
+
+
+@pytest.mark.parametrize("bad", [0, 7, 12, 19])
+@pytest.mark.parametrize(
+    ("outcome", "before"),
+    [(FILTERED, 1), ("no JSON", 2), (LLMError("long", "too_long", too_long=True), 1)],
+    ids=["filtered", "unreadable", "too long"],
+)
+def test_one_refused_passage_costs_only_its_own_judgement(outcome, before, bad):
+    ranking = rank(refusing(outcome), texts_with(bad, count=100))
+    assert unjudged(ranking) == [bad]
+    report = ranking.report
+    assert report.status == "partial"
+    code = "reply_refused" if isinstance(outcome, str) else outcome.code
+    assert {issue.code: issue.positions for issue in report.issues} == {
+        "asked_again": (),
+        code: (bad,),
+    }
+    more = report.usage.calls - 4 - before
+    assert 0 < more <= 2 * math.ceil(math.log2(COUNT))
+    assert report.usage.repairs == more + (isinstance(outcome, str))
+    assert report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
+
+
+@pytest.mark.parametrize("bad", [(3, 4), (2, 7, 12, 17), range(0, 20, 2)], ids=str)
+def test_several_refused_passages(bad):
+    assert unjudged(rank(refusing(FILTERED), texts_with(*bad, count=40))) == [*bad]
+
+
+@pytest.mark.parametrize("shuffles", [2, 3])
+def test_shuffles_halve_side_by_side(shuffles):
+    ranking = rank(refusing(FILTERED), texts_with(5), shuffles=shuffles)
+    assert unjudged(ranking) == [5]
+    assert ranking.report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
+    assert "fewer_runs" not in {issue.code for issue in ranking.report.issues}
+
+
+def test_a_prompt_that_does_not_fit_costs_only_its_own_judgement():
+    model = Model([graded])
+    model.context_window = 600
+    method = Graded(model, batch_size=None)
+    ranking = Reranker(method).rerank("q", numbered([1] * 60), depth=None)
+    assert ranking.report.status == "ok"
+    assert ranking.report.usage.repairs > 0
+
+
+# ---------------------------------------------------------------------- what is not
+
+OTHERS = {
+    "server error": LLMError("it failed", "server_error"),
+    "rate limit": LLMError("it failed", "rate_limited"),
+    "timeout": LLMError("it failed", "timeout"),
+    "connection": LLMError("it failed", "connection"),
+    "key": LLMError("it failed", "authentication"),
+    "bad request": LLMError("it failed", "bad_request"),
+    "budget": BudgetError("it failed"),
+    "deadline": DeadlineError("it failed"),
+    "no log probabilities": ReplyError("it failed", "no_logprobs", repairable=False),
+}
+
+
+@pytest.mark.parametrize("error", OTHERS.values(), ids=OTHERS)
+def test_other_errors_are_not_about_the_content(error):
+    def answer(question):
+        bad = any("BAD" in text for text in shown_in(question.request).values())
+        return Answer(error=error) if bad else Answer(question.assumed)
+
+    judgement, asks = play(Graded(Model()).judge(task_of(texts_with(5, count=40))), answer)
+    assert len(asks) == 1
+    assert judgement.unjudged == frozenset(range(20))
+
+
+def test_scores_on_another_scale_are_not_asked_about_again():
+    reply = always('{"x": 1}')
+    model = Model([lambda passages: f'{{"{next(iter(passages))}": 95}}', reply])
+    ranking = Reranker(Graded(model)).rerank("q", texts_with())
+    assert (ranking.report.status, ranking.report.usage.calls) == ("unchanged", 2)
+
+
+def test_it_is_switched_off_with_repairs():
+    ranking = rank(refusing(FILTERED), texts_with(5, count=40), {"repair": 0})
+    assert unjudged(ranking) == [*range(20)]
+    assert (ranking.report.usage.calls, ranking.report.usage.repairs) == (2, 0)
+
+
+@pytest.mark.parametrize("reply", ["no JSON", FILTERED], ids=["unreadable", "filtered"])
+def test_a_model_that_answers_nothing_is_soon_given_up(reply):
+    ranking = rank(always(reply), texts_with(count=100))
+    assert ranking.report.status == "unchanged"
+    before = 10 if isinstance(reply, str) else 5
+    assert ranking.report.usage.calls <= before + 2 * math.ceil(math.log2(COUNT))
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 5, 8])
+def test_within_the_limit_of_calls(calls):
+    ranking = rank(refusing(FILTERED), texts_with(5), {"calls": calls})
+    assert ranking.report.usage.calls <= calls
+    if calls == 8:
+        assert len(unjudged(ranking)) < 10
+
+
+def test_a_plan_counts_no_halves():
+    reranker = Reranker({"type": "graded", "llm": Model([refusing(FILTERED)])})
+    assert reranker.plan(texts_with(5)).total.calls == (1, 1)
+
+
+def test_parts_are_neither_repaired_nor_shortened_again():
+    seen = []
+
+    def reply(passages):
+        seen.append(len(passages))
+        return "no JSON" if any("BAD" in text for text in passages.values()) else graded(passages)
+
+    rank(reply, texts_with(0, count=8))
+    # The question and its repair; then 4 and 4, 2 and 2, 1 and 1.
+    assert sorted(seen) == [1, 1, 2, 2, 4, 4, 8, 8]
+
+
+def test_prompts_of_halves_are_prompts():
+    prompts = []
+
+    def answer(question):
+        assert isinstance(question.request, Prompt)
+        prompts.append(question)
+        bad = any("BAD" in text for text in shown_in(question.request).values())
+        return Answer(error=FILTERED) if bad else Answer(question.assumed)
+
+    play(Graded(Model()).judge(task_of(texts_with(1, count=4))), answer)
+    assert [question.repairs for question in prompts] == [False, True, True, True, True]
