@@ -1,6 +1,7 @@
 """Which model folders are loaded, and which are refused, with what words."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -156,3 +157,27 @@ def test_no_token_for_padding(tmp_path):
     folders.edit(folder, "special_tokens_map.json", eos_token=None)
     with pytest.raises(ModelLoadError, match="neither a pad token nor an end-of-text token"):
         CrossEncoderScorer(str(folder)).warm_up()
+
+
+def test_concurrent_loads_are_told_apart(tmp_path):
+    """transformers is observed by thread, and left as it was."""
+    from transformers import AutoModel, PreTrainedModel
+
+    original = PreTrainedModel.__dict__["from_pretrained"]
+    right = str(write_classifier(tmp_path / "right"))
+    wrong = str(folders.bare(tmp_path / "wrong"))
+
+    def load(number):
+        if number % 3 == 2:  # somebody else's: it gets what it asks for
+            return type(AutoModel.from_pretrained(right)).__name__
+        scorer = CrossEncoderScorer(
+            wrong if number % 3 else right, backend="torch", remember=number
+        )
+        try:
+            scorer.warm_up()
+        except ModelLoadError as error:
+            return "classifier.weight" in str(error)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert [*pool.map(load, range(9))] == [None, True, "BertModel"] * 3
+    assert PreTrainedModel.__dict__["from_pretrained"] is original
