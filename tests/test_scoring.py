@@ -21,6 +21,9 @@ from secondpass.scoring import (
     to_list,
 )
 from secondpass.strategies.graded import Graded
+from secondpass.types import EngineInfo
+
+ENGINE = EngineInfo("", "torch", "float32", 1, "up to 8 pairs", "the backend is set")
 
 
 def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
@@ -158,6 +161,35 @@ def test_numbers_beyond_floats_are_infinite():
 @pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
 def test_ranks_depend_on_the_whole_list(kind, expected):
     assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "scores", "members", "codes"),
+    [
+        ("abc", [2, 2, 2], {}, ["scores_equal"]),
+        ("abcd", [2, 2, None, 2], {}, ["score_missing", "scores_equal"]),
+        ("aab", [2, 2, 2], {}, []),  # two different texts
+        ("abcd", [2, 2, 2, 3], {}, []),
+        ("abc", [0.5, 0.5, 0.5], {"score_kind": "rank"}, []),
+        ("abc", [2, 2, 2], {"engine": None}, []),  # as `lexical`: no model
+    ],
+)
+def test_a_model_that_gives_different_texts_one_score(texts, scores, members, codes):
+    scorer = InOrder(scores, **{"engine": ENGINE, **members})
+    report = Reranker(scorer).rerank("q", list(texts)).report
+    assert [issue.code for issue in report.issues] == codes
+    assert report.status == ("partial" if None in scores else "ok")
+
+
+@pytest.mark.parametrize(
+    ("doubt", "status"), [("it is odd", "degraded"), (None, "ok"), (True, "ok")]
+)
+def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
+    report = Reranker(InOrder([1, 2], doubt=doubt), strict=True).rerank("q", ["a", "b"]).report
+    assert report.status == status
+    assert [issue.message for issue in report.issues] == (
+        ["it is odd"] if doubt == "it is odd" else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
+from secondpass.scoring import DOUBTFUL
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.parts import in_turn
 from secondpass.strategies.skipping import When
@@ -292,6 +293,8 @@ class RankingPass:
         if stage is None:
             return "ok" if as_is or not self.head else "unchanged"
         if stage is not self.settings.stages[0] or outcome.degraded:
+            return "degraded"
+        if any(issue.code == DOUBTFUL for issue in outcome.issues):
             return "degraded"
         return "ok" if outcome.complete(self.head) else "partial"
 

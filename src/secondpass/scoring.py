@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, get_args
@@ -16,6 +16,12 @@ from secondpass.types import EngineInfo, Issue, ScoreKind
 
 _TOLERANCE = 1e-4
 """Rounding error by which float32 scores may lie outside their range; they are clipped."""
+
+DOUBTFUL = "model_doubtful"
+"""The issue of a model that does not find obvious answers. It makes a report ``degraded``."""
+
+_LEAST_EQUAL = 3
+"""Different texts whose scores are suspicious if they are all equal."""
 
 TRUNCATED = "text_truncated"
 """Code of the issue of texts that a model did not read whole."""
@@ -64,10 +70,14 @@ class ScorerMethod:
         raw: RawScores = yield Score(
             self.scorer, task.query, task.texts, self._at_most, instruction
         )
-        if raw.called and (engine := _engine(self.scorer)) is not None:
+        engine = _engine(self.scorer)
+        if raw.called and engine is not None:
             yield Ran(replace(engine, method=self.name))
         unjudged: set[int] = set()
         issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
+        doubt = member(self.scorer, "doubt", None)
+        if isinstance(doubt, str):
+            issues.append(Issue(DOUBTFUL, doubt, (), (), self.name))
         # One issue for successive ranges that failed for the same reason.
         reasons = groupby(raw.failures, key=lambda failure: (failure[2].code, str(failure[2])))
         for _, group in reasons:
@@ -93,6 +103,8 @@ class ScorerMethod:
             issues.extend(invalid)
             pairs = zip(scores, order, strict=True)
             scores = [None if place is None else score for score, place in pairs]
+        if engine is not None and self.score_kind != "rank":  # of a model
+            issues.extend(equal_scores(task.texts, scores, self.name))
         return Judgement(
             scores,
             frozenset(unjudged),
@@ -160,6 +172,25 @@ class ScorerMethod:
             codes = ", ".join(invalid)
             raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
         return scores, issues
+
+
+def equal_scores(
+    texts: Sequence[str], scores: Sequence[float | None], name: str
+) -> Iterator[Issue]:
+    """The issue of a model that gives three or more different texts the same score.
+
+    Args:
+        texts: those that were to be scored.
+        scores: of each text; None for texts that were not scored.
+        name: of the method.
+    """
+    first = next((score for score in scores if score is not None), None)
+    if any(score is not None and score != first for score in scores):  # the usual case
+        return
+    different = {text for text, score in zip(texts, scores, strict=True) if score is not None}
+    if len(different) >= _LEAST_EQUAL:
+        message = f"all {len(different)} different texts have the same score"
+        yield Issue("scores_equal", message, (), (), name)
 
 
 def range_of(kind: ScoreKind, scale: tuple[float, float] | None = None) -> tuple[float, float]:

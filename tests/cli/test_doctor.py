@@ -5,7 +5,12 @@ from importlib import metadata
 
 import pytest
 
+from checkpoint_folders import bare
 from fake_provider import FakeProvider
+from secondpass.scorers import known_answers
+from tiny_models import write_classifier
+
+DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 
 
 def test_extras_are_told_with_their_versions(secondpass):
@@ -84,3 +89,14 @@ def test_a_stored_answer_does_not_stand_for_the_service(secondpass, write, tmp_p
             assert secondpass("doctor", "--config", config).code == 0
             assert provider.calls == number
     assert secondpass("doctor", "--config", config).code == 1
+
+
+def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
+    """A model that lacks weights, and one that does not know an answer."""
+    monkeypatch.setattr(known_answers, "doubt", DOUBT)
+    for write, reason in ((bare, "classifier.weight"), (write_classifier, "model_doubtful")):
+        folder = write(tmp_path / reason)
+        model = json.dumps({"type": "cross_encoder", "model": str(folder)})
+        told = secondpass("doctor", "--json", "--set", f"method={model}")
+        assert told.code == 1
+        assert reason in json.loads(told.out)["reranker"]["reason"]

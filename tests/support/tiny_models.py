@@ -65,7 +65,22 @@ def write_classifier(folder: Path, *, labels: int = 1, seed: int = 0) -> Path:
 
 @once
 def write_causal(folder: Path) -> Path:
-    """A causal model that can answer yes or no, as instruction-tuned rerankers are stored."""
+    """A causal model that answers yes or no, as sentence-transformers stores rerankers."""
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.cross_encoder.modules import LogitScore
+
+    raw = write_raw_causal(folder)
+    transformer = Transformer(str(raw), transformer_task="text-generation")
+    answers = map(transformer.tokenizer.convert_tokens_to_ids, ("yes", "no"))
+    encoder = CrossEncoder(modules=[transformer, LogitScore(*answers)], device="cpu")
+    encoder.save_pretrained(str(folder), create_model_card=False)
+    return folder
+
+
+@once
+def write_raw_causal(folder: Path, *, tied: bool = False) -> Path:
+    """A causal model whose files do not say which tokens are its answer."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -92,6 +107,7 @@ def write_causal(folder: Path) -> Path:
         intermediate_size=64,
         max_position_embeddings=64,
         initializer_range=0.5,
+        tie_word_embeddings=tied,
     )
     Qwen3ForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)

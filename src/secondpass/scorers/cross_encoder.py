@@ -32,8 +32,10 @@ from secondpass.types import EngineInfo, ScoreKind
 class CrossEncoderScorer:
     """Scores pairs with a cross-encoder, loaded on first use.
 
-    Supports sequence classifiers with one label, and by torch also causal models that answer yes or
-    no (such as Qwen3-Reranker), whose score is the log-odds of yes.
+    Supports sequence classifiers with one label, and by torch also models in the form of
+    sentence-transformers: modules on an encoder, and causal models whose files name the tokens of
+    their answer and have a template (such as Qwen3-Reranker), whose score is the log-odds of yes.
+    A model without all weights that its scores need is refused.
 
     Args:
         model: a name on the Hugging Face hub, or a local folder.
@@ -66,6 +68,8 @@ class CrossEncoderScorer:
         remember: number of passages whose tokens are kept, the last used ones, about 1 KB each.
         score_cache: number of pairs whose scores are kept in memory, or the path of a SQLite file
             for scores. None keeps none.
+        known_answers: whether the loaded model scores six questions with obvious answers first. One
+            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
         local_files_only: never contact the hub.
         token: a hub token. Prefer an environment variable.
         token_env: environment variable that holds a hub token, or several to try in turn. None is
@@ -102,6 +106,7 @@ class CrossEncoderScorer:
         dtype: Literal["float32", "float16", "bfloat16", "auto"] | None = None,
         remember: Annotated[int, Ge(0)] = 10_000,
         score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None,
+        known_answers: bool = True,
         local_files_only: bool = False,
         token: Annotated[Any, SECRET] = None,
         token_env: Variables = None,
@@ -139,6 +144,7 @@ class CrossEncoderScorer:
         self.dtype = dtype
         self.remember = remember
         self.score_cache = score_cache
+        self.known_answers = known_answers
         self.local_files_only = local_files_only
         self.token: Secret | None = token
         self.token_env = token_env
@@ -166,6 +172,12 @@ class CrossEncoderScorer:
         """How the model runs; None if it is not loaded."""
         pairs = self._pairs.loaded
         return None if pairs is None else pairs.info
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the model is doubtful; None if it is not, or is not loaded."""
+        pairs = self._pairs.loaded
+        return None if pairs is None else pairs.doubt
 
     def score_pairs(
         self, query: str, documents: Sequence[str], *, instruction: str | None = None
@@ -227,7 +239,7 @@ class CrossEncoderScorer:
         choice.check_installed("torch" if self._torch_only else self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now.
+        """Load the model now, and check it by known answers.
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
@@ -284,7 +296,9 @@ class CrossEncoderScorer:
         # A folder with changed files is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        return CachedPairs(self._shared.value.retry(), self.score_cache)
+        engine = self._shared.value.retry()
+        doubt = engine.doubt() if self.known_answers else None
+        return CachedPairs(engine, self.score_cache, doubt)
 
 
 def _probability(logit: float) -> float:

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Ge, MinLen
 
 from secondpass.concurrency.lazy import Lazy, require
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, ModelLoadError
+from secondpass.scorers import known_answers
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.torch_vectors import EXTRA, VectorModel
 from secondpass.scorers.engines.vector_scores import Requests, VectorScores
-from secondpass.scorers.hub import HubModel
+from secondpass.scorers.hub import HubModel, first_line
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, ScoreKind
 
@@ -55,6 +56,8 @@ class LateInteractionScorer:
             takes 0.5 KB per token of the device's memory: 51 MB for 1,000 passages of 100 tokens.
         dtype: of weights and vectors; ``auto`` is that of the checkpoint. Scores are summed in
             float32.
+        known_answers: whether the loaded model scores six questions with obvious answers first. One
+            that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
         local_files_only: never contact the hub.
         token: a hub token. Prefer an environment variable.
         token_env: environment variable that holds a hub token, or several to try in turn. None is
@@ -84,6 +87,7 @@ class LateInteractionScorer:
         batch_size: Annotated[int, Ge(1)] | None = None,
         remember: Annotated[int, Ge(0)] = 0,
         dtype: Literal["float32", "float16", "bfloat16", "auto"] = "float32",
+        known_answers: bool = True,
         local_files_only: bool = False,
         token: Annotated[Any, SECRET] = None,
         token_env: Variables = None,
@@ -106,6 +110,7 @@ class LateInteractionScorer:
         self.batch_size = batch_size
         self.remember = remember
         self.dtype = dtype
+        self.known_answers = known_answers
         self.local_files_only = local_files_only
         self.token: Secret | None = token
         self.token_env = token_env
@@ -114,6 +119,7 @@ class LateInteractionScorer:
         self.tokenizer_kwargs = tokenizer_kwargs
         self.config_kwargs = config_kwargs
         self._model = Lazy(self._load, per_process=True)
+        self._doubt: str | None = None
         self._remembered: LRU[bytes, Tensor] = LRU(remember)
 
     @property
@@ -126,6 +132,11 @@ class LateInteractionScorer:
         """How the model runs; None if it is not loaded."""
         model = self._model.loaded
         return None if model is None else model.info
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the model is doubtful; None if it is not, or is not loaded."""
+        return None if self._model.loaded is None else self._doubt
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document; ``[]`` for none.
@@ -175,7 +186,7 @@ class LateInteractionScorer:
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")
 
     def warm_up(self) -> None:
-        """Load the model now.
+        """Load the model now, and check it by known answers.
 
         Raises:
             MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
@@ -197,7 +208,7 @@ class LateInteractionScorer:
         source = HubModel(
             self.model, self.revision, self.cache_folder, token, self.local_files_only
         )
-        return VectorModel(
+        model = VectorModel(
             source,
             device=self.device,
             dtype=self.dtype,
@@ -212,3 +223,13 @@ class LateInteractionScorer:
                 "config_kwargs": self.config_kwargs,
             },
         )
+        self._doubt = _doubt(model) if self.known_answers else None
+        return model
+
+
+def _doubt(model: VectorModel) -> str | None:
+    """Why a model is doubtful, by its scores of known answers; None if it is not."""
+    try:
+        return known_answers.doubt(VectorScores(model, LRU(0)).score)
+    except Exception as error:
+        raise ModelLoadError(f"the model cannot score pairs: {first_line(error)}") from error

@@ -18,6 +18,7 @@ from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.truncation import cut_evenly
 from secondpass.questions import Recall, cut
+from secondpass.scoring import equal_scores
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_batches, rerank_scores, rerank_template
 from secondpass.strategies.base import Bounds, IssueCollector, batch_bounds, merge_batches
@@ -227,6 +228,7 @@ class Endpoint(RerankClient):
         }
         judgement = merge_batches(len(task.texts), within, word="score", issues=issues)
         named = rerank_batches.named_empty(judgement.issues)
+        named += equal_scores(task.texts, judgement.scores, self.name)
         judgement = replace(judgement, issues=named, spans=spans)
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpoint_folders import bare
 from remembered_trace import remember
 from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
@@ -250,3 +251,10 @@ def test_each_step_is_reported_and_loaders_are_silent(model, capfd):
 
 def test_the_shipped_pairs_are_the_default(model):
     assert export(str(model)).agreements["float32"].pairs == 200
+
+
+def test_a_model_that_lacks_weights_is_not_exported(tmp_path):
+    folder = bare(tmp_path / "model")
+    with pytest.raises(ModelLoadError, match=r"has no classifier\.bias, classifier\.weight"):
+        export(str(folder), pairs=PAIRS)
+    assert not (folder / "onnx").exists()

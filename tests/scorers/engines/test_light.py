@@ -8,7 +8,7 @@ import pytest
 
 from secondpass import MethodError, ModelLoadError
 from secondpass.scorers.engines import light
-from secondpass.scorers.engines.files import ModelFiles
+from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
 from secondpass.scorers.engines.light import LightModel
 from tiny_models import write_tokenizer
 
@@ -65,6 +65,25 @@ def test_other_inputs_are_refused(files, runtime, inputs):
     with pytest.raises(ModelLoadError, match=message):
         loaded(files)
     assert runtime.ran == []
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "refused"),
+    [
+        (2, {}, True),
+        (1, {}, False),  # as of RoBERTa: all types are 0
+        (2, {"types": False}, False),  # its tokenizer gives the model none
+    ],
+)
+def test_a_file_without_the_token_types_of_its_model(files, runtime, count, changes, refused):
+    files = replace(files, type_count=count, **changes)
+    loaded(files)
+    runtime.inputs = frozenset(INPUTS - {"token_type_ids"})
+    if not refused:
+        loaded(files)
+        return
+    with pytest.raises(TorchOnlyError, match=r"by token_type_ids, an input that model.onnx lacks"):
+        loaded(files)
 
 
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1)], ids=["one dimension", "two"])

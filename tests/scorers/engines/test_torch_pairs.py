@@ -19,7 +19,7 @@ class Encoder:
 
     num_labels = 1
     max_seq_length = 64
-    default_prompt_name = None
+    default_prompt_name = transformers_model = None
 
     def __init__(self):
         import torch
@@ -31,6 +31,9 @@ class Encoder:
 
     def __getitem__(self, index):
         return SimpleNamespace()
+
+    def __iter__(self):
+        return iter([self[0]])
 
     def eval(self):
         pass

@@ -17,6 +17,7 @@ class Encoder:
     """In place of a loaded ``MultiVectorEncoder``."""
 
     max_seq_length = 64
+    tokenizer = transformers_model = None
 
     def __init__(self):
         self.module = SimpleNamespace(

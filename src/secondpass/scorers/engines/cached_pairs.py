@@ -21,13 +21,17 @@ class CachedPairs:
 
     Args:
         cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
+        doubt: why the model is doubtful; None if it is not.
 
     Raises:
         ModelLoadError: the file of scores cannot be opened.
     """
 
-    def __init__(self, engine: PairEngine, cache: int | str | None) -> None:
+    def __init__(
+        self, engine: PairEngine, cache: int | str | None, doubt: str | None = None
+    ) -> None:
         self._engine = engine
+        self.doubt = doubt
         self._cache: ScoreCache | None = None
         if cache is not None:
             try:

@@ -62,6 +62,7 @@ class ModelFiles:
         pad: the padding token's id.
         truncates_left: whether the beginning of too long texts is cut off, not the end.
         types: whether the model takes token types.
+        type_count: number of token types that the model knows.
     """
 
     model: str
@@ -72,6 +73,7 @@ class ModelFiles:
     pad: int
     truncates_left: bool
     types: bool = True
+    type_count: int = 1
 
 
 def in_folder(folder: Path) -> Find:
@@ -167,6 +169,7 @@ def model_files(
         _whole(config.get("pad_token_id")) or 0,
         settings.get("truncation_side") == "left",
         "token_type_ids" in settings.get("model_input_names", ("token_type_ids",)),
+        _whole(config.get("type_vocab_size")) or 1,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MethodError, ModelLoadError
-from secondpass.scorers.engines.files import ModelFiles
+from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
@@ -30,6 +30,7 @@ class LightModel:
 
     Raises:
         MissingExtraError: the runtime or the package ``tokenizers`` is not installed.
+        TorchOnlyError: the file lacks an input that the model's scores depend on.
         ModelLoadError: a file cannot be loaded, or does not fit the others.
     """
 
@@ -69,6 +70,15 @@ class LightModel:
             raise ModelLoadError(
                 f"{files.weights.name} has the inputs {inputs}; a cross-encoder has input_ids, "
                 "attention_mask and perhaps token_type_ids"
+            )
+        if (
+            files.type_count > 1
+            and self.tokenizer.has_types
+            and "token_type_ids" not in self.runtime.inputs
+        ):
+            raise TorchOnlyError(
+                f"the model {files.model!r} tells query from passage by token_type_ids, an input "
+                f"that {files.weights.name} lacks; `secondpass export` makes one with it"
             )
         self._try_out()
 

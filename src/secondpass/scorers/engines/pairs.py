@@ -8,10 +8,14 @@ from functools import partial
 from itertools import accumulate, zip_longest
 from typing import Any, Protocol
 
+from secondpass.concurrency.lazy import Lazy
+from secondpass.errors import ModelLoadError
+from secondpass.scorers import known_answers
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.copies import distinct
 from secondpass.scorers.engines.joining import Found, Item, JoinedBatches
 from secondpass.scorers.engines.pace import TokenPace, most
+from secondpass.scorers.hub import first_line
 from secondpass.types import EngineInfo
 
 Requests = Sequence[tuple[str, Sequence[str]]]
@@ -89,9 +93,20 @@ class PairEngine:
             "", model.backend, model.precision, model.threads, f"{limit}, sorted by length", reason
         )
         self.pace = TokenPace()
+        self._check = Lazy(partial(_check, model))
         # Without references to the engine, which is released with its last holder.
         self.plan = partial(by_length, budget=model.budget, threads=model.threads, at_most=at_most)
         self._joined = JoinedBatches(partial(_timed, model, self.pace), model.threads, self.plan)
+
+    def doubt(self) -> str | None:
+        """Why the model is doubtful, by its scores of known answers; None if it is not.
+
+        They are computed once, in one forward pass.
+
+        Raises:
+            ModelLoadError: the model cannot score them.
+        """
+        return self._check.get()[0]
 
     @property
     def calls(self) -> int:
@@ -155,6 +170,20 @@ def _timed(model: PairModel, pace: TokenPace, pairs: Sequence[Any]) -> Sequence[
 def _expanded(found: Found) -> Scored:
     """A score for each copy of a passage."""
     return [(request, index, score) for request, indices, score in found for index in indices]
+
+
+def _check(model: PairModel) -> tuple[str | None]:
+    """Why a model is doubtful, if it is."""
+
+    def score(requests: Requests) -> list[list[Any]]:
+        pairs = [pair for query, passages in requests for pair in model.prepare(query, passages)]
+        scores = iter(model.run(pairs))
+        return [[next(scores) for _ in passages] for _, passages in requests]
+
+    try:
+        return (known_answers.doubt(score),)
+    except Exception as error:
+        raise ModelLoadError(f"the model cannot score pairs: {first_line(error)}") from error
 
 
 class _Plan:

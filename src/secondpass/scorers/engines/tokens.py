@@ -77,6 +77,9 @@ class PairTokenizer:
     wrote around them (:class:`~secondpass.questions.RenderedText`), which is not cut either. Safe
     for use from many threads.
 
+    Attributes:
+        has_types: whether pairs have token types other than 0.
+
     Raises:
         ModelLoadError: the file is no tokenizer.
     """
@@ -112,7 +115,7 @@ class PairTokenizer:
         if self._room is not None and self._room < 1:
             raise ModelLoadError(f"max_length {max_length} has no room for a query and a passage")
         self._pad = pad
-        self._has_types = types and self._parts.has_types
+        self.has_types = types and self._parts.has_types
         self._truncates_left = truncates_left
         self._shortened = _shortener(tokenizer, self._room, truncates_left)
         self._remembered: LRU[Any, _Tokens] = LRU(remember)
@@ -155,7 +158,7 @@ class PairTokenizer:
             ids[row, start:end] = passage
             ids[row, end:length] = parts.suffix
             mask[row, :length] = 1
-            if types is not None and self._has_types:
+            if types is not None and self.has_types:
                 types[row, :start] = parts.head_type
                 types[row, start:end] = parts.passage_type
                 types[row, end:length] = parts.suffix_types

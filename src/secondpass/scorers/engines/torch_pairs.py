@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.questions import affixes
+from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.processor import has_fast_bfloat16
@@ -22,6 +23,7 @@ from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
+    from torch import Tensor
 
 DType: TypeAlias = Literal["float32", "float16", "bfloat16", "auto"]
 
@@ -69,7 +71,8 @@ class TorchModel:
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        ModelLoadError: the model cannot be loaded, or has more than one label.
+        ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or has more
+            than one label.
     """
 
     threads = 1  # forward passes take turns; each has all of torch's threads
@@ -101,10 +104,23 @@ class TorchModel:
             dtype=dtype or ("bfloat16" if reduced else "float32"),
             offline=offline,
         )
+
+        def load() -> CrossEncoder:
+            encoder: CrossEncoder = load_checked(
+                source,
+                offline,
+                "cross_encoder",
+                lambda: CrossEncoder(source.name, **arguments),
+                _scores_of_a_pair,
+                trust_remote_code=bool(options.get("trust_remote_code")),
+                prompt=prompt,
+            )
+            return encoder
+
         try:
-            self.encoder: CrossEncoder = self._thread.submit(
-                CrossEncoder, source.name, **arguments
-            ).result()
+            self.encoder: CrossEncoder = self._thread.submit(load).result()
+        except ModelLoadError:
+            raise
         except Exception as error:
             raise source.load_error(error, offline) from error
         encoder = self.encoder
@@ -270,6 +286,17 @@ def _truncated_rows(features: Any, longest: int) -> set[int]:
     if mask is None:
         return set()
     return {index for index, length in enumerate(mask.sum(-1).tolist()) if length >= longest}
+
+
+def _scores_of_a_pair(encoder: CrossEncoder) -> Tensor:
+    import torch
+
+    return encoder.predict(
+        [(SAMPLE, SAMPLE)],
+        activation_fn=torch.nn.Identity(),
+        show_progress_bar=False,
+        convert_to_tensor=True,
+    )
 
 
 def _limited(encoder: CrossEncoder) -> int:

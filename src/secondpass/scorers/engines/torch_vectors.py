@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.questions import affixes
+from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.pace import Pace
 from secondpass.scorers.engines.torch_texts import count_tokens, shortened
@@ -26,9 +26,6 @@ EXTRA = "sentence-transformers"
 _CHARACTERS_PER_TOKEN = 5
 _CUTS = 4
 """Attempts to make a text fit: the tokens at a cut change with it."""
-
-_PYLATE = {"query_prefix", "document_prefix", "query_length", "document_length", "skiplist_words"}
-"""Settings that older versions of PyLate write into the configuration of a model."""
 
 
 class VectorModel:
@@ -54,7 +51,8 @@ class VectorModel:
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        ModelLoadError: the model cannot be loaded, or is not one of late interaction.
+        ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or is not
+            one of late interaction.
     """
 
     def __init__(
@@ -83,8 +81,14 @@ class VectorModel:
         arguments = source.loader_arguments(options, device=device, dtype=dtype, offline=offline)
 
         def load() -> MultiVectorEncoder:
-            _check_kind(source, offline)
-            encoder = sentence_transformers.MultiVectorEncoder(source.name, **arguments)
+            encoder = load_checked(
+                source,
+                offline,
+                "late_interaction",
+                lambda: sentence_transformers.MultiVectorEncoder(source.name, **arguments),
+                lambda model: model.encode_document([SAMPLE], show_progress_bar=False)[0],
+                trust_remote_code=bool(options.get("trust_remote_code")),
+            )
             _set_lengths(encoder, query_length, document_length)
             return encoder
 
@@ -166,44 +170,6 @@ class VectorModel:
                 fitted = shortened(self._tokenizer, fitted, excess)
                 excess = count_tokens(self._tokenizer, fitted) - room
         return str(fitted)
-
-
-def _check_kind(source: HubModel, offline: bool) -> None:
-    """Reject models of other kinds, which would be loaded with random weights.
-
-    Raises:
-        ModelLoadError: the model is not one of late interaction.
-    """
-    own = _read_json(source, offline, "config_sentence_transformers.json")
-    base = _read_json(source, offline, "config.json")
-    if own is None and base is None:
-        return  # not a model; the loader reports the error
-    own, architectures = own or {}, (base or {}).get("architectures") or []
-    if not (
-        own.get("model_type") in ("MultiVectorEncoder", "ColBERT")
-        or own.keys() & _PYLATE
-        or any(name == "HF_ColBERT" or name.endswith("ForRetrieval") for name in architectures)
-    ):
-        message = f"the model {source.name!r} was not trained for late interaction"
-        raise ModelLoadError(message)
-
-
-def _read_json(source: HubModel, offline: bool, name: str) -> dict[str, Any] | None:
-    from sentence_transformers.util import load_file_path
-
-    path = load_file_path(
-        source.name,
-        name,
-        token=source.token,
-        cache_folder=source.cache_folder,
-        revision=source.revision,
-        local_files_only=offline,
-    )
-    if path is None:
-        return None
-    with open(path, encoding="utf-8") as file:
-        content: dict[str, Any] = json.load(file)
-    return content
 
 
 def _set_lengths(
