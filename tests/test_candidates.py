@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 
 from fakes import ByTable
 from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
-from rankings import order
+from rankings import codes, order
 from secondpass import Candidate, InputError, Reranker
 from secondpass.blending import Blend
 from secondpass.candidates import first_stage_scores, retrieval_score
@@ -284,9 +284,6 @@ DISTANCES = [0.2, 0.5, 0.9]
     [
         (Blend(0.5, "minmax"), [1, 0.5, 0]),
         (Blend(0.5, "zscore"), [1.2247449, 0, -1.2247449]),
-        # Ranks are no values on the scale of the scores, so these blends use no retrieval score.
-        (Blend(0.5, "none"), [0.9, 0.6, 0.3]),
-        (Blend(0.5, "none", optional=True), [0.9, 0.6, 0.3]),
     ],
 )
 def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
@@ -326,8 +323,12 @@ def test_distances_that_decide_nothing_are_no_issue():
     assert ranking.report.issues == ()
 
 
-def test_an_unchanged_order_agrees_with_the_scores_of_distances():
-    broken = ByTable(dict.fromkeys("012"))
-    ranking = Reranker(broken, log_level="debug").rerank("q", scored_candidates(DISTANCES))
-    assert ranking.report.status == "unchanged"
-    assert [item.final_score for item in ranking] == pytest.approx([1, 2 / 3, 1 / 3])
+def test_scores_that_are_used_as_they_are():
+    scorer = ByTable({"0": 0.9, "1": 0.6, "2": 0.3}, score_kind="probability")
+    ranking = Reranker(scorer, blend=Blend(0.5)).rerank("q", scored_candidates(DISTANCES))
+    finals = {item.position: item.final_score for item in ranking}
+    assert finals == pytest.approx({2: 0.6, 0: 0.55, 1: 0.55})
+    broken = Reranker(ByTable(dict.fromkeys("012")), log_level="debug")
+    unchanged = broken.rerank("q", scored_candidates(DISTANCES))
+    assert [item.final_score for item in unchanged] == DISTANCES
+    assert all("scores_ascending" not in codes(one) for one in (ranking, unchanged))

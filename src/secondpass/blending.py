@@ -79,6 +79,11 @@ class Blend:
         """Whether the scores themselves are blended, not ranks or positions within the list."""
         return self.normalize in {"none", "sigmoid"}
 
+    @property
+    def by_scale(self) -> bool:
+        """Whether the scores of each list are scaled by their own values."""
+        return self.normalize in {"minmax", "zscore"}
+
     def check(self, kind: ScoreKind) -> None:
         """Check that ``normalize`` suits a score kind.
 
@@ -154,21 +159,6 @@ class Blend:
         present = iter(rescale([score for score in originals if score is not None]))
         scaled = [None if score is None else next(present) for score in originals]
         return scaled, rescale(rerank), absent
-
-
-def originals_for(
-    blend: Blend | None, scores: Sequence[float | None], distances: bool
-) -> Sequence[float | None]:
-    """The retrieval scores that a blend uses: none if it blends by value and they were distances.
-
-    The ranks that stand for distances are no values on the scale of the rerank scores.
-
-    Args:
-        blend: None for rerank scores alone.
-        scores: those of :func:`~secondpass.candidates.first_stage_scores`.
-        distances: whether they were distances.
-    """
-    return [None] * len(scores) if distances and blend is not None and blend.by_value else scores
 
 
 def with_weight(

@@ -114,7 +114,7 @@ def test_a_language_model_reaches_methods_beside_settings():
     stages = ["lexical", {"method": {"type": "listwise"}, "depth": 5}]
     cascade = resolve({"method": {"type": "cascade", "stages": stages}}, llm=Asked())
     assert cascade.method.stages[1].method.llm.name == "asked"
-    fallback = [{"method": "listwise", "floor": 0.1}]
+    fallback = [{"method": "graded", "floor": 0.1}]
     assert resolve({"method": "lexical", "fallback": fallback}, llm=Asked())
 
 

@@ -81,7 +81,7 @@ rerankers = st.builds(
     st.one_of(
         st.none(),
         st.floats(-2, 2),
-        st.builds(Floor, st.floats(-2, 2), st.sampled_from(["final", "rerank"]), st.floats(-2, 2)),
+        st.builds(Floor, st.floats(-2, 2), st.sampled_from([None, "rerank"]), st.floats(-2, 2)),
     ),
     st.sampled_from(
         [None, "lost_in_the_middle", "diverse", {"type": "tiers", "field": "a", "tiers": ["x"]}]

@@ -74,11 +74,11 @@ class TestMethodsOfOthers:
         answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
         ranking = Reranker(self.method(answer)).rerank("q", ["a", "b", "c"])
         assert [(item.text, item.status) for item in ranking] == [
+            ("a", "unjudged"),
             ("b", "scored"),
             ("c", "backfilled"),
-            ("a", "unjudged"),
         ]
-        assert ranking[0].stage_scores == (1.0, 2.0)
+        assert ranking[1].stage_scores == (1.0, 2.0)
 
 
 class Instructed(ByTable):

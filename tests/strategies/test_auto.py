@@ -22,7 +22,7 @@ from fakes import (
 )
 from sampling import examples
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Ask, Chose, Interim, Judgement, LimitsLeft
+from secondpass.effects import Ask, Chose, Interim, Judgement, LimitsLeft, RoundsLeft
 from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Left, Prices
 from secondpass.prompts import counting
@@ -239,7 +239,7 @@ def run(method, task, lefts, fails=False):
             result = before  # the chosen strategy may want to know it, too
         elif isinstance(effect, Chose):
             chosen = effect
-        elif not isinstance(effect, Interim):
+        elif not isinstance(effect, Interim | RoundsLeft):
             assert isinstance(effect, Ask)
             answer = in_answer(always(LLMError("too slow", "timeout")) if fails else ranked)
             result = [answer(question) for question in effect.questions]

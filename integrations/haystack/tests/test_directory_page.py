@@ -79,7 +79,7 @@ def test_if_the_model_fails_the_fallback_ranks(
     with FakeProvider(lambda request: iter([http(401, {"error": {"code": "no"}})])) as provider:
         monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
         run(blocks("python")[1])
-    assert capsys.readouterr().out == "The castle garden opens at nine. lexical\n"
+    assert capsys.readouterr().out == "The castle garden opens at nine. all-MiniLM-L6-v2-int8\n"
 
 
 def test_the_yaml_is_a_pipeline() -> None:

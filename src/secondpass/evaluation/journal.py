@@ -17,7 +17,17 @@ from secondpass.errors import InputError
 from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
 from secondpass.runtime.response_cache import ResponseCache
-from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Ranking, Report, Skipped, Usage
+from secondpass.types import (
+    Candidate,
+    EngineInfo,
+    Issue,
+    Ranked,
+    Ranking,
+    Report,
+    Skipped,
+    Threshold,
+    Usage,
+)
 
 _FORMAT = 2
 _START = b'{"key":"'
@@ -283,4 +293,5 @@ def _report(record: Mapping[str, Any]) -> Report:
         record["choices"],
         skipped=None if record.get("skipped") is None else Skipped(**record["skipped"]),
         nothing_relevant=record.get("nothing_relevant"),
+        threshold=None if record.get("threshold") is None else Threshold(**record["threshold"]),
     )

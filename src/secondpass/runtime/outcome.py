@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from secondpass.blending import Blend, originals_for, with_weight
-from secondpass.candidates import first_stage_scores
+from secondpass.blending import Blend, with_weight
+from secondpass.candidates import first_stage_scores, retrieval_score
 from secondpass.effects import Judgement, Method, Plan, Span
 from secondpass.ordering import Ordering, failure, reordered
 from secondpass.rendering import Rendering
@@ -148,16 +148,20 @@ class Outcome:
         reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
         if blend is None and not self.original:
             return reranked, True
-        retrieved, distances = self._retrieved()
-        originals = originals_for(blend, [retrieved[position] for position in scored], distances)
+        originals = [retrieval_score(self.candidates[position]) for position in scored]
         weighted = with_weight(blend, self.original, originals)
         assert weighted is not None
+        if weighted.by_scale:
+            retrieved, distances = first_stage_scores(self.candidates)
+            originals = [retrieved[position] for position in scored]
+            if distances and all(issue.code != "scores_ascending" for issue in self.issues):
+                self.add_issue("scores_ascending", DISTANCES)
         self.trace.scored, self.trace.blend = scored, weighted
         self.trace.originals = originals
         self.trace.scale = method.scale
         blended = weighted.mix(originals, reranked, method.scale)
         all_absent = len(blended.absent) == len(scored)
-        if blended.absent and not (all_absent and (weighted.optional or distances)):
+        if blended.absent and not (weighted.optional and all_absent):
             self.add_issue(
                 "original_missing",
                 "no retrieval score to blend; the final score is the method's alone",
@@ -170,13 +174,6 @@ class Outcome:
                 [scored[index] for index in blended.outside],
             )
         return blended.final, blend is not None and weighted.normalize == blend.normalize
-
-    def _retrieved(self) -> tuple[Sequence[float | None], bool]:
-        """Retrieval scores of all candidates, and whether they are ranks in place of distances."""
-        scores, distances = first_stage_scores(self.candidates)
-        if distances and all(issue.code != "scores_ascending" for issue in self.issues):
-            self.add_issue("scores_ascending", DISTANCES)
-        return scores, distances
 
     @property
     def threshold(self) -> Threshold | None:
@@ -198,9 +195,8 @@ class Outcome:
 
     def keep_order(self, positions: Sequence[int]) -> None:
         """Use the retrieval scores of these candidates as their final scores."""
-        retrieved, _ = self._retrieved()
         for position in positions:
-            self.final_score[position] = retrieved[position]
+            self.final_score[position] = retrieval_score(self.candidates[position])
 
     def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> Plan[list[int]]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""

@@ -163,7 +163,7 @@ def test_interruptions_lose_nothing(plans, ending):
             scored -= set([*chain(*batches)][:1])
         assert scores_of(ranking) == {index: score_of(query, index) for index in scored}
         unscored = [index for index in range(count) if index not in scored]
-        assert list(ranking.order[len(scored) :]) == unscored
+        assert [index for index in ranking.order if index not in scored] == unscored
         codes = [issue.code for issue in ranking.report.issues]
         repeats = is_last and ending == "repeats" and batches and any(batches)
         code = CODES[ending] if is_last and (ending != "repeats" or repeats) else "deadline"

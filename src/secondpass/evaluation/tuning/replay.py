@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from secondpass.blending import Blend, originals_for, with_weight
-from secondpass.candidates import first_stage_scores
+from secondpass.blending import Blend, with_weight
+from secondpass.candidates import first_stage_scores, retrieval_score
 from secondpass.formats.runs import Run
 from secondpass.runtime.partial_order import completed
 from secondpass.types import Candidate, Ranked, Ranking
@@ -42,12 +42,14 @@ def replayed(
     if not scored:
         return [item.position for item in items]
     reranked = [_score(item, ranking) for item in scored]
-    retrieved, distances = first_stage_scores([item.candidate for item in items])
-    found = {item.position: score for item, score in zip(items, retrieved, strict=True)}
-    originals = originals_for(blend, [found[item.position] for item in scored], distances)
+    originals = [retrieval_score(item.candidate) for item in scored]
     # Some methods weight the original order themselves; such rankings are never journaled.
     own = ranking.trace.blend if ranking.trace is not None else None
     weighted = with_weight(blend, None if own is None else own.original, originals)
+    if weighted is not None and weighted.by_scale:
+        retrieved, _ = first_stage_scores([item.candidate for item in items])
+        found = {item.position: score for item, score in zip(items, retrieved, strict=True)}
+        originals = [found[item.position] for item in scored]
     final = reranked if weighted is None else weighted.mix(originals, reranked, scale).final
     order = sorted(range(len(scored)), key=final.__getitem__, reverse=True)
     ranked = completed(
