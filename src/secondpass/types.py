@@ -25,7 +25,8 @@ ItemStatus: TypeAlias = Literal["scored", "backfilled", "unjudged", "tail"]
 
 ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored, or skipped. ``partial``: some of it is not. ``degraded``: the
-order is a fallback's, or the original in part. ``unchanged``: nothing was judged."""
+order is a fallback's, the original in part, or a doubtful model's. ``unchanged``: nothing was
+judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,20 +362,12 @@ _observer = _Observer()
 def _loading(model: Any, info: Mapping[str, Any], config: Any) -> _Loading:
     missing = list(info["missing_keys"])
     if getattr(model, "_hf_peft_config_loaded", False):
+        # These are keys of the adapter alone; a head that its base lacks must be in it.
         names = [name for name, _ in model.named_parameters()]
-        missing = [key for key in missing if not _in_adapter(key, names)]
-        # Since transformers 5, these keys are those of the adapter alone.
-        kind, known = type(model).__name__, getattr(config, "architectures", None) or ()
-        if kind not in known and not any(".modules_to_save." in name for name in names):
-            missing.append(f"the head of {kind}")
+        known = getattr(config, "architectures", None) or ()
+        if type(model).__name__ not in known and not any(".modules_to_save." in it for it in names):
+            missing.append("trained head")
     return _Loading(model, missing, sorted(key for key, *_ in info["mismatched_keys"]))
-
-
-def _in_adapter(key: str, names: Sequence[str]) -> bool:
-    """Whether an adapter has its own version of a weight."""
-    module, _, leaf = key.rpartition(".")
-    start = f"{module}.modules_to_save."
-    return any(name.startswith(start) and name.endswith(f".{leaf}") for name in names)
 
 
 def _are_needed(model: M, loadings: Sequence[_Loading], score: Callable[[M], Tensor]) -> bool:
