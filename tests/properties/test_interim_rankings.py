@@ -74,7 +74,7 @@ rerankers = st.builds(
         blend=blend and {"original": blend, "normalize": "minmax"},
         passages=passages,
         depth=depth,
-        floor=None if method.score_kind == "rank" else floor,
+        floor=None if getattr(method, "score_kind", None) == "rank" else floor,
         order=order,
         tail=tail,
         dedupe=dedupe,
