@@ -180,7 +180,8 @@ class PassSettings:
             try:
                 changes["stages"] = (replace(method, floor=floor), *fallbacks)
             except ConfigurationError as error:
-                raise InputError(str(error)) from None
+                message = "; ".join(problem.message for problem in error.problems)
+                raise InputError(f"floor: {message}") from None
         return replace(self, **changes)
 
 

@@ -6,6 +6,7 @@ from secondpass import ConfigurationError, Reranker
 from secondpass.config import preset_names, resolve
 from secondpass.config.overrides import Override, without
 from secondpass.rendering import Rendering
+from secondpass.runtime.floors import Floor
 
 LLM = {"type": "openai", "model": "small"}
 MODEL = ("method.model", "method.llm.model")
@@ -170,3 +171,19 @@ def test_a_mapping_that_is_given_stays_as_it_is():
 def test_no_overrides_change_nothing():
     for name in preset_names():
         assert resolve(name, flat={}).to_config() == resolve(name).to_config()
+
+
+@pytest.mark.parametrize(
+    ("configured", "given", "expected"),
+    [
+        ({"at": 0.1, "on": "rerank", "nothing": 0.5}, 0.7, Floor(0.7, "rerank", 0.5)),
+        (Floor(0.1, "rerank"), 0.7, Floor(0.7, "rerank")),
+        (0.1, 0.7, 0.7),
+        (None, 0.7, 0.7),
+    ],
+)
+def test_a_threshold_is_on_the_score_that_the_configuration_names(configured, given, expected):
+    """As that of a call; a component that is saved and loaded ranks as before."""
+    config = {"method": {"type": "embedded"}, "floor": configured}
+    flat = {"score_threshold": Override(given, ("floor",))}
+    assert resolve(config, flat=flat).floor == expected

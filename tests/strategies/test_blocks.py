@@ -173,7 +173,7 @@ LIMITED = [
     ({"calls": 11}, None, 11, 100),
     ({"calls": 10}, None, 9, 80),
     ({"calls": 5}, None, 5, 40),
-    ({"calls": 4}, None, 1, 20),
+    ({"calls": 3}, None, 1, 20),
     ({"tokens": 2300}, None, 5, 40),
     ({"tokens": 900}, None, 1, 20),
     ({"tokens": 1}, None, 0, 0),
@@ -259,3 +259,14 @@ def test_a_last_question_that_does_not_fit_costs_no_answer():
     assert ranking.report.status == "degraded"
     assert {item.status for item in ranking} == {"scored"}
     assert len(model.prompts) == 18
+
+
+def test_without_the_last_question_limits_may_allow_more():
+    model = Model(ranked)
+    reranker = Reranker(Blocks(model), limits={"calls": 4}, log_level="debug")
+    plan = reranker.plan(numbered(range(100)))
+    ranking = reranker.rerank("wombats", numbered(range(100)))
+    scored = [item.position for item in ranking if item.status == "scored"]
+    assert sorted(scored) == [*range(40)]
+    assert sum(place < 20 for place in scored[:20]) <= 2  # the higher number is better
+    assert (len(model.prompts), plan.total.calls) == (4, (4, 4))

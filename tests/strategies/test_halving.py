@@ -124,12 +124,19 @@ def test_it_is_switched_off_with_repairs():
     assert (ranking.report.usage.calls, ranking.report.usage.repairs) == (2, 0)
 
 
+@pytest.mark.parametrize("batches", [1, 5, 6, 50])
 @pytest.mark.parametrize("reply", ["no JSON", FILTERED], ids=["unreadable", "filtered"])
-def test_a_model_that_answers_nothing_is_soon_given_up(reply):
-    ranking = rank(always(reply), texts_with(count=100))
+def test_a_model_that_answers_nothing_is_soon_given_up(reply, batches):
+    ranking = rank(always(reply), texts_with(count=COUNT * batches))
     assert ranking.report.status == "unchanged"
-    before = 10 if isinstance(reply, str) else 5
+    before = (2 if isinstance(reply, str) else 1) * batches
     assert ranking.report.usage.calls <= before + 2 * math.ceil(math.log2(COUNT))
+
+
+def test_bad_passages_in_every_batch_cost_only_themselves():
+    """No batch is answered at first, and every half that has no bad passage is."""
+    bad = range(3, 100, 10)
+    assert unjudged(rank(refusing(FILTERED), texts_with(*bad, count=100))) == [*bad]
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3, 5, 8])

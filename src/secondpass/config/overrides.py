@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
+from secondpass.runtime.floors import Floor, to_floor
 from secondpass.settings import describe, model_of, registry
 from secondpass.settings.environment import Unfilled
 
@@ -59,7 +60,7 @@ def overlay(
                     )
             if _is_set(config, alternative):
                 _set(merged, alternative, None)
-            _set(merged, path, override.value)
+            _set(merged, path, _replacing(config, path, override.value))
         except ConfigurationError as error:
             problems.extend(Problem((name,), problem.message) for problem in error.problems)
     if problems:
@@ -164,6 +165,13 @@ def _is_set(config: Mapping[str, Any], path: list[str]) -> bool:
             return False
         inside = inside[step]
     return True
+
+
+def _replacing(config: Mapping[str, Any], path: list[str], value: Any) -> Any:
+    """The value of a setting; a threshold of another height is still on the same score."""
+    before = config.get("floor") if path == ["floor"] else None
+    floor = None if isinstance(before, Unfilled) else to_floor(before)
+    return floor.moved(value) if isinstance(floor, Floor) and value is not None else value
 
 
 def _set(config: dict[str, Any], path: list[str], value: Any) -> None:

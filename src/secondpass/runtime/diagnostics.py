@@ -26,7 +26,14 @@ _traceback_logger = logging.getLogger("secondpass.diagnostics")
 _INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
 """Issues of the candidates, which are not logged: they would recur with every query."""
 
-_ONCE = {"instruction_not_used", "not_cached", "not_english"}
+_ONCE = {
+    "instruction_not_used",
+    "model_doubtful",
+    "not_cached",
+    "not_english",
+    "scores_ascending",
+    "text_truncated",
+}
 """Issues that are logged once per process, because they usually concern every query."""
 _logged: set[str] = set()
 

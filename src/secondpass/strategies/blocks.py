@@ -94,35 +94,47 @@ class Blocks(OrderStrategy):
         """
         count = len(task.texts)
         groups = Groups(self, task)
-        size = yield from self._affordable(task, groups)
-        if size == count:
+        size, final = yield from self._affordable(task, groups)
+        if size == count and final:
             return (yield from super().judge(task))
         message = f"the limits allow questions about the first {size} candidates only"
         groups.issues.add("budget", message, range(size, count))
         if self.shuffles > 1:
             message = f"the limits allow 1 of {self.shuffles} shuffles"
             groups.issues.add("fewer_runs", message)
-        return (yield from self._order(task, groups, size))
+        return (yield from self._order(task, groups, size, final))
 
-    def _affordable(self, task: Task, groups: Groups) -> Plan[int]:
-        """How many of the first candidates the limits allow to be ordered; at least 2."""
+    def _affordable(self, task: Task, groups: Groups) -> Plan[tuple[int, bool]]:
+        """How many of the first candidates the limits allow to be ordered, at least 2.
+
+        And whether the last question is among those: without it, a limit that is too low for more
+        than one block with it may allow more.
+        """
         count = len(task.texts)
         left: Left = yield LimitsLeft()
         if left.calls is left.tokens is left.cost is left.seconds is None or count < 2:
-            return count
-        size, fails = 2, count + 1
-        middle = count  # if the limits allow all, the first check is enough
+            return count, True
+        size = self._largest(task, groups, left, final=self.final > 1)
+        if size > self.block or size == count:
+            return size, True
+        more = self._largest(task, groups, left, final=False)
+        return (more, False) if more > self.block else (size, True)
+
+    def _largest(self, task: Task, groups: Groups, left: Left, *, final: bool) -> int:
+        """The largest number of first candidates that fits."""
+        size, fails = 2, len(task.texts) + 1
+        middle = fails - 1  # if the limits allow all, the first check is enough
         while fails - size > 1:
-            if self._fits(task, groups, middle, left):
+            if self._fits(task, groups, middle, left, final=final):
                 size = middle
             else:
                 fails = middle
             middle = (size + fails) // 2
         return size
 
-    def _fits(self, task: Task, groups: Groups, count: int, left: Left) -> bool:
+    def _fits(self, task: Task, groups: Groups, count: int, left: Left, *, final: bool) -> bool:
         """Whether the limits allow all questions about the first ``count`` candidates."""
-        bounds = self._bounds(count)
+        bounds = self._bounds(count, final=final)
         if left.calls is not None and bounds.calls[1] > left.calls:
             return False
         if left.seconds is not None and left.question_waves:
@@ -141,13 +153,16 @@ class Blocks(OrderStrategy):
             or (left.cost is not None and cost > left.cost)
         )
 
-    def _order(self, task: Task, groups: Groups, size: int | None = None) -> Plan[Judgement]:
+    def _order(
+        self, task: Task, groups: Groups, size: int | None = None, final: bool = True
+    ) -> Plan[Judgement]:
         """A round with a question for each block, and one with the best.
 
         Args:
             task: what is to be ordered.
             groups: asks about its groups.
             size: number of first candidates to ask about; None for all.
+            final: whether to ask the last question.
 
         Raises:
             MethodError: no block was answered.
@@ -168,7 +183,7 @@ class Blocks(OrderStrategy):
         unjudged = frozenset(range(count)) - asked | separate
         order = joint_order([order for order in ordered if joined.issuperset(order)])
         degraded = False
-        if self.final > 1 and len(blocks) > 1:
+        if final and self.final > 1 and len(blocks) > 1:
             yield Interim(task, lambda: groups.judgement(count, order, unjudged))
             best = order[: self.final]
             (answer,) = yield from groups.ask(best)
@@ -178,12 +193,12 @@ class Blocks(OrderStrategy):
                 order[: self.final] = group.ordered + group.missing
         return groups.judgement(count, order, unjudged, degraded=degraded)
 
-    def _bounds(self, count: int) -> Bounds:
+    def _bounds(self, count: int, *, final: bool = True) -> Bounds:
         number = -(-count // self.block)
         if number == 1:
             return Bounds.exactly(1, 1)
-        final = int(self.final > 1)
-        return Bounds.exactly(number * self.copies + final, 1 + final)
+        last = int(final and self.final > 1)
+        return Bounds.exactly(number * self.copies + last, 1 + last)
 
 
 def design(count: int, size: int, copies: int) -> list[list[int]]:

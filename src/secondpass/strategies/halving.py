@@ -8,7 +8,6 @@ questions, in ceil(log2(n)) more rounds.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -59,8 +58,8 @@ def ask_in_halves(
 ) -> Plan[dict[range, Answer[T]]]:
     """Ask about batches; about the halves of those that are refused, as far as limits allow.
 
-    ``limits.repair: 0`` turns that off. While nothing at all is answered, as by a service that
-    refuses everything, it ends after as many questions as one bad passage could take.
+    ``limits.repair: 0`` turns that off. While nothing at all is answered, one batch alone is halved
+    and followed down to a passage: a service that refuses everything is given up after that.
 
     Args:
         ask: asks about some texts of the task.
@@ -71,17 +70,17 @@ def ask_in_halves(
         The answers, by the ranges that were asked about last.
     """
     answers = dict((yield from ask(batches, False)))
-    useless = 0
+    followed = False  # whether one batch was halved down to a passage, and nothing answered
     while refused := [part for part in answers if len(part) > 1 and _is_refused(answers[part])]:
-        if any(answer.value is not None for answer in answers.values()):
-            useless = 0
-        elif useless >= 2 * math.ceil(math.log2(max(map(len, batches)))):
-            break
+        if all(answer.value is None for answer in answers.values()):
+            if followed:
+                break
+            refused = [min(refused, key=len)]
+            followed = len(refused[0]) == 2
         left: int | None = yield RoundsLeft(2, repairs=True)
         if left == 0:
             break
         halves = [half for part in refused for half in _halves(part)]
-        useless += len(halves)
         for part in refused:
             issues.add_recovered(answers.pop(part))
         answers |= yield from ask(halves, True)
