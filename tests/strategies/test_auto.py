@@ -1,7 +1,6 @@
 """Auto: what is chosen, by limits, model and list; and that what is chosen fits."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -64,18 +63,17 @@ CHOICES = [
     # limits, model, strategy, calls, left out; 100 candidates of 100 tokens
     ({}, {}, "blocks (copies: 3)", 16, 0),
     ({"calls": 16}, {}, "blocks (copies: 3)", 16, 0),
-    ({"calls": 15}, {}, "tournament", 13, 0),
-    ({"calls": 12}, {}, "blocks", 11, 0),
+    ({"calls": 15}, {}, "blocks", 11, 0),
     ({"calls": 10}, {}, "listwise", 9, 0),
     ({"calls": 8}, {}, "graded", 5, 0),
     ({"calls": 4}, {}, "listwise (window: None)", 1, 0),
     ({"tokens": 40_000}, {}, "blocks (copies: 3)", 16, 0),
-    ({"tokens": 30_000}, {}, "tournament", 13, 0),
+    ({"tokens": 30_000}, {}, "blocks", 11, 0),
     ({"tokens": 22_000}, {}, "listwise", 9, 0),
     ({"tokens": 13_000}, {}, "graded", 5, 0),
     ({"tokens": 12_000}, {}, "listwise (window: None)", 1, 0),
     ({"tokens": 6_000}, {}, "listwise (window: None)", 1, 48),
-    ({"cost": 0.04}, {}, "tournament", 13, 0),
+    ({"cost": 0.04}, {}, "blocks", 11, 0),
     ({"calls": 10, "tokens": 15_000}, {}, "graded", 5, 0),
     ({"deadline": 60}, {}, "blocks (copies: 3)", 16, 0),
     ({"deadline": 9, "concurrency": 20}, {}, "blocks (copies: 3)", 16, 0),
@@ -344,18 +342,6 @@ def test_methods_are_told_how_many_are_wanted():
     assert (first.wanted, second.wanted, last.wanted) == ([20], [5], [2])
 
 
-@pytest.mark.parametrize(("top_k", "cutoff"), [(None, None), (1, 1), (13, 13), (19, 19), (20, 0)])
-def test_a_partition_is_exact_as_far_as_results_are_wanted(monkeypatch, top_k, cutoff):
-    monkeypatch.setattr(auto, "OPTIONS", OPTIONS[4:])
-    task = task_of(numbered(range(100)))
-    choice = Auto(Model()).choose(replace(task, top_k=top_k), Left())
-    if cutoff == 0:
-        assert isinstance(choice.method, Graded)
-        assert "partition: top_k" in choice.reason
-    else:
-        assert choice.method.cutoff == cutoff
-
-
 # ---------------------------------------------------------------------- options
 
 
@@ -372,7 +358,7 @@ def test_a_strategy_that_the_model_cannot_answer_is_not_considered(monkeypatch):
 
     monkeypatch.setattr(Blocks, "__init__", refuse)
     choice = Auto(Model()).choose(task_of(numbered(range(100))), Left())
-    assert choice.reason == "tournament has the best expected quality"
+    assert choice.reason == "listwise has the best expected quality"
 
 
 def test_settings_are_those_of_the_strategies():

@@ -1,8 +1,8 @@
 """Runs a plan without calling anything, to estimate what it would take.
 
 Every question is answered by its ``assumed`` value, or left unanswered without one, and every
-scorer returns equal scores, so the plan continues as if no call changed the order. Methods that ask
-more questions if one does, such as ``partition``, would take more than is counted.
+scorer returns equal scores, so the plan continues as if no call changed the order. A method that
+asks more questions if one does would take more than is counted.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Strategies are tried in descending order of nDCG@10 with the same simulated, noisy judge on TREC DL
 2019: the table of ``docs/language-models.md``, which ``benchmarks/strategies.py`` prints (blocks
-with 3 copies .844, tournament .840, blocks .837, listwise .835, partition .824, graded .806, one
+with 3 copies .844, blocks .837, listwise .835, graded .806, one
 listwise question .800). The first is used whose upper bounds of calls, tokens, cost and time are
-within what the limits leave. Shuffles and several tournaments multiply the cost, so they are never
+within what the limits leave. Shuffles multiply the cost, so they are never
 chosen. To add a strategy, add it to :data:`OPTIONS`; it needs a method ``bounds``.
 
 Calls, rounds and documents read are those of the chosen strategy.
@@ -41,10 +41,8 @@ _MARGIN = 1.2
 
 OPTIONS: tuple[Option, ...] = (
     Option("blocks", {"copies": 3}, groups=("block", "final")),
-    Option("tournament", groups=("group",)),
     Option("blocks", groups=("block", "final")),
     Option("listwise", groups=("window",)),
-    Option("partition", groups=("window",), top_k="cutoff"),
     Option("graded", groups=("batch_size",)),
     Option("listwise", {"window": None}),
 )
@@ -56,8 +54,8 @@ class Auto(LLMStrategy):
     """Chooses a strategy for each list by what the limits leave.
 
     It chooses the strategy with the best expected quality whose upper bounds of calls, tokens, cost
-    and time fit; in order of quality: ``blocks`` with three copies, ``tournament``, ``blocks``,
-    ``listwise``, ``partition``, ``graded``, one ``listwise`` question. Without ``limits`` that is
+    and time fit; in order of quality: ``blocks`` with three copies, ``blocks``, ``listwise``,
+    ``graded``, one ``listwise`` question. Without ``limits`` that is
     the first. ``choices`` of the report says what was chosen, and why. If no strategy fits for all
     candidates, the last ones are left out, with the issue ``limits_too_low``.
 
