@@ -8,7 +8,7 @@ asks more questions if one does would take more than is counted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.effects import (
@@ -84,7 +84,7 @@ class SimulatedLedger(Ledger):
         self.limits = self.stated or enforced
         left = Ledger.left(self)
         self.limits = enforced
-        return replace(left, seconds_per_call=self.seconds_per_call)
+        return left
 
 
 @dataclass(slots=True)

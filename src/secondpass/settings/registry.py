@@ -36,7 +36,6 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "pointwise": "secondpass.strategies.pointwise:Pointwise",
         "listwise": "secondpass.strategies.listwise:Listwise",
         "blocks": "secondpass.strategies.blocks:Blocks",
-        "auto": "secondpass.strategies.auto:Auto",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {
