@@ -5,7 +5,7 @@
 
 The judge knows the relevance judgements of the collection. In every question it perceives the value
 of a document as its grade, 0 to 3, plus normal noise drawn for each question, plus a bias for
-documents early in the prompt. It orders, grades, selects or says yes by these values. The table
+documents early in the prompt. It orders, grades or says yes by these values. The table
 shows what strategies achieve with the same judge, not how well a model judges. Seeds are fixed, so
 a run can be repeated.
 
@@ -37,16 +37,11 @@ DEPTH = 100
 STRATEGIES: Mapping[str, Mapping[str, Any]] = {
     "listwise, one question": {"type": "listwise", "window": None},
     "listwise": {"type": "listwise"},
-    "partition": {"type": "partition"},
     "blocks": {"type": "blocks"},
     "blocks, 3 copies": {"type": "blocks", "copies": 3},
     "blocks without the last question": {"type": "blocks", "final": 0},
-    "tournament": {"type": "tournament"},
-    "tournament, 2 tournaments": {"type": "tournament", "tournaments": 2},
     "graded": {"type": "graded"},
     "pointwise": {"type": "pointwise"},
-    "setwise": {"type": "setwise"},
-    "setwise, sets of 10": {"type": "setwise", "set_size": 10},
     "listwise, 3 shuffles": {"type": "listwise", "shuffles": 3},
     "blocks, 2 shuffles": {"type": "blocks", "shuffles": 2},
     "blocks, 3 shuffles": {"type": "blocks", "shuffles": 3},
@@ -108,9 +103,6 @@ class Judge:
         if request.needs_logprobs:
             (value,) = seen.values()
             return _single_token({"Yes": _logistic(value - 1.5), "No": _logistic(1.5 - value)})
-        if request.logprobs:
-            total = sum(map(math.exp, seen.values()))
-            return _single_token({label: math.exp(value) / total for label, value in seen.items()})
         if "ranking" in json.dumps(request.schema):
             return Completion(json.dumps({"ranking": sorted(seen, key=lambda label: -seen[label])}))
         graded = {label: min(10.0, max(0.0, 2 + value * 2)) for label, value in seen.items()}

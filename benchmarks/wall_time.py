@@ -49,10 +49,7 @@ TEXTS = [f"{37 * place % 101} passage about something {'word ' * 40}" for place 
 BEST = sorted(TEXTS, key=by_number, reverse=True)[:TOP]
 STRATEGIES: dict[str, dict[str, Any]] = {
     "listwise (sliding windows)": {"type": "listwise"},
-    "partition": {"type": "partition"},
     "blocks": {"type": "blocks"},
-    "tournament": {"type": "tournament"},
-    "setwise": {"type": "setwise"},
     "pointwise": {"type": "pointwise"},
     "graded": {"type": "graded"},
     "graded, 2 shuffles": {"type": "graded", "shuffles": 2},

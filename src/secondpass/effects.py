@@ -32,7 +32,6 @@ __all__ = [
     "LLM",
     "Answer",
     "Ask",
-    "Chose",
     "Completion",
     "Effect",
     "Ended",
@@ -106,14 +105,6 @@ class RoundsLeft:
 @dataclass(frozen=True, slots=True)
 class LimitsLeft:
     """Effect: what the limits leave for questions. Result: a :class:`~secondpass.limits.Left`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chose:
-    """Effect: a method chose another one to judge; the report says so. Its result is None."""
-
-    method: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +187,7 @@ class KeepTime:
     before: Any = None
 
 
-_Notification: TypeAlias = Chose | Raised | Ran | Interim | Started | Ended
+_Notification: TypeAlias = Raised | Ran | Interim | Started | Ended
 Immediate: TypeAlias = RoundsLeft | LimitsLeft | KeepTime | _Notification
 """Effects that call neither a scorer nor a service."""
 
@@ -278,8 +269,8 @@ class Method(Protocol):
     Optional members:
         bounds(count): the :class:`~secondpass.strategies.base.Bounds` of questions that it asks
             services about ``count`` texts.
-        parts(task, left): of a method that runs others: these, each with the task that it is given
-            if none of them changes the order. ``left`` is a :class:`~secondpass.limits.Left`.
+        parts(task): of a method that runs others: these, each with the task that it is given if
+            none of them changes the order.
         windows: what :meth:`judge` gets of texts that are split into windows: ``each`` window as a
             separate text, for scores that do not depend on the other texts; ``one`` window of each
             candidate (the default), the best by the stage before, or else by its words; or

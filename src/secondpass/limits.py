@@ -60,7 +60,6 @@ class Left:
         question_seconds: how long the rounds of questions so far took in all.
         question_waves: number of waves of concurrent questions in these rounds: a round of more
             than ``concurrency`` questions takes several.
-        seconds_per_call: assumed by a plan; None in a ranking.
     """
 
     calls: int | None = None
@@ -70,7 +69,6 @@ class Left:
     concurrency: int = 8
     question_seconds: float = 0.0
     question_waves: int = 0
-    seconds_per_call: float | None = None
 
 
 @configurable

@@ -281,7 +281,6 @@ class RankingPass:
                 reason: tuple(positions) for reason, positions in left_out.items() if positions
             },
             engines=tuple(self.ledger.engines),
-            choices=dict(self.ledger.choices),
             final=final,
             skipped=self.skipped,
             threshold=outcome.threshold,

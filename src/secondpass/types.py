@@ -206,7 +206,6 @@ class Report:
         seconds: wall-clock time of this ranking.
         left_out: ``duplicate``, ``floor``, ``tail`` or ``top_k`` -> input positions left out by it.
         engines: how each local model ran, in the order of first use, also if its stage then failed.
-        choices: the names of the methods that ``auto`` chose -> why.
         final: False in an interim ranking, whose report covers the pass so far.
         nothing_relevant: whether all rerank scores are below the floor's ``nothing``, if known.
         skipped: what the setting ``when`` left out for this query; None if nothing.
@@ -221,7 +220,6 @@ class Report:
     seconds: float = 0.0
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     engines: tuple[EngineInfo, ...] = ()
-    choices: Mapping[str, str] = field(default_factory=dict)
     final: bool = True
     skipped: Skipped | None = None
     nothing_relevant: bool | None = None

@@ -68,21 +68,16 @@ def test_without_a_stage_there_is_only_the_total(terminal, capsys):
     assert rows(capsys)[0][1:] == [["total", "0", "0", "0"]]
 
 
-def noted(reason, *limits):
-    stage = PlannedStage("auto", 5, reason=reason)
-    return CostPlan(5, (stage,), exceeded=tuple(limits))
-
-
-def test_notes_name_their_strategy_once(terminal, capsys):
+def test_notes_name_their_strategy(terminal, capsys):
     calls = ExceededLimit("calls", 4, (5, 5))
-    print_strategies({"auto": noted("listwise fits", calls)}, {"blocks": "no\nlog"}, as_json=False)
+    noted = CostPlan(5, (PlannedStage("graded by m", 5),), exceeded=(calls,))
+    print_strategies({"graded": noted}, {"blocks": "no\nlog"}, as_json=False)
     (heading, row), messages = rows(capsys)
-    assert (heading[0], row[:2]) == ("strategy", ["auto", "5"])
+    assert (heading[0], row[:2]) == ("strategy", ["graded", "5"])
     *warnings, assumptions = messages.splitlines()
     assert warnings == [
         "warning: blocks is not run: no log",
-        "warning: auto: listwise fits",
-        "warning: auto: limits.calls is 4, and the ranking needs 5",
+        "warning: graded: limits.calls is 4, and the ranking needs 5",
     ]
     assert assumptions.startswith("5 candidates of about 0 tokens. Nothing was called.")
 
@@ -116,7 +111,7 @@ def test_strategies_that_need_only_a_language_model_are_compared():
     reranker = Reranker(cascade, fallback=[graded], **settings)
     rerankers, not_run = strategies_of(reranker)
     assert not_run == {}
-    assert {"graded", "listwise", "blocks", "auto"} <= rerankers.keys()
+    assert {"graded", "listwise", "blocks"} <= rerankers.keys()
     assert not rerankers.keys() & {"cascade", "lexical", "endpoint", "cross_encoder"}
     for strategy in rerankers.values():
         assert (strategy.depth, strategy.top_k) == (40, 7)

@@ -15,8 +15,6 @@ from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.partition import Partition
-from secondpass.strategies.tournament import Tournament
 
 sizes = st.integers(1, 12)
 
@@ -24,7 +22,7 @@ sizes = st.integers(1, 12)
 @st.composite
 def rerankers(draw):
     """A reranker, its model, and a fallback that must not count."""
-    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "tournament", "cascade"]))
+    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "cascade"]))
     model = Model() if kind in {"graded", "cascade"} else Model(ranked)
     shuffles = draw(st.integers(1, 3))
     if kind == "listwise":
@@ -34,9 +32,6 @@ def rerankers(draw):
     elif kind == "blocks":
         block, final = draw(st.integers(2, 8)), draw(st.integers(0, 8))
         method = Blocks(model, block=block, final=final, shuffles=shuffles)
-    elif kind == "tournament":
-        settings = {"group": draw(st.integers(3, 8)), "tournaments": draw(st.integers(1, 2))}
-        method = Tournament(model, **settings)
     else:
         size, single = draw(sizes), draw(st.booleans())
         method = Graded(model, batch_size=size, judge_single=single, shuffles=shuffles)
@@ -60,16 +55,6 @@ def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
     ranking = reranker.rerank("wombats", texts)
     assert expected.calls == len(model.prompts)
     assert expected.pairs == ranking.report.usage.pairs
-
-
-def test_a_partition_is_expected_to_change_nothing():
-    model = Model(ranked)
-    reranker = Reranker(Partition(model, window=5), fallback=[ByTable()])
-    for texts, least in ((numbered(range(20, 0, -1)), True), (numbered(range(20)), False)):
-        expected = total(expected_use(reranker, [("wombats", texts)]))
-        usage = reranker.rerank("wombats", texts).report.usage
-        assert expected.calls == 5
-        assert (expected.calls == usage.calls) is least
 
 
 def test_tokens_are_those_of_the_prompts():

@@ -52,15 +52,6 @@ def test_a_ranking_is_given_back(tmp_path_factory, settings, count) -> None:
     assert not path.exists() or "owl" not in path.read_text()  # it has no texts
 
 
-def test_choices_are_given_back(tmp_path: Path) -> None:
-    ranking = Reranker("lexical").rerank("owl hunts", CANDIDATES)
-    chosen = replace(ranking, report=replace(ranking.report, choices={"graded by m": "fits"}))
-    with Journal(tmp_path / "rankings.jsonl") as journal:
-        journal.add("key", chosen)
-    with Journal(tmp_path / "rankings.jsonl") as journal:
-        assert journal.find("key", "owl hunts", CANDIDATES).report == chosen.report
-
-
 @pytest.mark.parametrize(
     "change",
     [

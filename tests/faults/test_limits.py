@@ -379,22 +379,6 @@ def test_a_deadline_within_the_windows(provider, listwise):
 
 
 @pytest.mark.parametrize("failure", WINDOW_FAILURES)
-@pytest.mark.parametrize("number", [0, 2], ids=["a group", "the last"])
-def test_one_selection_fails(provider, reranker, failure, number):
-    """Two groups of three, of which three in all advance, and the best of these."""
-    method = {"type": "tournament", "group": 3, "llm": provider.llm("openai", api_key="k")}
-    step = WINDOW_FAILURES[failure]
-    provider.play_by(lambda request: step if request.number == number else fake.good())
-    limits = {"deadline": 60, "retries": 0, "repair": 0}
-    ranking = reranker(method=method, limits=limits).rerank("q", GIVEN)
-    assert sorted(ranking.order) == list(range(6))
-    assert ranking.report.issues
-    assert ranking.report.status == "degraded"
-    assert 1 in ranking.order[: 3 if number else 4]
-    assert provider.calls == ranking.report.usage.calls == 3
-
-
-@pytest.mark.parametrize("failure", WINDOW_FAILURES)
 @pytest.mark.parametrize("kind", ["graded", "listwise", "blocks"])
 def test_one_shuffle_fails(provider, reranker, failure, kind):
     """Three questions about all candidates, side by side; two of them are answered."""

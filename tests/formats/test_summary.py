@@ -22,15 +22,6 @@ def test_engines_are_named():
     )
 
 
-def test_choices_are_named():
-    chosen = [{"graded by m": "too little time"}, {"blocks by m": "best"}, {"blocks by m": "best"}]
-    counts = count([ranking(choices=choices) for choices in chosen])
-    assert summary(3, counts, 1.0) == (
-        "3 queries in 1.0 s: 3 ok, 0 partial, 0 degraded, 0 unchanged; "
-        "choices: blocks by m (2), graded by m (1)"
-    )
-
-
 def test_skipped_queries_and_pairs_are_summed():
     counts = count([ranking(skipped=Skipped("certain", 40)), ranking(skipped=Skipped("sure", 2))])
     assert summary(3, counts, 1.0).endswith("; skipped: 2 queries, 42 pairs")

@@ -14,7 +14,6 @@ from secondpass.prompts.fencing import as_text
 from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
-from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.template import Prompting
 from secondpass.questions import RenderedText
 
@@ -45,22 +44,6 @@ def test_prompt():
     assert question.request.turns[0].role == "user"
     assert question.request.schema == Keyed(SCORES).schema([first, second])
     assert question.documents == 2
-
-
-def test_another_reply_format_changes_the_request_alone():
-    built = []
-
-    def context(value):
-        built.append(value)
-        return "the user likes depth"
-
-    asked = questions(["a text", "b"], context=context)
-    other = asked.replied_in(Permutation("index1"))
-    first, second = asked.about([0]).request.turns[0].text, other.about([0]).request.turns[0].text
-    assert Keyed(SCORES).request() in first
-    assert Permutation("index1").request() in second
-    assert "the user likes depth" in second
-    assert len(built) == 1
 
 
 def test_criteria_guidelines_and_instruction():

@@ -26,17 +26,11 @@ METHODS = [
     {"type": "listwise", "window": 6, "reply": "keyed"},
     {"type": "listwise", "reply": "ranked", "labels": "index1"},
     {"type": "blocks", "block": 4},
-    {"type": "partition", "window": 5},
     {"type": "listwise", "shuffles": 3},
-    {"type": "tournament", "group": 4},
-    {"type": "setwise"},
-    {"type": "setwise", "by": "logprobs"},
     {"type": "pointwise"},
 ]
 IN_ORDER = [
-    method
-    for method in METHODS
-    if method["type"] not in {"pointwise", "setwise"} and "shuffles" not in method
+    method for method in METHODS if method["type"] != "pointwise" and "shuffles" not in method
 ]
 """Methods whose questions about a list are not those about it in another order."""
 texts = st.lists(st.text(min_size=1, max_size=30), min_size=2, max_size=12)
@@ -55,9 +49,6 @@ def replying(method, seed):
         if method["type"] == "pointwise":
             probability = rng.uniform(0.01, 0.99)
             return _token({"Yes": probability, "No": 1 - probability})
-        if method["type"] == "setwise":
-            best = keep[0]
-            return _token({best: 0.9}) if "by" in method else json.dumps({"best": best})
         named = [int(label) if number else label for label in keep]
         if method["type"] == "graded":
             if method.get("reply") == "pairs":
@@ -89,9 +80,7 @@ def silent(_shown):
 
 
 def ranked(method, reply, folder, query, passages):
-    llm = Model(
-        reply, cache_key="model", has_logprobs=method["type"] == "pointwise" or "by" in method
-    )
+    llm = Model(reply, cache_key="model", has_logprobs=method["type"] == "pointwise")
     cache = Path(folder) / "answers.sqlite"
     reranker = Reranker({**method, "llm": llm}, cache=cache, depth=None)
     try:
@@ -143,6 +132,6 @@ def test_the_file_has_no_text(method, query, passages):
     with TemporaryDirectory() as folder:
         ranked(method, replying(method, 0), folder, query, passages)
         stored = b"".join(file.read_bytes() for file in Path(folder).iterdir())
-    assert b"places" in stored or b"values" in stored or method["type"] == "setwise"
+    assert b"places" in stored or b"values" in stored
     for text in (query, *passages):
         assert text.encode() not in stored

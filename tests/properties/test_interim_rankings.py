@@ -12,12 +12,11 @@ from fakes import ByTable, Model, number_of, numbered
 from sampling import examples
 from secondpass import Candidate, Reranker
 from secondpass.errors import LLMError
+from secondpass.methods import to_method
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.partition import Partition
-from secondpass.strategies.tournament import Tournament
 
 
 def moody(seed, faults):
@@ -53,12 +52,10 @@ faults = st.sampled_from([0.0, 0.1, 0.3, 1.0])
 models = st.builds(lambda *mood: Model(moody(*mood)), seeds, faults)
 strategies = st.one_of(
     st.builds(lambda llm: Listwise(llm, window=3, stride=1), models),
-    st.builds(lambda llm: Partition(llm, window=4, cutoff=2), models),
     st.builds(lambda llm: Blocks(llm, block=3, final=3), models),
-    st.builds(lambda llm: Tournament(llm, group=4), models),
     st.builds(lambda llm: Listwise(llm, window=3, stride=1, shuffles=2), models),
     st.builds(lambda *mood: Graded(Model(graded_alike(*mood)), batch_size=2), seeds, faults),
-    st.builds(ByTable),
+    st.builds(lambda: to_method(ByTable())),
 )
 cascades = st.builds(
     lambda methods, depth: Cascade(

@@ -27,7 +27,7 @@ def with_llm(settings, **llm):
 
 GRADED, LISTWISE = METHODS["graded"], METHODS["listwise"]
 ENDPOINT, DECISIONS = METHODS["endpoint"], METHODS["decisions"]
-POINTWISE, SETWISE = METHODS["pointwise"], METHODS["setwise"]
+POINTWISE = METHODS["pointwise"]
 
 DIFFERENT = {
     "query": (GRADED, {}, {"query": "Q"}),
@@ -78,8 +78,6 @@ DIFFERENT = {
         {**POINTWISE, "words": ["No", "Yes"], "prompt": {"user": "{query} {documents}"}},
         {},
     ),
-    "by": ({**SETWISE, "by": "reply"}, SETWISE, {}),
-    "whether log probabilities are needed": ({**SETWISE, "by": "logprobs"}, SETWISE, {}),
     "api": ({**ENDPOINT, "api": "jina"}, ENDPOINT, {}),
     "model of an api": ({**ENDPOINT, "model": "n"}, ENDPOINT, {}),
     "path": ({**ENDPOINT, "path": "v9"}, ENDPOINT, {}),

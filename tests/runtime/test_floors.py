@@ -143,12 +143,8 @@ def model(_prompt):
 RRF = {"original": 0.5, "normalize": "rrf"}
 RANKS = [
     (
-        {"method": {"type": "listwise", "llm": model}, "floor": 0.5},
+        {"method": {"type": "listwise", "llm": model}, "floor": {"at": 0.5}},
         "floor: the scores of 'listwise",
-    ),
-    (
-        {"method": {"type": "auto", "llm": model}, "floor": {"at": 0.5}},
-        "floor: the scores of 'auto",
     ),
     (
         {"method": {"type": "blocks", "llm": model}, "floor": 0.5, "blend": RRF},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from secondpass.effects import Chose, LimitsLeft, Raised, Ran, RoundsLeft
+from secondpass.effects import LimitsLeft, Raised, Ran, RoundsLeft
 from secondpass.errors import MethodError
 from secondpass.limits import Left, Limits
 from secondpass.runtime.immediate import carry_out
@@ -19,9 +19,9 @@ def test_what_is_left_is_told():
 def test_what_happened_is_kept():
     ledger, error = Ledger(), ValueError("mine")
     engine = EngineInfo("m", "onnx", "float32", 1, "all", "only one")
-    for effect in (Raised(error, "a test"), Ran(engine), Chose("a", "first"), Chose("a", "again")):
+    for effect in (Raised(error, "a test"), Ran(engine)):
         assert carry_out(effect, ledger) is None
-    assert (ledger.error, ledger.engines, ledger.choices) == (error, [engine], {"a": "first"})
+    assert (ledger.error, ledger.engines) == (error, [engine])
 
 
 @pytest.mark.parametrize("effect", [None, "nonsense", object()])

@@ -297,7 +297,6 @@ def test_what_is_left_is_less_by_what_was_spent():
     assert left.cost == pytest.approx(1 - 0.19)
     # Nine questions, four at a time, take the time of three; and one more round of one.
     assert (left.question_seconds, left.question_waves) == (4.0, 4)
-    assert left.seconds_per_call is None
 
 
 def test_a_round_has_one_question_by_default():

@@ -11,7 +11,6 @@ from fakes import ByTable, Model, in_answer, numbered, play, ranked, task_of
 from sampling import examples
 from secondpass import Reranker
 from secondpass.candidates import to_requests
-from secondpass.effects import Interim
 from secondpass.methods import to_method
 from secondpass.runtime import drivers
 from secondpass.strategies.base import Bounds, bounds_of
@@ -21,10 +20,7 @@ from secondpass.strategies.decisions import Decisions
 from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.partition import Partition
 from secondpass.strategies.pointwise import Pointwise
-from secondpass.strategies.setwise import Setwise
-from secondpass.strategies.tournament import Tournament
 
 counts = st.integers(1, 200)
 sizes = st.integers(2, 40)
@@ -39,7 +35,6 @@ ORDERING = st.one_of(
     windows_with(1).map(lambda it: Listwise(Model(ranked), window=it[0], stride=it[1])),
     st.just(Listwise(Model(ranked), window=None)),
     st.just(Listwise(Model(ranked), shuffles=2)),
-    windows_with(1).map(lambda it: Partition(Model(ranked), window=it[0], cutoff=it[1])),
     st.builds(
         lambda block, copies, final, shuffles: Blocks(
             Model(ranked), block=block, copies=copies, final=final, shuffles=shuffles
@@ -48,11 +43,6 @@ ORDERING = st.one_of(
         st.integers(2, 4),
         st.integers(0, 40),
         st.integers(1, 2),
-    ),
-    st.builds(
-        lambda group, runs: Tournament(Model(ranked), group=group, tournaments=runs),
-        st.integers(3, 40),
-        st.integers(1, 3),
     ),
 )
 GRADING = st.builds(
@@ -116,40 +106,6 @@ def test_a_judge_that_contradicts_itself_stays_within_the_bounds(method, count, 
     assert within(len(asks), bounds.rounds)
 
 
-@examples(15)
-@given(st.integers(2, 70), windows_with(1))
-def test_the_most_that_a_partition_asks_is_asked_of_an_adversary(count, sizes):
-    """All others beat the pivot of the first window, at every level."""
-    window, cutoff = sizes
-    first = True
-
-    def reply(passages):
-        nonlocal first
-        labels = list(passages)
-        return json.dumps({"ranking": labels if first else [*labels[1:], labels[0]]})
-
-    method = Partition(Model(), window=window, cutoff=cutoff)
-    plan, asked = method.judge(task_of(numbered(range(count)))), []
-    answer = in_answer(reply)
-    result = None
-    while True:
-        try:
-            ask = plan.send(result)
-        except StopIteration:
-            break
-        if isinstance(ask, Interim):
-            result = None
-            continue
-        # Rounds alternate: the first window, then all others with its pivot.
-        first = len(asked) % 2 == 0
-        asked.append(len(ask.questions))
-        result = [answer(question) for question in ask.questions]
-    assert (sum(asked), len(asked)) == (
-        method.bounds(count).calls[1],
-        method.bounds(count).rounds[1],
-    )
-
-
 TABLE = [
     # method, candidates, bounds of calls, bounds of rounds
     (Listwise(Model()), 100, (9, 9), (9, 9)),
@@ -160,11 +116,6 @@ TABLE = [
     (Blocks(Model(), copies=3), 100, (16, 16), (2, 2)),
     (Blocks(Model(), final=0), 100, (10, 10), (1, 1)),
     (Blocks(Model()), 20, (1, 1), (1, 1)),
-    (Tournament(Model()), 100, (13, 13), (5, 5)),
-    (Tournament(Model(), tournaments=2), 100, (26, 26), (5, 5)),
-    (Partition(Model()), 20, (1, 1), (1, 1)),
-    (Partition(Model()), 100, (6, 31), (2, 17)),
-    (Partition(Model(), cutoff=1), 100, (6, 19), (2, 9)),
     (Graded(Model()), 100, (5, 5), (1, 1)),
     (Graded(Model()), 1, (1, 1), (1, 1)),
     (Graded(Model(), shuffles=3), 100, (15, 15), (1, 1)),
@@ -175,11 +126,6 @@ TABLE = [
     (Graded(Model(), judge_single=False), 1, (0, 0), (0, 0)),
     (Pointwise(Model(has_logprobs=True)), 100, (100, 100), (1, 1)),
     (Pointwise(Model(has_logprobs=True)), 1, (1, 1), (1, 1)),
-    (Setwise(Model()), 100, (59, 151), (15, 75)),
-    (Setwise(Model(), set_size=20), 100, (15, 25), (11, 21)),
-    (Setwise(Model(), best=1), 100, (50, 97), (6, 21)),
-    (Setwise(Model()), 2, (1, 1), (1, 1)),
-    (Setwise(Model()), 1, (0, 0), (0, 0)),
     (Endpoint("tei", base_url="http://localhost"), 100, (4, 4), (1, 1)),
     (Endpoint("cohere", model="m", api_key="k"), 100, (1, 1), (1, 1)),
     (Decisions("openai", model="m", api_key="k"), 100, (2, 2), (1, 1)),

@@ -628,3 +628,29 @@ def test_an_instruction_reaches_every_stage_that_takes_one():
     Reranker(method).rerank("q", numbered([3, 9, 5]), instruction="prefer owls")
     assert len(model.prompts) == 2
     assert all("<instruction>prefer owls</" in one.turns[0].text for one in model.prompts)
+
+
+class Wants:
+    """A method that keeps how many of the best are wanted."""
+
+    name, score_kind, scale = "wants", "rank", None
+
+    def __init__(self):
+        self.wanted = []
+
+    def judge(self, task):
+        self.wanted.append(task.top_k)
+        return Judgement([1.0] * len(task.texts))
+        yield
+
+
+def test_methods_are_told_how_many_are_wanted():
+    method = Wants()
+    for top_k in (None, 7):
+        Reranker(method, top_k=top_k).rerank("q", ["a", "b"])
+    Reranker(method).rerank("q", ["a", "b"], top_k=3)
+    assert method.wanted == [None, 7, 3]
+    first, second, last = Wants(), Wants(), Wants()
+    stages = [{"method": first}, {"method": second, "depth": 20}, {"method": last, "depth": 5}]
+    Reranker({"type": "cascade", "stages": stages}, top_k=2).rerank("q", ["a", "b"])
+    assert (first.wanted, second.wanted, last.wanted) == ([20], [5], [2])

@@ -67,9 +67,8 @@ def test_notes():
         "limits.cost is 0.75, and the ranking may need 1",
         "listwise would leave out 7 of its 50 candidates",
     ]
-    problem = PlannedStage("m", 5, problem="no room", shortened=True, left_out=5, reason="chosen")
+    problem = PlannedStage("m", 5, problem="no room", shortened=True, left_out=5)
     assert CostPlan(5, (problem,)).notes == [
-        "m: chosen",
         "m: no room",
         "m: passages would be cut to fit the context window",
     ]

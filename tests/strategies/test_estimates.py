@@ -1,20 +1,18 @@
-"""Waves of calls, limits that are exceeded, and how many texts can be shown."""
+"""Waves of calls, limits that are exceeded, and trials of methods."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import ByTable, Model, numbered, task_of
-from secondpass.limits import Left, Limits, Prices
+from secondpass.limits import Left, Limits
 from secondpass.methods import to_method
-from secondpass.prompts.template import Prompting
 from secondpass.runtime.dry_run import SimulatedLedger
 from secondpass.strategies.base import Bounds
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.cost_plan import ExceededLimit, PlannedStage
 from secondpass.strategies.estimates import (
     exceeded_limits,
-    most_readable,
     most_waves,
     planned_stage,
     trials,
@@ -68,25 +66,6 @@ NEEDS = PlannedStage("m", 5, (4, 6), (2, 3), 5, (100, 150), (10, 20), (0.5, 1.0)
 def test_exceeded_limits(left, exceeded):
     assert exceeded_limits(NEEDS, left) == exceeded
     assert exceeded_limits(PlannedStage("m", 5, None, None), left) == ()
-
-
-TEXTS = ["abcd" * 10] * 5  # of ten tokens each
-
-
-@pytest.mark.parametrize(
-    ("left", "model", "prompt", "count"),
-    [
-        (Left(), {}, {}, 5),
-        (Left(tokens=35), {}, {}, 3),
-        (Left(tokens=9), {}, {}, 0),
-        (Left(tokens=35), {"context_window": 10}, {}, 5),
-        (Left(tokens=35), {}, {"passage_tokens": 7}, 5),
-        (Left(cost=25e-6), {"prices": Prices(1, 0)}, {}, 2),
-        (Left(cost=25e-6), {}, {}, 5),
-    ],
-)
-def test_most_readable(left, model, prompt, count):
-    assert most_readable(TEXTS, Model(**model), Prompting(**prompt), left) == count
 
 
 def test_each_stage_of_a_cascade_is_tried():

@@ -21,8 +21,6 @@ from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.interim import converted, relayed
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.partition import Partition
-from secondpass.strategies.tournament import Tournament, schedule
 from secondpass.strategies.windows import judged_by_windows
 
 DOWN = LLMError("the server failed", "server_error")
@@ -90,29 +88,6 @@ def test_listwise_shows_nothing_after_a_window_without_an_answer():
     assert numbers(texts, last) == [2, 0, 1]
 
 
-def test_partition_shows_the_first_window_and_then_what_was_compared_with_it():
-    texts = numbered([5, 9, 1, 8, 2, 7, 3, 6])
-    found, last = interims(Partition(Model(), window=4, cutoff=2), texts)
-    (first,) = found  # nothing else beats the pivot, so there is no further level
-    assert numbers(texts, first) == [9, 8, 5, 1]
-    assert first.unjudged == {4, 5, 6, 7}
-    assert numbers(texts, last)[:4] == [9, 8, 5, 1]
-
-
-def test_partition_shows_each_level():
-    texts = numbered(range(12))
-    found, last = interims(Partition(Model(), window=4, cutoff=2), texts)
-    assert numbers(texts, found[0]) == [3, 2, 1, 0]
-    assert found[0].unjudged == set(range(4, 12))
-    for judgement in found[1:]:
-        assert sorted(best_first(judgement)) == list(range(12))
-        assert judgement.unjudged == set()
-    # All others beat the pivot of the first window, and then windows go on among them.
-    assert set(numbers(texts, found[1])[:-3]) == set(range(3, 12))
-    assert len(found) > 2
-    assert numbers(texts, last)[:2] == [11, 10]
-
-
 def test_blocks_show_the_joined_order():
     texts = numbered([3, 9, 1, 7, 5, 8])
     found, last = interims(Blocks(Model(), block=3, copies=2, final=2), texts)
@@ -175,7 +150,7 @@ def test_an_interim_judgement_leaves_the_cascade_as_it_is():
     texts = numbered([3, 9, 5, 7, 1])
 
     def judge(interims):
-        method = cascade((against(texts), None), (Partition(Model(), window=2), 4))
+        method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 4))
         return play(method.judge(task_of(texts)), in_answer(ranked), interims=interims)[0]
 
     found = []
@@ -273,21 +248,6 @@ def test_closing_closes_the_plan():
     next(relaying)
     relaying.close()
     assert closed == [True]
-
-
-def test_tournament_shows_each_stage_but_the_last():
-    texts = numbered(range(40))
-    method = Tournament(Model(), group=10)
-    found, last = interims(method, texts)
-    assert len(found) == len(schedule(40, 10)) - 1 > 1
-    for (_, kept), judgement, after in zip(
-        schedule(40, 10), found, [*found[1:], last], strict=False
-    ):
-        assert sorted(best_first(judgement)) == list(range(40))
-        # Those that advance stand first, and the next stage chooses among them.
-        first = set(best_first(judgement)[:kept])
-        assert set(best_first(after)[: kept // 2]) <= first
-    assert 39 in numbers(texts, last)[:2]
 
 
 def test_several_shuffles_show_nothing():

@@ -16,17 +16,17 @@ from secondpass.evaluation.dry_run import expected_use
 from secondpass.limits import Prices
 from secondpass.prompts.questions import Questions
 from secondpass.strategies.anchor import Anchor
+from secondpass.strategies.base import Bounds
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.cost_plan import ExceededLimit
 from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.partition import Partition
 from secondpass.strategies.pointwise import Pointwise
 
 PRICES = Prices(1, 10)
-STRATEGIES = {"listwise": ranked, "blocks": ranked, "partition": ranked, "graded": graded}
+STRATEGIES = {"listwise": ranked, "blocks": ranked, "graded": graded}
 
 
 def within(number, bounds):
@@ -57,8 +57,7 @@ def test_a_ranking_takes_what_was_planned(kind, count, depth, behind_another, ra
     asked = len(model.prompts)
     assert within(asked, whole.calls)
     assert within(usage.rounds - (behind_another and count > 0), whole.rounds)
-    if kind != "partition" or asked == whole.calls[0]:
-        assert usage.pairs == whole.pairs
+    assert usage.pairs == whole.pairs
     assert planned.exceeded == ()
     assert planned.notes == []
 
@@ -108,12 +107,19 @@ def test_a_sample_is_estimated_as_a_dry_run_does(kind):
     assert planned.cost[0] == pytest.approx(expected.cost)
 
 
+class AsksMore(Graded):
+    """A strategy of a user's own, which asks more questions if an answer changes the order."""
+
+    def bounds(self, count):
+        return Bounds((5, 31), (1, 17))
+
+
 def test_more_than_the_fewest_calls_take_more_in_proportion():
-    stage = Reranker(Partition(Model(prices=PRICES))).plan(100, seconds_per_call=2).total
-    assert (stage.calls, stage.rounds) == ((6, 31), (2, 17))
+    stage = Reranker(AsksMore(Model(prices=PRICES))).plan(100, seconds_per_call=2).total
+    assert (stage.calls, stage.rounds) == ((5, 31), (1, 17))
     for low, high in (stage.input_tokens, stage.output_tokens, stage.cost):
-        assert high / low == pytest.approx(31 / 6)
-    assert stage.seconds == (4, 2 * (17 + 14 // 8))
+        assert high / low == pytest.approx(31 / 5)
+    assert stage.seconds == (2, 2 * (17 + 14 // 8))
 
 
 TIMES = [
@@ -151,8 +157,6 @@ LIMITS = [
     (Graded, {"cost": 1e-9}, ["cost"], 100),
     (Graded, {"calls": 2, "tokens": 100}, ["calls", "tokens"], 100),
     (Pointwise, {"calls": 70}, ["calls"], 30),
-    (Partition, {"calls": 6}, ["calls"], 0),
-    (Partition, {"calls": 3}, ["calls"], 48),
 ]
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import fake_provider as fake
-from fake_provider import End, Pause, Step, refusing, says
+from fake_provider import End, Pause, Step, says
 from secondpass import Candidate
 
 MARKER = "wombats of 1899"
@@ -959,54 +959,10 @@ LOGPROBS = [
     pointwise("of grades", says(lambda a: a.json), codes="no_logprobs"),
 ]  # fmt: skip
 
-SETWISE = {"type": "setwise", "by": "reply"}
-LETTERS = {"type": "setwise"}
-CALLS = 9
-"""Questions of both about the six candidates, answered well."""
-
-
-def setwise(name: str, *script: Step, status: str = "ok", codes: str = "", **more: Any) -> Case:
-    """What may come back where the best of three is asked for."""
-    return Case(name, script, status, codes, **{"method": SETWISE, **more})
-
-
-def best(make: Callable[[fake.Answer], Any]) -> Step:
-    """A reply made of the right one."""
-    return says(lambda a: make(a.ranking[0]))
-
-
-SETS = [
-    setwise("an object", best(lambda label: {"best": label}), requests=CALLS, tokens=CALLS),
-    setwise("a label alone", best(lambda label: f"{label}."), requests=CALLS),
-    setwise("an object in prose", best(lambda label: f'It is {{"best": "{label}"}}, as asked.'),
-            requests=CALLS),
-    setwise("prose", best(lambda label: f"The best is {label}."), status="unchanged",
-            codes="reply_refused", requests=(6, 20)),
-    setwise("a label that was not shown", best(lambda label: {"best": "zork"}),
-            status="unchanged", codes="reply_refused", requests=(6, 20)),
-    setwise("two labels", says(lambda a: {"best": a.labels}), status="unchanged",
-            codes="reply_refused", requests=(6, 20)),
-    setwise("a temporary error", fake.status(503), fake.good(), codes="server_error",
-            requests=CALLS + 1, tokens=CALLS),
-    setwise("letters", fake.good(), method=LETTERS, requests=CALLS, tokens=CALLS),
-    setwise("letters without log probabilities", fake.changed(without_logprobs), method=LETTERS,
-            requests=CALLS),
-    setwise("letters of a server that rejects log probabilities",
-            refusing(lambda request: fake.logprobs_wanted(request) is not None,
-                     fake.logprobs_refused()),
-            codes="parameter_refused", method=LETTERS, requests=(CALLS + 1, CALLS + 2),
-            flavours=WITH_LOGPROBS, fresh=True),
-    setwise("letters, and the server rejects the needed log probabilities",
-            fake.logprobs_refused(), status="unchanged", codes="logprobs_refused",
-            method={**LETTERS, "by": "logprobs"}, requests=(1, 3), tokens=None,
-            flavours=WITH_LOGPROBS, fresh=True),
-]  # fmt: skip
-
 GROUPS = {
     "transport": TRANSPORT,
     "status": STATUS,
     "envelope": ENVELOPE,
     "payload": PAYLOAD,
     "logprobs": LOGPROBS,
-    "sets": SETS,
 }

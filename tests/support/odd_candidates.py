@@ -117,8 +117,6 @@ METHODS = {
     "graded, pairs by id": {"type": "graded", "reply": "pairs", "labels": "id"},
     "graded, pairs by index": {"type": "graded", "reply": "pairs", "labels": "index1"},
     "pointwise": {"type": "pointwise"},
-    "setwise": {"type": "setwise", "set_size": 5},
-    "setwise by id": {"type": "setwise", "by": "reply", "labels": "id"},
     "listwise": {"type": "listwise"},
     "listwise by id": {"type": "listwise", "labels": "id", "window": 4, "stride": 2},
 }

@@ -14,9 +14,6 @@ METHODS = {
     "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
     "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
     "pointwise": {"type": "pointwise", "llm": LLM},
-    "setwise": {"type": "setwise", "llm": LLM},
-    "tournament": {"type": "tournament", "llm": LLM},
-    "partition": {"type": "partition", "llm": LLM},
 }
 
 

@@ -93,8 +93,7 @@ def print_strategies(
     )
     for name, plan in plans.items():
         for note in plan.notes:
-            # Notes of ``auto`` begin with its name.
-            warn(one_line(note if note.startswith(f"{name}: ") else f"{name}: {note}"))
+            warn(one_line(f"{name}: {note}"))
     if plans:  # the assumptions are the same for all
         info(f"{_assumptions(next(iter(plans.values())))} {_NOTE}")
 

@@ -290,7 +290,6 @@ def _report(record: Mapping[str, Any]) -> Report:
         record["seconds"],
         {reason: tuple(positions) for reason, positions in record["left_out"].items()},
         tuple(EngineInfo(**engine) for engine in record["engines"]),
-        record["choices"],
         skipped=None if record.get("skipped") is None else Skipped(**record["skipped"]),
         nothing_relevant=record.get("nothing_relevant"),
         threshold=None if record.get("threshold") is None else Threshold(**record["threshold"]),

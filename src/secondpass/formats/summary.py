@@ -19,7 +19,7 @@ _COST_UNIT, _PART = 1e-12, 1e-6
 
 
 def count(rankings: Sequence[Ranking]) -> Counter[str]:
-    """How many rankings have each status, issue, engine and choice of `auto`; and their sums.
+    """How many rankings have each status, issue and engine; and their sums.
 
     Tokens, billed units and cost are summed over the rankings that report them.
     """
@@ -36,7 +36,6 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
     )
     if nothing := sum(ranking.report.nothing_relevant is True for ranking in rankings):
         counts[_NOTHING] = nothing
-    counts.update(f"choice {name}" for ranking in rankings for name in ranking.report.choices)
     for skipped in (ranking.report.skipped for ranking in rankings):
         if skipped is not None:
             counts[_SKIPPED] += 1
@@ -68,7 +67,7 @@ def summary(total: int, counts: Counter[str], seconds: float) -> str:
     """One line about ``total`` rankings with these counts."""
     statuses = ", ".join(f"{counts[status]:,} {status}" for status in _STATUSES)
     line = f"{_queries(total)} in {seconds:.1f} s: {statuses}"
-    for kind in ("issue", "engine", "choice"):
+    for kind in ("issue", "engine"):
         items = [
             f"{name.removeprefix(f'{kind} ')} ({number:,})"
             for name, number in counts.most_common()

@@ -1,7 +1,7 @@
 """Tasks of dry runs, whose prompts are counted rather than rendered.
 
-A dry run sends nothing and needs only the estimate of each question. ``auto`` makes dozens of them
-about one list, each of which would render prompts with all candidates.
+A dry run sends nothing and needs only the estimate of each question. A plan makes
+several of them about one list, each of which would render prompts with all candidates.
 """
 
 from __future__ import annotations

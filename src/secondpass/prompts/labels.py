@@ -62,14 +62,6 @@ def label_all(
     return _opaque(query, texts)
 
 
-def letters(query: str, texts: Sequence[str]) -> list[str]:
-    """A capital letter for each of at most 20 texts, drawn like opaque labels.
-
-    A capital letter is a single token of most models.
-    """
-    return _draw(query, texts).sample(_LETTERS.upper(), len(texts))
-
-
 def _draw(query: str, texts: Sequence[str]) -> random.Random:
     content = "\0".join([query, *texts]).encode("utf-8", "replace")
     return random.Random(hashlib.blake2b(content, key=_secret).digest())

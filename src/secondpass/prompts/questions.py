@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -66,12 +65,6 @@ class Questions(Generic[T]):
             "highest": f"{scale[1]:g}",
         }
 
-    def replied_in(self, reply_format: ReplyFormat[T]) -> Questions[T]:
-        """The same questions with another reply format; the context is not built again."""
-        other = copy.copy(self)
-        other.reply_format = reply_format
-        return other
-
     def about(self, indices: Sequence[int]) -> Question[Prompt, T]:
         """The question about these texts of the task, in this order.
 
@@ -105,7 +98,7 @@ class Questions(Generic[T]):
         shrinks: bool = True,
     ) -> Question[Prompt, T]:
         """The question that shows these texts, the beginnings of ``whole``."""
-        if self._text_tokens is not None and type(self.reply_format).label is ReplyFormat.label:
+        if self._text_tokens is not None:
             beginnings = zip(whole, map(len, texts), strict=True)
             return self._counted(indices, [self._text_tokens[key] for key in beginnings])
         candidates = [self.task.candidates[index] for index in indices]

@@ -1,14 +1,14 @@
 """Runs a plan without calling anything, to estimate what it would take.
 
 Every question is answered by its ``assumed`` value, or left unanswered without one, and every
-scorer returns equal scores, so the plan continues as if no call changed the order. Methods that ask
-more questions if one does, such as ``partition``, would take more than is counted.
+scorer returns equal scores, so the plan continues as if no call changed the order. A method that
+asks more questions if one does would take more than is counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from secondpass.effects import (
@@ -84,7 +84,7 @@ class SimulatedLedger(Ledger):
         self.limits = self.stated or enforced
         left = Ledger.left(self)
         self.limits = enforced
-        return replace(left, seconds_per_call=self.seconds_per_call)
+        return left
 
 
 @dataclass(slots=True)

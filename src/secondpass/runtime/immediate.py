@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from secondpass.effects import (
-    Chose,
     Ended,
     Interim,
     KeepTime,
@@ -37,8 +36,6 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
         ledger.record_exception(effect.error, effect.source)
     elif isinstance(effect, Ran):
         ledger.add_engine(effect.engine)
-    elif isinstance(effect, Chose):
-        ledger.choices.setdefault(effect.method, effect.reason)
     elif isinstance(effect, Started):
         return _start_method(effect, ledger)
     elif isinstance(effect, Ended):

@@ -54,7 +54,6 @@ class Ledger:
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
-        choices: why methods were chosen, by their names.
         cache: the response cache; None if there is none.
         cached: questions that the cache answered; they are not in the other counts.
         retries: questions that were asked again unchanged, after an error.
@@ -74,7 +73,6 @@ class Ledger:
     pairs: int = 0
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
-    choices: dict[str, str] = field(default_factory=dict)
     cache: ResponseCache | None = None
     cached: int = 0
     retries: int = 0

@@ -35,11 +35,7 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "graded": "secondpass.strategies.graded:Graded",
         "pointwise": "secondpass.strategies.pointwise:Pointwise",
         "listwise": "secondpass.strategies.listwise:Listwise",
-        "partition": "secondpass.strategies.partition:Partition",
         "blocks": "secondpass.strategies.blocks:Blocks",
-        "tournament": "secondpass.strategies.tournament:Tournament",
-        "setwise": "secondpass.strategies.setwise:Setwise",
-        "auto": "secondpass.strategies.auto:Auto",
         "cascade": "secondpass.strategies.cascade:Cascade",
     },
     "llms": {

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem
-from secondpass.limits import Left
 from secondpass.methods import METHOD, Stage
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.settings import Nested, configurable
@@ -244,7 +243,7 @@ class Anchored(Composite):
         known = [item for item in bounds if item is not None]
         return sum(known, Bounds()) if len(known) == len(bounds) else None
 
-    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
+    def parts(self, task: Task) -> list[tuple[Method, Task]]:
         """The anchor's method, the method, and what may have to be confirmed."""
         anchor, confirm = self.anchor.method, self.anchor.confirm
         count = len(task.texts)

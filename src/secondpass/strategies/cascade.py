@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.limits import Left
 from secondpass.methods import METHOD, beside, beside_as_setting
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.runtime.partial_order import failed, merged
@@ -136,7 +135,7 @@ class Cascade(Composite):
             total += bounds
         return total
 
-    def parts(self, task: Task, left: Left) -> list[tuple[Method, Task]]:  # noqa: ARG002
+    def parts(self, task: Task) -> list[tuple[Method, Task]]:
         """The methods of the stages, each with its task if none changes the order."""
         state = _State(list(range(len(task.texts))))
         return [

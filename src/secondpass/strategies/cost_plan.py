@@ -32,7 +32,6 @@ class PlannedStage:
         shortened: whether passages would be cut to fit the model's context window.
         left_out: number of its candidates that would not be judged, because the limits do not allow
             it, or the prompt does not fit; None if that depends on the answers.
-        reason: why ``auto`` chose the method; empty otherwise.
         problem: why it would fail without any limit; empty otherwise.
     """
 
@@ -47,7 +46,6 @@ class PlannedStage:
     seconds: Range | None = None
     shortened: bool = False
     left_out: int | None = 0
-    reason: str = ""
     problem: str = ""
 
     @property
@@ -96,8 +94,8 @@ class CostPlan:
 
     @property
     def notes(self) -> list[str]:
-        """Further remarks, as sentences: limits, context windows, choices."""
-        notes = [f"{stage.method}: {stage.reason}" for stage in self.stages if stage.reason]
+        """Further remarks, as sentences: limits, context windows."""
+        notes = []
         for item in self.exceeded:
             verb = "needs" if item.needed[0] > item.allowed else "may need"
             notes.append(
@@ -203,7 +201,6 @@ def _record(stage: PlannedStage) -> dict[str, Any]:
         **_numbers(stage),
         "shortened": stage.shortened,
         "left_out": stage.left_out,
-        "reason": stage.reason,
         "problem": stage.problem,
     }
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from secondpass.effects import LLM, Method, Task
+from secondpass.effects import Method, Task
 from secondpass.limits import Left, Limits
 from secondpass.prompts.counting import counted
-from secondpass.prompts.fencing import as_text
-from secondpass.prompts.template import Prompting
-from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import DryRun, SimulatedLedger, dry_run, total
 from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.cost_plan import ExceededLimit, PlannedStage, Range
@@ -44,7 +41,7 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
             ledger = SimulatedLedger(Limits(concurrency=ledger.limits.concurrency))
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
-    inner = parts(task, ledger.left())
+    inner = parts(task)
     required = [not getattr(item, "optional", False) for item, _ in inner]
     for number, (item, part) in enumerate(inner, 1):
         last = not any(required[number:])
@@ -86,7 +83,6 @@ def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None
         seconds,
         run.shortened,
         count if problem else 0,
-        getattr(trial.method, "reason", ""),
         problem,
     )
 
@@ -132,26 +128,3 @@ def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...
         for name, allowed, needed in rows
         if allowed is not None and needed is not None and needed[1] > allowed
     )
-
-
-def most_readable(texts: Sequence[str], llm: LLM, prompting: Prompting, left: Left) -> int:
-    """An upper bound of how many of the first texts tokens and cost allow to be shown once.
-
-    Args:
-        texts: rendered candidates.
-        llm: the model. With a ``context_window``, the result is all texts, since they may be cut.
-        prompting: the settings of the prompt, which may cut texts, too.
-        left: what the limits leave.
-    """
-    if left.tokens is left.cost is None or getattr(llm, "context_window", None) is not None:
-        return len(texts)
-    prices = getattr(llm, "prices", None)
-    tokens = 0.0
-    for index, text in enumerate(texts):
-        tokens += estimate_tokens(as_text(prompting.shown(text)))
-        cost = None if prices is None else prices.of(tokens, 0)
-        if left.tokens is not None and tokens > left.tokens:
-            return index
-        if left.cost is not None and cost is not None and cost > left.cost:
-            return index
-    return len(texts)

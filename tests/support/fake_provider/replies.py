@@ -38,9 +38,8 @@ def reply_text(
     Args:
         request: what was asked.
         grade: of a text; the highest is best.
-        form: ``keyed``, ``pairs``, ``index pairs``, ``ranking``, ``best``, ``word`` or
-            ``letter``; ``auto`` follows the request's schema, and without one the words of its
-            prompt.
+        form: ``keyed``, ``pairs``, ``index pairs``, ``ranking`` or ``word``; ``auto`` follows the
+            request's schema, and without one the words of its prompt.
         bare: an array stands alone, not in an object.
     """
     grades = grades_of(request, grade)
@@ -48,10 +47,8 @@ def reply_text(
         return json.dumps(_by_schema(request.schema, grades))
     if form == "auto":
         form = _form_by_prompt(request)
-    if form in {"word", "letter"}:
+    if form == "word":
         return next(iter(good_tokens(request, grade)[0]))
-    if form == "best":
-        return json.dumps({"best": best_first(grades)[0]})
     if form == "keyed":
         return json.dumps(grades)
     if form == "ranking":
@@ -69,11 +66,6 @@ def good_tokens(request: Request, grade: Grade = by_number) -> list[Token]:
     form = "" if request.schema is not None else _form_by_prompt(request)
     if form == "word":
         return [word_token(request, grade), {"": 1.0}]
-    if form == "letter":
-        grades = grades_of(request, grade)
-        total = sum(1 + value for value in grades.values())
-        letters = {label: (1 + grades[label]) / total for label in best_first(grades)}
-        return [letters, {"": 1.0}]
     return [{reply_text(request, grade): 1.0}]
 
 
@@ -95,9 +87,6 @@ def _by_schema(schema: Mapping[str, Any], grades: Mapping[str, float]) -> Any:
     kind = schema.get("type")
     if isinstance(kind, str) and kind.lower() == "array":
         return _array_by_schema(schema["items"], grades)
-    if "enum" in schema:
-        best = best_first(grades)[0]
-        return best if schema["type"].lower() == "string" else int(best)
     if "properties" not in schema:
         return "because"
     value: dict[str, Any] = {}
@@ -123,10 +112,6 @@ def _form_by_prompt(request: Request) -> str:
     text = "\n".join(request.messages)
     if _WORDS.search(text):
         return "word"
-    if "which is one letter" in text:
-        return "letter"
-    if '"best"' in text:
-        return "best"
     if '"ranking"' in text:
         return "ranking"
     if '"grades"' in text:
