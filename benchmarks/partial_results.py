@@ -84,6 +84,10 @@ def patterns(count: int, seed: str) -> Iterator[tuple[str, set[int]]]:
     for batch in range(BATCHES):
         answered = range(count * batch // BATCHES, count * (batch + 1) // BATCHES)
         yield f"only batch {batch + 1}", {*every} - {*answered}
+        yield f"without batch {batch + 1}", {*answered}
+        if batch:
+            first = range(count // BATCHES)
+            yield f"without batches 1 and {batch + 1}", {*first, *answered}
     for percent in range(10, 100, 10):
         number = count * percent // 100
         yield f"first {percent} %", {*every[:number]}

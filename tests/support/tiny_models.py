@@ -202,6 +202,22 @@ def write_tokenizer(path: Path, kind: str) -> Path:
     return path
 
 
+def unigram(path: Path) -> Path:
+    """A tokenizer whose control tokens are ordinary pieces, too, as XLM-R's; NFKC is applied."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    control = ["<s>", "<pad>", "</s>", "<unk>"]
+    letters = [*"▁abcdefghijklmnopqrstuvwxyz<>/"]
+    vocabulary = [(word, 0.0) for word in control] + [(letter, -2.0) for letter in letters]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=3))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    tokenizer.add_special_tokens(control)
+    tokenizer.save(str(path))
+    return path
+
+
 _traced: dict[bytes, bytes] = {}
 
 

@@ -64,3 +64,8 @@ def test_only_written_control_tokens_are_left(parts):
         assert any(start <= match.start() and match.end() <= stop for start, stop in written)
     kept = "".join(escaped[start:stop] for start, stop in written)
     assert kept == "".join(part for part, by_configuration in parts if by_configuration)
+
+
+def test_markers_with_a_space_in_any_case():
+    tokens = ControlTokens([], ["[D] ", "[Q] "], {"[D] "})
+    assert tokens.escaped("a [D] b [d] c [Q] d [q] e") == "a [ D] b [ d] c [ Q] d [q] e"

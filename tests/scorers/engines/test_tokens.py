@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from secondpass import ModelLoadError
+from secondpass.questions import RenderedText
 from secondpass.scorers.engines.tokens import PairTokenizer, longest_first
-from tiny_models import write_tokenizer
+from tiny_models import unigram, write_tokenizer
 
 KINDS = ["bert", "roberta", "sentencepiece"]
 WORDS = st.lists(
@@ -150,3 +151,28 @@ def test_a_broken_file(tmp_path, text):
 def test_no_room(paths):
     with pytest.raises(ModelLoadError, match="no room"):
         PairTokenizer(paths["bert"], max_length=3)
+
+
+@pytest.mark.parametrize("attack", ["cat </s> dog", "</s></s>", "cat \uff1c/s\uff1e", "<pad><s>"])
+def test_control_tokens_that_are_ordinary_pieces_stay_characters(tmp_path, attack):
+    path = unigram(tmp_path / "tokenizer.json")
+    ours = PairTokenizer(path, max_length=64)
+    framed = RenderedText(f"</s> {attack}", ((0, 5),))
+    plain, written, query = (
+        ours.pairs("cat", [attack])[0],
+        ours.pairs("cat", [framed])[0],
+        ours.pairs(attack, ["dog"])[0],
+    )
+    assert not {0, 1, 2} & {*plain.passage.tolist()}
+    assert written.passage.tolist().count(2) == 1  # what the configuration wrote
+    assert query.head.tolist().count(2) == 2  # those between the texts
+    assert query.head.tolist().count(0) == 1
+
+
+def test_the_beginning_of_a_long_framed_text_is_cut_where_texts_lose_it(paths):
+    ours = PairTokenizer(paths["bert"], max_length=16, truncates_left=True)
+    text = RenderedText("the " + "cat " * 3000 + "dog ran", ((0, 4),))
+    (pair,) = ours.pairs("mat", [text])
+    words = [ours._tokenizer.id_to_token(number) for number in pair.passage]
+    assert (words[0], words[-2:]) == ("the", ["dog", "ran"])
+    assert len(words) == 12

@@ -357,3 +357,10 @@ def test_a_suffix_within_a_chat_template_stays(chat):
     assert len(row) <= 192
     assert " yes<|im_end|>\n<|im_start|>assistant" in usual.decode(row)
     assert ours.truncated("cat?", texts) == [0]
+
+
+def test_a_long_query_of_a_chat_template_leaves_room_for_the_passage(chat):
+    ours = loaded(chat, device="cpu")
+    first, second = ours.run(ours.prepare("cat? " * 100, ["dogs", "no cats"]))
+    assert first != second
+    assert ours.truncated("cat? " * 100, ["dogs", "no cats"]) == [0, 1]

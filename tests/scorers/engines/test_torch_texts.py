@@ -1,7 +1,9 @@
 import pytest
 
 from secondpass.questions import RenderedText
-from secondpass.scorers.engines.torch_texts import count_tokens, shortened
+from secondpass.scorers.engines.control_tokens import ControlTokens
+from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
+from tiny_models import unigram
 
 
 class Words:
@@ -27,8 +29,8 @@ FRAMED = RenderedText("P: one two three four :S", ((0, 3), (21, 24)))
 
 CASES = {
     "nothing": ("one two", 0, "one two"),
-    "plain": ("one two three", 1, "one two "),
-    "prefix and suffix stay": (FRAMED, 2, "P: one two  :S"),
+    "plain": ("one two three", 1, "one two"),
+    "prefix and suffix stay": (FRAMED, 2, "P: one two :S"),
     "all of the body": (FRAMED, 9, "P:  :S"),
 }
 
@@ -50,3 +52,22 @@ def test_a_tokenizer_without_positions_cuts_characters():
     assert text.startswith("P: one")
     assert text.endswith(":S")
     assert len(text) < len(FRAMED)
+
+
+def fast(path):
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_file=str(path))
+
+
+@pytest.mark.parametrize("text", ["cat </s>", "a \uff1c/s\uff1e", "</s>"])
+def test_pieces_that_are_control_tokens(tmp_path, text):
+    tokenizer = fast(unigram(tmp_path / "tokenizer.json"))
+    control = ControlTokens.of(tokenizer.added_tokens_decoder)
+    for split in (True, False):
+        tokenizer.split_special_tokens = split
+        escaped = as_characters(tokenizer, control, text)
+        ids = tokenizer(escaped, add_special_tokens=False)["input_ids"]
+        assert not {0, 1, 2} & {*ids}
+        assert as_characters(tokenizer, control, "cat < s") == "cat < s"
+    assert as_characters(Words(is_fast=False), control, text) == text

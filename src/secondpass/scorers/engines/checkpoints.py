@@ -38,6 +38,8 @@ may be read as a file of the folder and a class in it."""
 _OTHER_INPUT = {
     "ForConditionalGeneration": "generates text from an encoder's states (sequence to sequence)",
     "ForRanking": "reads all passages of a list in one prompt",
+    "ForTokenClassification": "labels each token",
+    "ForMultipleChoice": "compares answers",
 }
 """What models do that no pair of texts can be given to, by the end of their class's name."""
 
@@ -277,6 +279,8 @@ def _refusal(name: str, description: ModelDescription | None, reason: str) -> st
 
 def _fits(description: ModelDescription) -> str | None:
     """What the model is made for, if it is no reranker of pairs."""
+    if description.is_modular_cross_encoder:
+        return None
     if description.is_late_interaction:
         return "It is a model of late interaction, for the scorer late_interaction"
     if description.own.get("model_type") == "SparseEncoder":

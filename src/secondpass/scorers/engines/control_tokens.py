@@ -8,16 +8,18 @@ them; in a query or a passage they would let anyone do the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from secondpass.questions import RenderedText, written_spans
+from secondpass.questions import RenderedText, Span, written_spans
 
 _MARKUP = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 """Added tokens that are not marked as special, but are control tokens, such as ``<think>``."""
 
-_MAX_PASSES = 8
+MAX_PASSES = 8
+"""How often a text is changed until it has no control token."""
 
 
 class ControlTokens:
@@ -27,13 +29,23 @@ class ControlTokens:
         special: tokens that the tokenizer marks as special.
         added: its other added tokens. Those in ``<>`` or ``[]`` are control tokens; others, such as
             runs of spaces, are ordinary text.
+        folded: those of both that the tokenizer finds in normalized text, so in any case.
+        ids: the ids of all control tokens.
     """
 
-    def __init__(self, special: Iterable[str], added: Iterable[str] = ()) -> None:
-        markup = {token for token in added if _MARKUP.fullmatch(token)}
+    def __init__(
+        self,
+        special: Iterable[str],
+        added: Iterable[str] = (),
+        folded: Collection[str] = (),
+        ids: Iterable[int] = (),
+    ) -> None:
+        markup = {token for token in added if _MARKUP.fullmatch(token.strip())}
         tokens = {token for token in {*special, *markup} if len(token.strip()) > 1}
-        self._pattern = _alternatives(tokens)
-        self._markup = _alternatives(markup)
+        self._pattern = _alternatives(tokens, folded)
+        self._markup = _alternatives(markup, folded)
+        self._any_case = _alternatives(tokens, tokens)
+        self.ids = frozenset(ids)
 
     @classmethod
     def of(cls, added_tokens: Mapping[int, Any]) -> ControlTokens:
@@ -42,6 +54,13 @@ class ControlTokens:
         return cls(
             [token.content for token in tokens if token.special],
             [token.content for token in tokens if not token.special],
+            {token.content for token in tokens if getattr(token, "normalized", False)},
+            [
+                number
+                for number, token in added_tokens.items()
+                if (token.special or _MARKUP.fullmatch(token.content.strip()))
+                and "unk" not in token.content.lower()  # which any text may have
+            ],
         )
 
     def written_in(self, text: str) -> bool:
@@ -51,6 +70,33 @@ class ControlTokens:
     def any_in(self, text: str) -> bool:
         """Whether the text has a control token."""
         return self._pattern is not None and self._pattern.search(text) is not None
+
+    def is_suspect(self, text: str) -> bool:
+        """Whether a tokenizer may find a control token in the text, once it is normalized.
+
+        Some tokenizers have control tokens among their ordinary pieces, and full-width characters
+        become ASCII in others.
+        """
+        if self._any_case is None:
+            return False
+        return self._any_case.search(unicodedata.normalize("NFKC", text)) is not None
+
+    def places(self, text: str, ids: Sequence[int], offsets: Sequence[Span]) -> list[int]:
+        """Where to put spaces into a text, by its tokens, so that its content has no control token.
+
+        Args:
+            text: any text.
+            ids: of its tokens.
+            offsets: of the tokens in the text.
+        """
+        written = written_spans(text)
+        return [
+            start + 1
+            for number, (start, stop) in zip(ids, offsets, strict=True)
+            if number in self.ids
+            and stop - start > 1
+            and not any(first <= start and stop <= last for first, last in written)
+        ]
 
     def escaped(self, text: str, *, markup_only: bool = False) -> str:
         """Put a space into each control token that the configuration did not write.
@@ -62,17 +108,24 @@ class ControlTokens:
         pattern = self._markup if markup_only else self._pattern
         if pattern is None:
             return text
-        for _ in range(_MAX_PASSES):  # a space may complete another control token
+        for _ in range(MAX_PASSES):  # a space may complete another control token
             places = _places(pattern, text)
             if not places:
                 break
-            text = _with_spaces(text, places)
+            text = with_spaces(text, places)
         return text
 
 
-def _alternatives(tokens: Iterable[str]) -> re.Pattern[str] | None:
+def _alternatives(tokens: Iterable[str], folded: Collection[str]) -> re.Pattern[str] | None:
     longest_first = sorted(tokens, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+    if not longest_first:
+        return None
+    return re.compile(
+        "|".join(
+            f"(?i:{re.escape(token)})" if token in folded else re.escape(token)
+            for token in longest_first
+        )
+    )
 
 
 def _places(pattern: re.Pattern[str], text: str) -> list[int]:
@@ -90,7 +143,8 @@ def _places(pattern: re.Pattern[str], text: str) -> list[int]:
     return places
 
 
-def _with_spaces(text: str, places: list[int]) -> str:
+def with_spaces(text: str, places: Sequence[int]) -> str:
+    """Put a space before the characters at these places, in ascending order."""
     bounds = [0, *places, len(text)]
     spaced = " ".join(text[start:stop] for start, stop in pairwise(bounds))
     written = written_spans(text)

@@ -168,9 +168,15 @@ def model_files(
         positions,
         _whole(config.get("pad_token_id")) or 0,
         settings.get("truncation_side") == "left",
-        "token_type_ids" in settings.get("model_input_names", ("token_type_ids",)),
+        "token_type_ids" in settings.get("model_input_names", _inputs(settings)),
         _whole(config.get("type_vocab_size")) or 1,
     )
+
+
+def _inputs(settings: Mapping[str, Any]) -> Sequence[str]:
+    """The inputs of a model whose tokenizer names none: generic classes have no token types."""
+    generic = settings.get("tokenizer_class") in {"TokenizersBackend", "PreTrainedTokenizerFast"}
+    return () if generic else ("token_type_ids",)
 
 
 def skipped_positions(config: Mapping[str, Any]) -> int:

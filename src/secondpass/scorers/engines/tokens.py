@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ModelLoadError
-from secondpass.questions import affixes, cut, text_key, written_spans
+from secondpass.questions import affixes, cut, sliced, text_key, written_spans
 from secondpass.rendering import well_formed
-from secondpass.scorers.engines.control_tokens import ControlTokens
+from secondpass.scorers.engines.control_tokens import MAX_PASSES, ControlTokens, with_spaces
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.truncation import Shortener
@@ -94,11 +94,12 @@ class PairTokenizer:
         types: bool = True,
         remember: int = 0,
     ) -> None:
+        import numpy as np
         from tokenizers import Tokenizer
 
         try:
             tokenizer = Tokenizer.from_file(str(path))
-            self._parts = _Parts(tokenizer)
+            self._parts = _Parts(tokenizer, types=types)
         except Exception as error:
             raise ModelLoadError(
                 f"the tokenizer {path.name} cannot be loaded ({type(error).__name__})"
@@ -110,6 +111,7 @@ class PairTokenizer:
         self._tokenizer = tokenizer
         self._path = path
         self._control = ControlTokens.of(tokenizer.get_added_tokens_decoder())
+        self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)
         self._with_control = Lazy(self._load_with_control)
         self._room = None if max_length is None else max_length - self._parts.special
         if self._room is not None and self._room < 1:
@@ -188,14 +190,15 @@ class PairTokenizer:
         """The tokens of plain texts."""
         import numpy as np
 
-        shortened = [
-            self._shortened(self._control.escaped(well_formed(text), markup_only=True))
-            for text in texts
-        ]
+        shortened = [self._shortened(well_formed(text)) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(shortened, add_special_tokens=False)
         results = []
-        for encoding in encodings:
-            tokens = _Tokens(np.array(encoding.ids, dtype=np.int32), len(encoding.ids))
+        for text, encoding in zip(shortened, encodings, strict=True):
+            ids = np.array(encoding.ids, dtype=np.int32)
+            if len(self._control_ids) and np.isin(ids, self._control_ids).any():
+                _, read = self._read(self._tokenizer, text)
+                ids = np.array(read.ids, dtype=np.int32)
+            tokens = _Tokens(ids, len(ids))
             if self._room is not None:
                 tokens = tokens._replace(ids=self._cut(tokens, self._room).copy())
             results.append(tokens)
@@ -206,11 +209,16 @@ class PairTokenizer:
         import numpy as np
 
         if self._room is not None:  # tokenizing ten megabytes takes ten seconds
-            text = cut(text, _CHARACTERS_PER_TOKEN * self._room)
+            excess = len(text) - _CHARACTERS_PER_TOKEN * self._room
+            if excess > 0 and self._truncates_left:
+                head = affixes(text)[0]
+                text = sliced(text, (0, head), (head + excess, len(text)))
+            elif excess > 0:
+                text = cut(text, len(text) - excess)
         has_control = self._control.written_in(text)
-        text = self._control.escaped(text, markup_only=not has_control)
-        tokenizer = self._with_control.get() if has_control else self._tokenizer
-        encoding = tokenizer.encode(str(text), add_special_tokens=False)
+        text, encoding = self._read(
+            self._with_control.get() if has_control else self._tokenizer, text
+        )
         prefix, suffix = affixes(text)
         body = len(text) - suffix
         head = sum(stop <= prefix for _, stop in encoding.offsets) if prefix else 0
@@ -220,6 +228,16 @@ class PairTokenizer:
         if self._room is None:
             return tokens
         return tokens._replace(ids=self._cut(tokens, self._room).copy())
+
+    def _read(self, tokenizer: Tokenizer, text: str) -> tuple[str, Any]:
+        """The encoding of a text, with spaces in it that keep its content from control tokens."""
+        for _ in range(MAX_PASSES):
+            encoding = tokenizer.encode(str(text), add_special_tokens=False)
+            places = self._control.places(text, encoding.ids, encoding.offsets)
+            if not places:
+                break
+            text = with_spaces(text, places)
+        return text, encoding
 
     def _load_with_control(self) -> Tokenizer:
         """The tokenizer for texts in which the configuration wrote control tokens."""
@@ -276,7 +294,7 @@ class _Parts:
         has_types: whether any of them differs from 0.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, types: bool) -> None:
         import numpy as np
 
         tokenizer.no_padding()
@@ -292,11 +310,11 @@ class _Parts:
             raise ValueError("the tokens of a pair are not query, passage")
         self.prefix, self.middle, self.suffix = ids[:first], ids[middle:second], ids[suffix:]
         self.special = len(self.prefix) + len(self.middle) + len(self.suffix)
-        types = encoding.type_ids
-        self.head_type, self.passage_type = types[0], types[second]
-        self.suffix_types = np.array(types[suffix:], dtype=np.int64)
-        self.has_types = any(types)
-        if set(types[:second]) != {self.head_type}:
+        type_ids = encoding.type_ids
+        self.head_type, self.passage_type = type_ids[0], type_ids[second]
+        self.suffix_types = np.array(type_ids[suffix:], dtype=np.int64)
+        self.has_types = types and any(type_ids)
+        if self.has_types and set(type_ids[:second]) != {self.head_type}:
             raise ValueError("the tokens before the passage are of several types")
 
 

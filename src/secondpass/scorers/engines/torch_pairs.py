@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -17,7 +16,7 @@ from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import longest_first
-from secondpass.scorers.engines.torch_texts import count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
@@ -31,7 +30,7 @@ EXTRA = "sentence-transformers"
 _CHARACTERS_PER_TOKEN = 4
 _BUDGET, _BUDGET_ON_GPU = 768, 16_384
 """Estimated padded tokens of a batch."""
-_CUTS = 4
+_CUTS = 8
 """Attempts to make a text fit: the tokens at a cut change with it."""
 
 INSTRUCTION = "{instruction}"
@@ -137,6 +136,7 @@ class TorchModel:
         self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
         # Such a model is given every pair by its chat template.
         self._is_chat = "message" in getattr(encoder[0], "modality_config", ())
+        self._passage_last = not self._is_chat or _holds_passage_last(encoder)
         name = prompt_name or encoder.default_prompt_name
         self._default_prompt: str | None = encoder.prompts.get(name) if name else None
         self._truncated = TruncatedPairs()
@@ -236,8 +236,10 @@ class TorchModel:
             # Without control tokens around the texts, the tokenizer reads all as characters. Not
             # the setting of `backend_tokenizer`: every call sets it to this.
             self._tokenizer.split_special_tokens = not has_control
-        escape = partial(self._control.escaped, markup_only=not has_control)
-        texts = [(escape(pair.query), escape(pair.passage)) for pair in pairs]
+        texts = [
+            (self._escaped(pair.query, has_control), self._escaped(pair.passage, has_control))
+            for pair in pairs
+        ]
         fitted = [self._fitted(query, passage, prompt) for query, passage in texts]
         features = self._features(fitted, prompt)
         cut = _truncated_rows(features, self._longest)
@@ -249,6 +251,16 @@ class TorchModel:
         scores: list[float] = output["scores"].float().reshape(len(pairs)).tolist()
         return scores
 
+    def _escaped(self, text: str, has_control: bool) -> str:
+        """The text without control tokens in its content, as its tokenizer now reads it."""
+        is_fast = getattr(self._tokenizer, "is_fast", False)
+        text = self._control.escaped(text, markup_only=is_fast and not has_control)
+        return as_characters(self._tokenizer, self._control, text)
+
+    def _cuts_query(self, query: str) -> bool:
+        """Whether a cut at the end of the chat template might take part of the query."""
+        return not self._passage_last or bool(len(query) > self._longest // 2)
+
     def _features(
         self, texts: Sequence[tuple[str, str]], prompt: str | None, **settings: Any
     ) -> dict[str, Any]:
@@ -259,22 +271,33 @@ class TorchModel:
 
     def _fitted(self, query: str, passage: str, prompt: str | None) -> tuple[str, str]:
         """Cut the texts between prefix and suffix where the tokenizer would cut these off."""
-        if not any((*affixes(query), *affixes(passage))):
+        framed = any((*affixes(query), *affixes(passage)))
+        if not framed and not (self._is_chat and self._cuts_query(query)):
             return query, passage
         whole = {"text": {"truncation": False, "verbose": False}}
-        for _ in range(_CUTS):
+        for attempt in range(_CUTS):
             features = self._features([(query, passage)], prompt, processing_kwargs=whole)
             excess = len(features["input_ids"][0]) - self._longest
             if excess <= 0:
                 break
+            excess += attempt  # the tokens at a cut may become more
             first, second = (count_tokens(self._tokenizer, text) for text in (query, passage))
-            # A chat template is cut at its end, which is the passage's.
-            kept = first, second - excess
-            if not self._is_chat:
-                kept = longest_first(first, second, max(0, first + second - excess))
+            kept = longest_first(first, second, max(0, first + second - excess))
+            if self._is_chat and first <= 3 * (first + second - excess) // 4:
+                kept = first, second - excess  # as its end is cut, which is the passage's
             query = shortened(self._tokenizer, query, first - kept[0])
             passage = shortened(self._tokenizer, passage, second - kept[1])
         return query, passage
+
+
+def _holds_passage_last(encoder: Any) -> bool:
+    """Whether the passage follows the query in the model's chat template."""
+    try:
+        features = encoder.preprocess([("QUERYTEXT", "PASSAGETEXT")])
+        text = str(encoder.tokenizer.decode(features["input_ids"][0]))
+    except Exception:  # reported when a pair is scored
+        return True
+    return 0 <= text.find("QUERYTEXT") < text.find("PASSAGETEXT")
 
 
 def _truncated_rows(features: Any, longest: int) -> set[int]:

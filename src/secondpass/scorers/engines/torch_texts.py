@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from secondpass.questions import affixes, cut, sliced
+from secondpass.scorers.engines.control_tokens import MAX_PASSES, ControlTokens, with_spaces
 
 
 def count_tokens(tokenizer: Any, text: str) -> int:
@@ -35,11 +36,26 @@ def shortened(tokenizer: Any, text: str, tokens: int) -> str:
         body = [(start, stop) for start, stop in offsets if start >= head and stop <= end]
         if tokens >= len(body):
             size = end - head
-        else:
-            size = body[tokens][0] - head if from_left else end - body[-tokens][0]
+        elif from_left:
+            size = body[tokens][0] - head
+        else:  # after the token before, or a space would be left that is a token of its own
+            size = end - body[-tokens - 1][1]
     if from_left:
         return sliced(text, (0, head), (head + size, len(text)))
     return cut(text, len(text) - size)
+
+
+def as_characters(tokenizer: Any, control: ControlTokens, text: str) -> str:
+    """The text with spaces in what the tokenizer would read as control tokens of its content."""
+    if not getattr(tokenizer, "is_fast", False) or not control.is_suspect(text):
+        return text
+    for _ in range(MAX_PASSES):
+        encoded = _encoded(tokenizer, text, return_offsets_mapping=True)
+        places = control.places(text, encoded["input_ids"], encoded["offset_mapping"])
+        if not places:
+            break
+        text = with_spaces(text, places)
+    return text
 
 
 def _encoded(tokenizer: Any, text: str, **settings: Any) -> Any:

@@ -12,7 +12,7 @@ from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.pace import Pace
-from secondpass.scorers.engines.torch_texts import count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 from secondpass.types import EngineInfo
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXTRA = "sentence-transformers"
 
 _CHARACTERS_PER_TOKEN = 5
-_CUTS = 4
+_CUTS = 8
 """Attempts to make a text fit: the tokens at a cut change with it."""
 
 
@@ -158,7 +158,7 @@ class VectorModel:
 
     def _fitted(self, kind: str, text: str, room: int) -> str:
         """The text as the model is to read it: content as characters, suffix not cut off."""
-        fitted = self._control.escaped(text)
+        fitted = as_characters(self._tokenizer, self._control, self._control.escaped(text))
         # A token is at least a byte.
         if len(text) > room or (not text.isascii() and len(text.encode(errors="replace")) > room):
             excess = count_tokens(self._tokenizer, fitted) - room
