@@ -12,7 +12,7 @@ from secondpass import Reranker
 from secondpass.effects import Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import has_logprobs, to_llm
-from secondpass.prompts.replies.first_token import word_probabilities
+from secondpass.prompts.replies.first_token import is_answered, word_probabilities
 from secondpass.runtime.completions import validated
 from secondpass.strategies.pointwise import Pointwise
 
@@ -279,10 +279,10 @@ def test_a_long_reply_is_read_by_the_first_token_of_its_answer(
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_reply_that_is_read_by_its_first_token_is_short(provider, model, flavour):
-    provider.play(replying("Yes, because it", YES, {",": 1.0}, change=cut))
+    provider.play(replying("Yes. Because it", YES, {".": 1.0}, change=cut))
     llm = model(flavour)
     completion = ask(llm, ONE_WORD)
-    assert (completion.text, completion.cut) == ("Yes, because it", False)
+    assert (completion.text, completion.cut) == ("Yes. Because it", False)
     assert ask(llm, NEEDED).cut
     assert ask(model(flavour, max_tokens=300), ONE_WORD).cut
     name = "max_output_tokens" if flavour == "google" else "max_tokens"
@@ -293,7 +293,19 @@ def test_a_reply_that_is_read_by_its_first_token_is_short(provider, model, flavo
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("start", ["<think>The query", "Okay, the user", "", "\n"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "<think>The query",
+        "Okay, the user",
+        "",
+        "\n",
+        "No, wait, I need to look at",
+        "No... wait",
+        "Yes because",
+        "Yesterday. The",
+    ],
+)
 def test_a_model_that_thinks_has_time_to(provider, model, flavour, start):
     provider.play(replying(start, {start: 1.0}, change=cut), replying("Yes", YES))
     llm = model(flavour)
@@ -301,6 +313,14 @@ def test_a_model_that_thinks_has_time_to(provider, model, flavour, start):
     assert (error.code, error.adapted) == ("reply_too_short", True)
     assert ask(llm, ONE_WORD).text == "Yes"
     assert [limit_of(request) for request in provider.requests] == [LIMITS[flavour], {}]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["Yes", "yes ", "\nNo\n\nThe passage", "Yes \nThe", "No. The", "Yes!", "<think></think>No."],
+)
+def test_a_cut_reply_that_ends_its_answer_is_used(reply):
+    assert is_answered(reply, ("Yes", "No"))
 
 
 @pytest.mark.parametrize("flavour", ["openai", "compatible"])

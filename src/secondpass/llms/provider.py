@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
-from secondpass.prompts.replies.first_token import begins_with
+from secondpass.prompts.replies.first_token import is_answered
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.echoes import Sent
 from secondpass.services.provider_errors import ErrorResponse
@@ -153,17 +153,17 @@ class Provider(Client[Prompt]):
             del foreign  # a cycle with its traceback would keep the key and the prompt alive
 
     def _finished(self, completion: Completion, request: Prompt) -> Completion:
-        """A reply that was cut behind the word that is read.
+        """A reply that was cut after the answer that is read.
 
         Raises:
-            LLMError: it was cut before. Other replies are not shortened for ten minutes.
+            LLMError: it was cut before its end. Other replies are not shortened for ten minutes.
         """
-        if begins_with(completion.text, request.words):
+        if is_answered(completion.text, request.words):
             return replace(completion, cut=False)
         self._rejected[_SHORT] = time.monotonic()
         message = (
-            f"the reply did not begin with its answer within {_FEW_TOKENS} tokens, as of a model"
-            " that thinks; replies are now longer"
+            f"the reply was no answer within {_FEW_TOKENS} tokens, as of a model that thinks;"
+            " replies are now longer"
         )
         raise LLMError(message, "reply_too_short", adapted=True)
 
