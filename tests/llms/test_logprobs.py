@@ -334,6 +334,58 @@ def test_a_server_that_takes_no_short_limit(provider, model, flavour):
 
 
 SENT = ["max_completion_tokens", "max_tokens"]
+CUT = "Could not finish the message because max_tokens or model output limit was reached."
+LOW = "Expected a value >= 64, but got 16 instead."
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        fake.status(400, CUT),
+        fake.status(400, LOW, param="max_completion_tokens"),
+        fake.status(422, "the request is not valid"),
+        fake.status(400, "not valid", param="extra"),
+    ],
+)
+def test_a_server_that_refuses_the_short_limit_for_any_reason(provider, model, flavour, refusal):
+    llm = model(flavour)
+
+    def answer(request):
+        return refusal(request) if limit_of(request) else replying("Yes", YES)(request)
+
+    provider.play(answer)
+    reranker = Reranker(Pointwise(llm))
+    assert reranker.rerank("q", ["a"]).report.status == "ok"
+    assert limit_of(provider.requests[-1]) == {}
+    calls = provider.calls
+    assert reranker.rerank("q", ["b"]).report.status == "ok"
+    assert provider.calls == calls + 1
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (fake.status(400, "invalid api key"), "authentication"),
+        (fake.status(400, "blocked by the content filter"), "content_filter"),
+        (fake.too_long(), "too_long"),
+        (fake.status(500, "failed"), "server_error"),
+    ],
+)
+def test_other_errors_are_not_blamed_on_the_short_limit(provider, model, step, code):
+    provider.play(step, replying("Yes", YES))
+    llm = model("openai")
+    assert error_of(llm, ONE_WORD).code == code
+    ask(llm, ONE_WORD)
+    assert limit_of(provider.requests[-1]) == LIMITS["openai"]
+
+
+def test_the_same_refusal_without_the_limit_is_final(provider, model):
+    provider.play(fake.status(400, "not valid"))
+    llm = model("openai")
+    assert error_of(llm, ONE_WORD).adapted
+    error = error_of(llm, ONE_WORD)
+    assert (error.code, error.adapted) == ("bad_request", False)
 
 
 def test_candidates_with_long_replies_are_scored(provider, model):

@@ -29,7 +29,7 @@ _FEW_TOKENS = 16
 """The longest reply that is requested where only its first token is read: white space may come
 before it, and some servers refuse a limit of one."""
 _SHORT = "short replies"
-"""Their name among rejected parameters: the model thinks before it answers."""
+"""Their name among rejected parameters: the model thinks first, or the server refuses the limit."""
 
 
 class Provider(Client[Prompt]):
@@ -147,6 +147,8 @@ class Provider(Client[Prompt]):
         if response is not None:
             refused = self._without_logprobs(response, request)
             refused = refused or self._adapted(response, form, step, {**short, **parameters})
+            if short and refused is None:
+                refused = self._without_short(response)
         try:
             raise foreign if refused is None else refused
         finally:
@@ -176,6 +178,20 @@ class Provider(Client[Prompt]):
             message = f"the server rejected log probabilities {response.source}"
             return LLMError(message, "logprobs_refused")
         message = f"the server rejected log probabilities, which are now omitted {response.source}"
+        return LLMError(message, "parameter_refused", adapted=True)
+
+    def _without_short(self, response: ErrorResponse) -> LLMError | None:
+        """Stop requesting short replies for ten minutes; None if another cause is known.
+
+        Servers that refuse so low a limit, or whose model thinks for longer, blame various names.
+        """
+        if response.status not in {400, 422} or response.error().code != "bad_request":
+            return None
+        self._rejected[_SHORT] = time.monotonic()
+        message = (
+            f"the server rejected a request for {_FEW_TOKENS} tokens; replies are now longer"
+            f" {response.source}"
+        )
         return LLMError(message, "parameter_refused", adapted=True)
 
     def _adapted(
