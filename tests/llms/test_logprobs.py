@@ -311,6 +311,7 @@ def test_a_model_that_thinks_has_time_to(provider, model, flavour, start):
     llm = model(flavour)
     error = error_of(llm, ONE_WORD)
     assert (error.code, error.adapted) == ("reply_too_short", True)
+    assert None not in error.tokens
     assert ask(llm, ONE_WORD).text == "Yes"
     assert [limit_of(request) for request in provider.requests] == [LIMITS[flavour], {}]
 

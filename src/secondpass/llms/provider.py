@@ -167,7 +167,8 @@ class Provider(Client[Prompt]):
             f"the reply was no answer within {_FEW_TOKENS} tokens, as of a model that thinks;"
             " replies are now longer"
         )
-        raise LLMError(message, "reply_too_short", adapted=True)
+        tokens = completion.input_tokens, completion.output_tokens
+        raise LLMError(message, "reply_too_short", adapted=True, tokens=tokens)
 
     def _without_logprobs(self, response: ErrorResponse, request: Prompt) -> LLMError | None:
         """Stop requesting log probabilities for ten minutes; None if they are not to blame."""
