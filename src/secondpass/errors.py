@@ -161,6 +161,8 @@ class LLMError(MethodError):
         adapted: whether the client has changed its requests, so that an immediate retry may work.
         too_long: whether the server found the prompt too long.
         sent: whether the request was sent.
+        tokens: the input and output tokens of a reply that was not used, as the server reports
+            them; None if there was none.
     """
 
     code = "llm_failed"
@@ -175,6 +177,7 @@ class LLMError(MethodError):
         adapted: bool = False,
         too_long: bool = False,
         sent: bool = True,
+        tokens: tuple[int | None, int | None] | None = None,
     ) -> None:
         super().__init__(message, code)
         self.retryable = retryable
@@ -182,6 +185,7 @@ class LLMError(MethodError):
         self.adapted = adapted
         self.too_long = too_long
         self.sent = sent
+        self.tokens = tokens
 
     def with_message(self, message: str) -> LLMError:
         """Return a copy with another message."""
@@ -193,6 +197,7 @@ class LLMError(MethodError):
             adapted=self.adapted,
             too_long=self.too_long,
             sent=self.sent,
+            tokens=self.tokens,
         )
 
 

@@ -12,7 +12,7 @@ from secondpass import Reranker
 from secondpass.effects import Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import has_logprobs, to_llm
-from secondpass.prompts.replies.first_token import word_probabilities
+from secondpass.prompts.replies.first_token import is_answered, word_probabilities
 from secondpass.runtime.completions import validated
 from secondpass.strategies.pointwise import Pointwise
 
@@ -279,10 +279,10 @@ def test_a_long_reply_is_read_by_the_first_token_of_its_answer(
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_reply_that_is_read_by_its_first_token_is_short(provider, model, flavour):
-    provider.play(replying("Yes, because it", YES, {",": 1.0}, change=cut))
+    provider.play(replying("Yes. Because it", YES, {".": 1.0}, change=cut))
     llm = model(flavour)
     completion = ask(llm, ONE_WORD)
-    assert (completion.text, completion.cut) == ("Yes, because it", False)
+    assert (completion.text, completion.cut) == ("Yes. Because it", False)
     assert ask(llm, NEEDED).cut
     assert ask(model(flavour, max_tokens=300), ONE_WORD).cut
     name = "max_output_tokens" if flavour == "google" else "max_tokens"
@@ -293,14 +293,35 @@ def test_a_reply_that_is_read_by_its_first_token_is_short(provider, model, flavo
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("start", ["<think>The query", "Okay, the user", "", "\n"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "<think>The query",
+        "Okay, the user",
+        "",
+        "\n",
+        "No, wait, I need to look at",
+        "No... wait",
+        "Yes because",
+        "Yesterday. The",
+    ],
+)
 def test_a_model_that_thinks_has_time_to(provider, model, flavour, start):
     provider.play(replying(start, {start: 1.0}, change=cut), replying("Yes", YES))
     llm = model(flavour)
     error = error_of(llm, ONE_WORD)
     assert (error.code, error.adapted) == ("reply_too_short", True)
+    assert None not in error.tokens
     assert ask(llm, ONE_WORD).text == "Yes"
     assert [limit_of(request) for request in provider.requests] == [LIMITS[flavour], {}]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["Yes", "yes ", "\nNo\n\nThe passage", "Yes \nThe", "No. The", "Yes!", "<think></think>No."],
+)
+def test_a_cut_reply_that_ends_its_answer_is_used(reply):
+    assert is_answered(reply, ("Yes", "No"))
 
 
 @pytest.mark.parametrize("flavour", ["openai", "compatible"])
@@ -314,6 +335,58 @@ def test_a_server_that_takes_no_short_limit(provider, model, flavour):
 
 
 SENT = ["max_completion_tokens", "max_tokens"]
+CUT = "Could not finish the message because max_tokens or model output limit was reached."
+LOW = "Expected a value >= 64, but got 16 instead."
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        fake.status(400, CUT),
+        fake.status(400, LOW, param="max_completion_tokens"),
+        fake.status(422, "the request is not valid"),
+        fake.status(400, "not valid", param="extra"),
+    ],
+)
+def test_a_server_that_refuses_the_short_limit_for_any_reason(provider, model, flavour, refusal):
+    llm = model(flavour)
+
+    def answer(request):
+        return refusal(request) if limit_of(request) else replying("Yes", YES)(request)
+
+    provider.play(answer)
+    reranker = Reranker(Pointwise(llm))
+    assert reranker.rerank("q", ["a"]).report.status == "ok"
+    assert limit_of(provider.requests[-1]) == {}
+    calls = provider.calls
+    assert reranker.rerank("q", ["b"]).report.status == "ok"
+    assert provider.calls == calls + 1
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (fake.status(400, "invalid api key"), "authentication"),
+        (fake.status(400, "blocked by the content filter"), "content_filter"),
+        (fake.too_long(), "too_long"),
+        (fake.status(500, "failed"), "server_error"),
+    ],
+)
+def test_other_errors_are_not_blamed_on_the_short_limit(provider, model, step, code):
+    provider.play(step, replying("Yes", YES))
+    llm = model("openai")
+    assert error_of(llm, ONE_WORD).code == code
+    ask(llm, ONE_WORD)
+    assert limit_of(provider.requests[-1]) == LIMITS["openai"]
+
+
+def test_the_same_refusal_without_the_limit_is_final(provider, model):
+    provider.play(fake.status(400, "not valid"))
+    llm = model("openai")
+    assert error_of(llm, ONE_WORD).adapted
+    error = error_of(llm, ONE_WORD)
+    assert (error.code, error.adapted) == ("bad_request", False)
 
 
 def test_candidates_with_long_replies_are_scored(provider, model):

@@ -213,6 +213,23 @@ def test_a_mirror_that_has_files_only(hub, caches, tmp_path, backend):
     assert load(backend, str(tmp_path)) == load(backend, caches[backend][0])
 
 
+@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino", "auto"])
+def test_a_proxy_that_has_nothing_does_not_hide_the_cache(hub, caches, backend):
+    cache = caches["onnx" if backend == "auto" else backend][0]
+    expected = load(backend, cache, local_files_only=True)
+    hub.answer = lambda path: 404
+    assert load(backend, cache) == expected
+
+
+@pytest.mark.parametrize("settings", [{}, {"local_files_only": True}])
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_a_cache_without_the_file_of_the_backend(hub, caches, backend, settings):
+    hub.answer = lambda path: 503
+    reason = f"no file for the backend '{backend}' in the cache, and {UNREACHABLE}$"
+    with pytest.raises(ModelLoadError, match=reason):
+        load(backend, caches["torch"][0], **settings)
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [

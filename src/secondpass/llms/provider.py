@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
-from secondpass.prompts.replies.first_token import begins_with
+from secondpass.prompts.replies.first_token import is_answered
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.echoes import Sent
 from secondpass.services.provider_errors import ErrorResponse
@@ -29,7 +29,7 @@ _FEW_TOKENS = 16
 """The longest reply that is requested where only its first token is read: white space may come
 before it, and some servers refuse a limit of one."""
 _SHORT = "short replies"
-"""Their name among rejected parameters: the model thinks before it answers."""
+"""Their name among rejected parameters: the model thinks first, or the server refuses the limit."""
 
 
 class Provider(Client[Prompt]):
@@ -147,25 +147,28 @@ class Provider(Client[Prompt]):
         if response is not None:
             refused = self._without_logprobs(response, request)
             refused = refused or self._adapted(response, form, step, {**short, **parameters})
+            if short and refused is None:
+                refused = self._without_short(response)
         try:
             raise foreign if refused is None else refused
         finally:
             del foreign  # a cycle with its traceback would keep the key and the prompt alive
 
     def _finished(self, completion: Completion, request: Prompt) -> Completion:
-        """A reply that was cut behind the word that is read.
+        """A reply that was cut after the answer that is read.
 
         Raises:
-            LLMError: it was cut before. Other replies are not shortened for ten minutes.
+            LLMError: it was cut before its end. Other replies are not shortened for ten minutes.
         """
-        if begins_with(completion.text, request.words):
+        if is_answered(completion.text, request.words):
             return replace(completion, cut=False)
         self._rejected[_SHORT] = time.monotonic()
         message = (
-            f"the reply did not begin with its answer within {_FEW_TOKENS} tokens, as of a model"
-            " that thinks; replies are now longer"
+            f"the reply was no answer within {_FEW_TOKENS} tokens, as of a model that thinks;"
+            " replies are now longer"
         )
-        raise LLMError(message, "reply_too_short", adapted=True)
+        tokens = completion.input_tokens, completion.output_tokens
+        raise LLMError(message, "reply_too_short", adapted=True, tokens=tokens)
 
     def _without_logprobs(self, response: ErrorResponse, request: Prompt) -> LLMError | None:
         """Stop requesting log probabilities for ten minutes; None if they are not to blame."""
@@ -176,6 +179,20 @@ class Provider(Client[Prompt]):
             message = f"the server rejected log probabilities {response.source}"
             return LLMError(message, "logprobs_refused")
         message = f"the server rejected log probabilities, which are now omitted {response.source}"
+        return LLMError(message, "parameter_refused", adapted=True)
+
+    def _without_short(self, response: ErrorResponse) -> LLMError | None:
+        """Stop requesting short replies for ten minutes; None if another cause is known.
+
+        Servers that refuse so low a limit, or whose model thinks for longer, blame various names.
+        """
+        if response.status not in {400, 422} or response.error().code != "bad_request":
+            return None
+        self._rejected[_SHORT] = time.monotonic()
+        message = (
+            f"the server rejected a request for {_FEW_TOKENS} tokens; replies are now longer"
+            f" {response.source}"
+        )
         return LLMError(message, "parameter_refused", adapted=True)
 
     def _adapted(

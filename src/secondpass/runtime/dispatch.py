@@ -49,7 +49,7 @@ _LONGEST_RETRY_AFTER = 30.0
 _CLOCK_CHECK = 0.05
 """Seconds between checks whether the clock of a waiting ranking has started."""
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
-"""Codes of errors for which providers charge without reporting the usage."""
+"""Codes of errors for which providers charge, even if they do not report the usage."""
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
@@ -207,7 +207,10 @@ class PendingQuestion:
                 raise
             except MethodError as error:
                 sent = getattr(error, "sent", True)
-                if error.code in _CHARGED:
+                if isinstance(error, LLMError) and error.tokens is not None:
+                    unused = validated(Completion("", False, *error.tokens))
+                    ledger.settle(estimate, prices, unused)
+                elif error.code in _CHARGED:
                     ledger.charge_estimate(estimate, prices)
                 else:
                     ledger.release(estimate, prices, sent)

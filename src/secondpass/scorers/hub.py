@@ -11,6 +11,7 @@ from typing import Any
 from secondpass.errors import ModelLoadError
 
 _TIMEOUT = 10.0  # seconds
+UNREACHABLE = "the hub was not contacted or did not answer"
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,10 @@ class HubModel:
         from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
 
         cached = self._is_cached()
+        has_config = False
         try:
             self._ask_for_config()
+            has_config = True
             if cached:
                 self._ask_for_info()
         except EntryNotFoundError:  # modules in folders below, or an adapter
@@ -81,8 +84,8 @@ class HubModel:
             if not cached and (reason := self._refusal(error)) is not None:
                 raise ModelLoadError(self._message(reason)) from error
             # Mirrors may have files only. Other errors are reported by the loader.
-            has_files_only = type(error) is HfHubHTTPError and error.response.status_code == 404
-            return cached and not has_files_only
+            bare_404 = type(error) is HfHubHTTPError and error.response.status_code == 404
+            return cached and not (has_config and bare_404)
         except Exception:
             return True
         return False
@@ -155,12 +158,11 @@ class HubModel:
         refusal = next(filter(None, map(self._refusal, _chain(error))), None)
         if refusal is not None or not offline or self._is_cached():
             return refusal
-        unreachable = "the hub was not contacted or did not answer"
         if self._has_cached_revisions():
             return (
-                f"its revision {self.revision or 'main'!r} is not in the cache, and {unreachable}"
+                f"its revision {self.revision or 'main'!r} is not in the cache, and {UNREACHABLE}"
             )
-        return f"no such folder, and {unreachable}"
+        return f"no such folder, and {UNREACHABLE}"
 
     def _refusal(self, error: BaseException) -> str | None:
         """What an answer of the hub means; None if it is not one of these."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ MAX_ALTERNATIVES = 20
 
 _SPACE = " \t\r\n\u2581\u0120\u010a"
 """White space, and its symbols in the vocabularies of SentencePiece and byte-level BPE."""
+
+_END_OF_ANSWER = r"(?:\s*\Z|\s*\n|[.!](?![.\w]))"
+"""What follows the word in a reply that is cut: "No..." and "No, wait" may go on to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +88,17 @@ def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
     raise ReplyError(message, "no_logprobs", repairable=False)
 
 
-def begins_with(reply: str, words: Sequence[str]) -> bool:
-    """Whether a reply that may be cut begins with one of the words, after its thinking."""
+def is_answered(reply: str, words: Sequence[str]) -> bool:
+    """Whether a reply that is cut has one of the words, and its end, after its thinking.
+
+    A word that a sentence continues may begin the thinking of a model that marks only its end.
+    """
     try:
         answer = plain(answer_text(reply))
     except ReplyError:
         return False
-    return answer.startswith(tuple(map(plain, words)))
+    starts = "|".join(re.escape(plain(word)) for word in words)
+    return re.match(rf"(?:{starts}){_END_OF_ANSWER}", answer) is not None
 
 
 def plain(text: str) -> str:

@@ -23,7 +23,7 @@ from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import EXTRA, DType, TorchModel
-from secondpass.scorers.hub import HubModel
+from secondpass.scorers.hub import UNREACHABLE, HubModel
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
 
@@ -134,10 +134,12 @@ def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
     if settings.backend != "auto":
         model = _light(settings, (settings.backend,), offline)
         if model is None:
-            raise ModelLoadError(
-                f"the model {settings.source.name!r} has no file for the backend "
-                f"{settings.backend!r}; `secondpass export` makes one"
-            )
+            name, of = settings.source.name, f"file for the backend {settings.backend!r}"
+            if offline and not settings.source.is_local:
+                raise ModelLoadError(
+                    f"the model {name!r} has no {of} in the cache, and {UNREACHABLE}"
+                )
+            raise ModelLoadError(f"the model {name!r} has no {of}; `secondpass export` makes one")
         return model, "the backend is set"
     reason = _why_torch(settings)
     if reason is None:
