@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.scorers.english import FUNCTION_WORDS, judge, measure, measure_foreign
+from secondpass.scorers.english import (
+    FUNCTION_WORDS,
+    judge,
+    measure,
+    measure_foreign,
+    measure_unreadable_query,
+)
 from secondpass.scorers.minilm import load_tokenizer
 
 FOLDER = Path(__file__).parent / "languages"
@@ -46,6 +52,7 @@ def named(lists):
 @named(ENGLISH + UNREADABLE)
 def test_english_of_every_kind_is_not_foreign(query, texts, tokenizer):
     assert measure_foreign(query, texts, tokenizer) is None
+    assert all(measure_unreadable_query(one, tokenizer) is None for one in (query, *texts))
     for start in range(0, len(texts), 3):
         assert measure_foreign(query, texts[start : start + 3], tokenizer) is None
     for text in texts:
@@ -86,6 +93,46 @@ CASES = {
 @pytest.mark.parametrize(("query", "texts", "foreign"), CASES.values(), ids=CASES)
 def test_what_is_read(query, texts, foreign, tokenizer):
     assert (measure_foreign(query, texts, tokenizer) is not None) == foreign
+
+
+QUERIES = tomllib.loads((FOLDER / "queries.toml").read_text(encoding="utf-8"))
+UNREADABLE_QUERIES, READABLE_QUERIES = QUERIES["unreadable"], QUERIES["readable"]
+
+
+@pytest.mark.parametrize("query", UNREADABLE_QUERIES.values(), ids=UNREADABLE_QUERIES)
+@pytest.mark.parametrize("candidates", ["prose", "python"])
+def test_an_unreadable_query_keeps_the_order_of_english(query, candidates, tokenizer):
+    texts = LISTS[candidates][1:]
+    for count in (1, len(texts)):
+        (issue,) = judge("auto", query, texts[:count], tokenizer).issues
+        assert issue.code == "not_english"
+        assert judge("auto", query, texts[:count], tokenizer).original == 1
+        assert judge("lean", query, texts[:count], tokenizer).original == 0.5
+        assert judge("ignore", query, texts[:count], tokenizer).issues == ()
+    (issue,) = judge("auto", query, texts * 5, tokenizer).issues
+    assert issue.message.startswith("the query is not in Latin letters (")
+    assert "the candidates' order is kept" in issue.message
+    assert query not in issue.message
+
+
+@pytest.mark.parametrize("query", READABLE_QUERIES.values(), ids=READABLE_QUERIES)
+@pytest.mark.parametrize("candidates", ["prose", "python"])
+def test_a_query_with_other_letters_for_english(query, candidates, tokenizer):
+    assert judge("auto", query, LISTS[candidates][1:], tokenizer).original is None
+
+
+def test_an_unreadable_query_keeps_the_order_of_german(tokenizer):
+    assert judge("auto", UNREADABLE_QUERIES["russian"], GERMAN[1:], tokenizer).original == 1
+
+
+CAPITALIZED = {name: (query, texts) for name, [query, *texts] in QUERIES["capitals"].items()}
+
+
+@pytest.mark.parametrize(("query", "texts"), CAPITALIZED.values(), ids=CAPITALIZED)
+def test_capitals_and_single_syllables_of_other_scripts(query, texts, tokenizer):
+    measures = measure_foreign(query, texts, tokenizer)
+    assert measures is not None
+    assert measures.is_unreadable
 
 
 VERDICTS = {

@@ -11,14 +11,20 @@ For models that read English only. A list is not English if
 The first two also hold for English without sentences (code, product titles, names, terms of
 chemistry), so the third is needed. Signs of English are function words, and longer words that are
 whole in the vocabulary. Signs of another language are words with letters outside ASCII, and short
-words that are followed by another word, like articles and prepositions. Capitalized words are no
-sign, because they may be names; abbreviations have no vowel or no word after them. Digits,
-punctuation and symbols are not words. Identifiers are split at underscores and capitals.
+words that are followed by another word, like articles and prepositions. Capitalized words of
+Latin letters are no sign, because they may be names; abbreviations have no vowel or no word after
+them. Digits, punctuation and symbols are not words. Identifiers are split at underscores and
+capitals.
 
 A list that is not English is *unreadable* if more than 5 % of the pieces are unknown, or if the
 vocabulary spells the script letter by letter: fewer than 1.5 letters a piece. The model has learnt
 nothing about words that it reads as letters. Scripts other than Latin have 1.0 to 1.05 letters a
 piece, languages in Latin letters 1.6 or more, English 4.8 (benchmarks/languages.py).
+
+A query may be unreadable although its candidates are English. It is measured by itself: its words
+of other than Latin letters are unreadable, and more than twice as many as those with a Latin
+letter. So a name of two words beside one English word does not count. Characters that are written
+without spaces are one word here, and single letters are none, because formulas have them.
 """
 
 from __future__ import annotations
@@ -46,6 +52,8 @@ _UNKNOWN_SHARE = 0.05
 _LETTERS_PER_PIECE = 1.5
 _FOREIGN_SHARE = 0.05
 _FOREIGN_WORDS = 3
+_FOREIGN_PER_LATIN = 2
+"""Words of other letters for one word with a Latin letter, at most, in a query that is English."""
 
 Language: TypeAlias = Literal["auto", "keep", "lean", "ignore"]
 """What to do with a list that is not English."""
@@ -82,7 +90,13 @@ _WORD = re.compile(rf"[^\W\d_]+(?:[{_MARKS}\u200c\u200d]+[^\W\d_]*)*")
 _ASCII_WORD = re.compile("[A-Za-z]+")  # the same in ASCII, in half the time
 _IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 _PART = re.compile(f"{_IDEOGRAPH}|[^{_IDEOGRAPH[1:-1]}]+")
-_SIGN = re.compile(f"{_IDEOGRAPH}|..")
+_SIGN = re.compile(f"{_IDEOGRAPH}|[\uac00-\ud7a3]|..")
+"""An ideograph or a Hangul syllable, or two letters."""
+_LATIN = re.compile(
+    "[A-Za-z\u00aa\u00b5\u00ba-\u02af\u1d00-\u1dbf\u1e00-\u1eff\u2071-\u218f\u2c60-\u2c7f"
+    "\ua720-\ua7ff\uab30-\uab6f\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a]"
+)
+"""Latin letters, phonetic ones, and those of units and numerals."""
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])")
 _SYMBOLS = re.compile("[\u02b0-\u02ff\u1d2c-\u1d6a\u2071\u207f\u2090-\u209c\U0001d400-\U0001d7ff]")
 """Letters of formulas, superscripts and subscripts."""
@@ -153,24 +167,33 @@ def judge(
         language: ``keep`` keeps the order of a list that is not English, ``lean`` scores it with
             half the weight, ``auto`` keeps it if the vocabulary lacks its script or spells it
             letter by letter, and scores it otherwise, ``ignore`` scores every list as English.
+            A list is also not English if the query alone is unreadable.
         query: the query.
         documents: its candidates.
         tokenizer: as for :func:`measure_foreign`.
     """
-    measures = None
-    if language != "ignore":
-        measures = measure_foreign(query, documents, tokenizer)
+    if language == "ignore":
+        return Verdict()
+    measures, alone = measure_foreign(query, documents, tokenizer), None
+    if measures is None or not measures.is_unreadable:
+        alone = measure_unreadable_query(query, tokenizer)
+        measures = alone or measures
     if measures is None:
         return Verdict()
     keep = language == "keep" or (language == "auto" and measures.is_unreadable)
     unfit = f"{measures.pieces:.1f} word pieces a word"
     if measures.unknown > _UNKNOWN_SHARE:
         unfit = f"{measures.unknown:.0%} of the word pieces unknown"
-    effect = "their order is kept" if keep else "their original order has half the weight"
-    message = (
-        f"query and candidates are not English ({measures.function:.0%} English function words,"
-        f" {unfit}), and this model reads English only: {effect}; {_INSTEAD}"
-    )
+    if alone is None:
+        seen = (
+            "query and candidates are not English"
+            f" ({measures.function:.0%} English function words, {unfit})"
+        )
+    else:
+        seen = f"the query is not in Latin letters ({unfit})"
+    order = "their" if alone is None else "the candidates'"
+    effect = f"{order} order is kept" if keep else f"{order} original order has half the weight"
+    message = f"{seen}, and this model reads English only: {effect}; {_INSTEAD}"
     return Verdict(1.0 if keep else LEAN, (Issue("not_english", message),))
 
 
@@ -192,6 +215,30 @@ def measure_foreign(query: str, documents: Sequence[str], tokenizer: Tokenizer) 
         return None
     measures = _measure(texts, words, counts, tokenizer)
     return None if measures.is_english else measures
+
+
+def measure_unreadable_query(query: str, tokenizer: Tokenizer) -> Measures | None:
+    """The measures of the words of a query that are not of Latin letters.
+
+    None if the vocabulary reads them, or if they are not most of the query.
+    """
+    query = query[:_CHARACTERS]
+    if query.isascii():
+        return None
+    words = _words(query)
+    other = [
+        word
+        for word in words
+        if _SIGN.match(word)
+        and not _LATIN.search(word)
+        and not _SYMBOLS.search(word)
+        and not any(map(str.isdigit, word))  # ²
+    ]
+    latin = sum(_LATIN.search(word) is not None for word in words)
+    if len(other) <= _FOREIGN_PER_LATIN * latin:
+        return None
+    measures = measure([" ".join(other)], tokenizer)
+    return measures if measures is not None and measures.is_unreadable else None
 
 
 def function_word_share(texts: Sequence[str]) -> float | None:
@@ -299,7 +346,10 @@ def _function_words(counts: Counter[str]) -> int:
 
 def _is_foreign(word: str) -> bool:
     """Whether a word with letters outside ASCII is neither a name nor a letter of a formula."""
-    return _SIGN.match(word) is not None and not word.istitle()
+    if _SIGN.match(word) is None:
+        return False
+    # Other letters with capitals: a pair may be of a formula, longer words are no Latin names.
+    return not word.istitle() or (len(word) > 2 and _LATIN.search(word) is None)
 
 
 def _count_short(text: str, words: Sequence[str], broken: Set[str]) -> int:
