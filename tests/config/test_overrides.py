@@ -4,7 +4,7 @@ import pytest
 
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import preset_names, resolve
-from secondpass.config.overrides import Override, without
+from secondpass.config.overrides import Override, overlay, without
 from secondpass.rendering import Rendering
 from secondpass.runtime.floors import Floor
 
@@ -186,4 +186,4 @@ def test_a_threshold_is_on_the_score_that_the_configuration_names(configured, gi
     """As that of a call; a component that is saved and loaded ranks as before."""
     config = {"method": {"type": "embedded"}, "floor": configured}
     flat = {"score_threshold": Override(given, ("floor",))}
-    assert resolve(config, flat=flat).floor == expected
+    assert overlay(config, flat, own={}) == {"floor": expected}
