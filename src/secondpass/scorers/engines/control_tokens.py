@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from secondpass.questions import RenderedText, Span, written_spans
+
+Tokens: TypeAlias = tuple[Sequence[int], Sequence[Span]]
+"""The ids of the tokens of a text, and their offsets in it."""
 
 _MARKUP = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 """Added tokens that are not marked as special, but are control tokens, such as ``<think>``."""
 
-MAX_PASSES = 8
+_MAX_PASSES = 8
 """How often a text is changed until it has no control token."""
 
 
@@ -81,22 +84,30 @@ class ControlTokens:
             return False
         return self._any_case.search(unicodedata.normalize("NFKC", text)) is not None
 
-    def places(self, text: str, ids: Sequence[int], offsets: Sequence[Span]) -> list[int]:
-        """Where to put spaces into a text, by its tokens, so that its content has no control token.
+    def read(self, text: str, encode: Callable[[str], Tokens]) -> tuple[str, Tokens]:
+        """Encode a text; spaces are put into it until no token of its content is a control token.
 
         Args:
             text: any text.
-            ids: of its tokens.
-            offsets: of the tokens in the text.
+            encode: returns the ids of a text's tokens, and their offsets in the text.
+
+        Returns:
+            The text with these spaces, and its tokens.
         """
-        written = written_spans(text)
-        return [
-            start + 1
-            for number, (start, stop) in zip(ids, offsets, strict=True)
-            if number in self.ids
-            and stop - start > 1
-            and not any(first <= start and stop <= last for first, last in written)
-        ]
+        for _ in range(_MAX_PASSES):
+            tokens = ids, offsets = encode(text)
+            written = written_spans(text)
+            places = [
+                start + 1
+                for number, (start, stop) in zip(ids, offsets, strict=True)
+                if number in self.ids
+                and stop - start > 1
+                and not any(first <= start and stop <= last for first, last in written)
+            ]
+            if not places:
+                break
+            text = _with_spaces(text, places)
+        return text, tokens
 
     def escaped(self, text: str, *, markup_only: bool = False) -> str:
         """Put a space into each control token that the configuration did not write.
@@ -108,11 +119,11 @@ class ControlTokens:
         pattern = self._markup if markup_only else self._pattern
         if pattern is None:
             return text
-        for _ in range(MAX_PASSES):  # a space may complete another control token
+        for _ in range(_MAX_PASSES):  # a space may complete another control token
             places = _places(pattern, text)
             if not places:
                 break
-            text = with_spaces(text, places)
+            text = _with_spaces(text, places)
         return text
 
 
@@ -143,7 +154,7 @@ def _places(pattern: re.Pattern[str], text: str) -> list[int]:
     return places
 
 
-def with_spaces(text: str, places: Sequence[int]) -> str:
+def _with_spaces(text: str, places: Sequence[int]) -> str:
     """Put a space before the characters at these places, in ascending order."""
     bounds = [0, *places, len(text)]
     spaced = " ".join(text[start:stop] for start, stop in pairwise(bounds))

@@ -15,7 +15,7 @@ from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced, text_key, written_spans
 from secondpass.rendering import well_formed
-from secondpass.scorers.engines.control_tokens import MAX_PASSES, ControlTokens, with_spaces
+from secondpass.scorers.engines.control_tokens import ControlTokens, Tokens
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.truncation import Shortener
@@ -196,8 +196,8 @@ class PairTokenizer:
         for text, encoding in zip(shortened, encodings, strict=True):
             ids = np.array(encoding.ids, dtype=np.int32)
             if len(self._control_ids) and np.isin(ids, self._control_ids).any():
-                _, read = self._read(self._tokenizer, text)
-                ids = np.array(read.ids, dtype=np.int32)
+                _, (read, _) = self._read(self._tokenizer, text)
+                ids = np.array(read, dtype=np.int32)
             tokens = _Tokens(ids, len(ids))
             if self._room is not None:
                 tokens = tokens._replace(ids=self._cut(tokens, self._room).copy())
@@ -216,28 +216,26 @@ class PairTokenizer:
             elif excess > 0:
                 text = cut(text, len(text) - excess)
         has_control = self._control.written_in(text)
-        text, encoding = self._read(
-            self._with_control.get() if has_control else self._tokenizer, text
-        )
+        tokenizer = self._with_control.get() if has_control else self._tokenizer
+        text, (read, offsets) = self._read(tokenizer, text)
         prefix, suffix = affixes(text)
         body = len(text) - suffix
-        head = sum(stop <= prefix for _, stop in encoding.offsets) if prefix else 0
-        tail = sum(start >= body for start, _ in encoding.offsets) if suffix else 0
-        ids = np.array(encoding.ids, dtype=np.int32)
+        head = sum(stop <= prefix for _, stop in offsets) if prefix else 0
+        tail = sum(start >= body for start, _ in offsets) if suffix else 0
+        ids = np.array(read, dtype=np.int32)
         tokens = _Tokens(ids, len(ids), head, min(tail, len(ids) - head))
         if self._room is None:
             return tokens
         return tokens._replace(ids=self._cut(tokens, self._room).copy())
 
-    def _read(self, tokenizer: Tokenizer, text: str) -> tuple[str, Any]:
-        """The encoding of a text, with spaces in it that keep its content from control tokens."""
-        for _ in range(MAX_PASSES):
+    def _read(self, tokenizer: Tokenizer, text: str) -> tuple[str, Tokens]:
+        """The tokens of a text, with spaces in it that keep its content from control tokens."""
+
+        def encode(text: str) -> Tokens:
             encoding = tokenizer.encode(str(text), add_special_tokens=False)
-            places = self._control.places(text, encoding.ids, encoding.offsets)
-            if not places:
-                break
-            text = with_spaces(text, places)
-        return text, encoding
+            return encoding.ids, encoding.offsets
+
+        return self._control.read(text, encode)
 
     def _load_with_control(self) -> Tokenizer:
         """The tokenizer for texts in which the configuration wrote control tokens."""

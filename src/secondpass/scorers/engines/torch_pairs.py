@@ -143,7 +143,7 @@ class TorchModel:
         encoder.eval()
         self.precision = str(next(encoder.parameters()).dtype).removeprefix("torch.")
         self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
-        self._longest = _limited(encoder)
+        self._longest: int = _limited(encoder)
 
     def identity(self) -> dict[str, Any]:
         """Everything but the texts that a score depends on."""
@@ -259,7 +259,7 @@ class TorchModel:
 
     def _cuts_query(self, query: str) -> bool:
         """Whether a cut at the end of the chat template might take part of the query."""
-        return not self._passage_last or bool(len(query) > self._longest // 2)
+        return not self._passage_last or len(query) > self._longest // 2
 
     def _features(
         self, texts: Sequence[tuple[str, str]], prompt: str | None, **settings: Any

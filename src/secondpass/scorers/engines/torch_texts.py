@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from secondpass.questions import affixes, cut, sliced
-from secondpass.scorers.engines.control_tokens import MAX_PASSES, ControlTokens, with_spaces
+from secondpass.scorers.engines.control_tokens import ControlTokens, Tokens
 
 
 def count_tokens(tokenizer: Any, text: str) -> int:
@@ -49,13 +49,12 @@ def as_characters(tokenizer: Any, control: ControlTokens, text: str) -> str:
     """The text with spaces in what the tokenizer would read as control tokens of its content."""
     if not getattr(tokenizer, "is_fast", False) or not control.is_suspect(text):
         return text
-    for _ in range(MAX_PASSES):
+
+    def encode(text: str) -> Tokens:
         encoded = _encoded(tokenizer, text, return_offsets_mapping=True)
-        places = control.places(text, encoded["input_ids"], encoded["offset_mapping"])
-        if not places:
-            break
-        text = with_spaces(text, places)
-    return text
+        return encoded["input_ids"], encoded["offset_mapping"]
+
+    return control.read(text, encode)[0]
 
 
 def _encoded(tokenizer: Any, text: str, **settings: Any) -> Any:

@@ -164,10 +164,11 @@ class VectorModel:
             excess = count_tokens(self._tokenizer, fitted) - room
             if excess > 0:
                 self._truncated.add(kind, [text])
-            for _ in range(_CUTS if any(affixes(fitted)) else 0):
+            for attempt in range(_CUTS if any(affixes(fitted)) else 0):
                 if excess <= 0:
                     break
-                fitted = shortened(self._tokenizer, fitted, excess)
+                # The tokens at a cut may become more.
+                fitted = shortened(self._tokenizer, fitted, excess + attempt)
                 excess = count_tokens(self._tokenizer, fitted) - room
         return str(fitted)
 
