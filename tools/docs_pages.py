@@ -31,10 +31,8 @@ from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scorers.diversity import Cap
 from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
-from secondpass.strategies.anchor import Anchor
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
-from secondpass.strategies.confirmation import Confirmation
 from secondpass.strategies.rerank_apis import APIS, RerankApi, Verified
 from secondpass.strategies.rerank_auth import Auth
 from secondpass.strategies.rerank_spans import RerankSpans
@@ -150,10 +148,6 @@ def sections() -> dict[str, list[Part]]:
             Part("when", When, "`when:`. [When to skip the pass](gate.md)."),
             Part("when: range", Range, "The conditions of `when`, such as `margin:`."),
             Part("when: agreement", Agreement, "The condition `agreement:` of `when`."),
-            Part("anchor", Anchor, "`anchor:`."),
-            Part("confirm", Confirmation,
-                 f"`confirm:` of `anchor`. {BESIDE}`{{type: cross_encoder, floor: 0}}`.",
-                 ("method",)),
             Part("limits", Limits, "`limits:`."),
             Part("cache", ResponseCache, "`cache:`, where it is a mapping."),
             Part("An entry of fallback", Stage, f"{BESIDE}`{{type: embedded, floor: 0.2}}`.",

@@ -28,7 +28,6 @@ from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
-from secondpass.strategies.anchor import Anchor, anchored
 from secondpass.strategies.life_cycle import check_methods
 from secondpass.strategies.planning import CostPlanner, Recorder
 from secondpass.strategies.skipping import When
@@ -56,7 +55,6 @@ class Reranker(CostPlanner):
         fallback: methods to try in turn if ``method`` judged nothing; or a single method.
         render: which fields of a candidate the method is shown, and how; None shows its text.
         passages: how long texts are judged; None shows them to the method whole.
-        anchor: bounds how far a language model lifts a candidate; None sets no bound.
         limits: of the time, calls, tokens and cost of one ranking; None sets no limit.
         cache: stores the answers of language models and rerank APIs: a path, or a mapping.
         top_k: number of items to return; None returns all.
@@ -85,7 +83,6 @@ class Reranker(CostPlanner):
         fallback: Annotated[Sequence[Annotated[Any, STAGE]], FALLBACK] = (),
         render: Annotated[Rendering | None, nested(Rendering, optional=True)] = None,
         passages: Annotated[Passages | None, nested(Passages, optional=True)] = None,
-        anchor: Annotated[Anchor | None, nested(Anchor, optional=True)] = None,
         limits: Annotated[Limits | None, nested(Limits, optional=True)] = None,
         cache: Annotated[ResponseCache | None, RESPONSE_CACHE] = None,
         top_k: Annotated[int, Ge(1)] | None = None,
@@ -104,15 +101,14 @@ class Reranker(CostPlanner):
         self.when = when
         self.fallback: tuple[Stage, ...] = tuple(fallback)
         self.render, self.passages = render or Rendering(), passages
-        self.anchor, self.cache = anchor, cache
+        self.cache = cache
         self.limits = limits or Limits()
         self.top_k, self.tail, self.dedupe = top_k, tail, dedupe
         self.candidate_multiplier = candidate_multiplier
         self.strict, self.log_level = strict, log_level
         self._gate = Gate(self.limits.concurrency)
-        stages = Stage(method, blend, floor, probabilities), *self.fallback
-        check_fits(stages, depth, self.render, passages, when)
-        self._stages = anchored(anchor, *stages)
+        self._stages = Stage(method, blend, floor, probabilities), *self.fallback
+        check_fits(self._stages, depth, self.render, passages, when)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         check_methods(self._methods, self.limits, cache, log_level)
 

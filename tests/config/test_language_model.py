@@ -23,8 +23,6 @@ REPLACED = {
     "method beside settings": {"method": {"type": "cascade", "stages": [{"method": "graded"}]}},
     "fallbacks": {"method": "lexical", "fallback": ["lexical", {"type": "graded", "llm": LLM}]},
     "bare fallback": {"method": "lexical", "fallback": "listwise"},
-    "second opinion": {"method": "lexical", "anchor": {"lift": 3, "confirm": {"type": "graded"}}},
-    "anchor": {"method": "lexical", "anchor": {"lift": 3, "method": "listwise"}},
 }
 
 

@@ -195,7 +195,7 @@ HINTS = [
     (lambda: Reranker.from_config("graded"), r"no such file.*is a method"),
     (lambda: Reranker.from_preset("graded"), r"it is a method: use Reranker\('graded'\)"),
     (lambda: config.resolve("cross_encoder"), "it is a method"),
-    (lambda: Reranker("lexical", model="x"), "model: unknown key; known are: anchor, blend,"),
+    (lambda: Reranker("lexical", model="x"), "model: unknown key; known are: blend,"),
 ]
 
 

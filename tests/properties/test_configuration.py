@@ -34,7 +34,7 @@ CONFIGURATIONS = (RERANKERS | PRESETS).map(_copy)
 NOT_IN_A_SCHEMA = re.compile(
     r"cannot make scores of kind|give one of them|names a tier twice|is not one of the tiers"
     r"|no ordering is named|is required|has no such|cannot be set|is not supported|self-hosted"
-    r"|not supported by this|cannot be combined with an anchor|scores each candidate by itself"
+    r"|not supported by this"
     r"|must be larger than at_least|names a field twice"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
     r"|must differ in more than case|has to hold|must contain|is outside the scale of"
@@ -202,7 +202,7 @@ def test_any_text_raises_only_configuration_errors(path, text, held):
 
 KEYS = ["method", "depth", "floor", "blend", "order", "orders", "fallback", "render", "limits"]
 KEYS += ["type", "stages", "llm", "model", "env", "default", "preset", "scale", "prompt", "fields"]
-KEYS += ["anchor", "lift", "confirm", "when", "margin", "agreement", "below", "at_least"]
+KEYS += ["when", "margin", "agreement", "below", "at_least"]
 LEAVES = st.sampled_from(
     [
         None,

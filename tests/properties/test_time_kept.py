@@ -17,7 +17,6 @@ from secondpass.errors import DeadlineError
 from secondpass.methods import Stage
 from secondpass.runtime import ledger as ledger_module
 from secondpass.runtime import recall
-from secondpass.strategies.anchor import Anchor, Anchored
 from secondpass.strategies.cascade import Cascade, CascadeStage
 
 TEXTS = ["one", "two", "three"]
@@ -105,9 +104,3 @@ def test_each_method_that_hangs_has_four_fifths_of_the_time_left(method, fallbac
     assert sum(seconds) == pytest.approx(deadline)
     assert ranking.report.status == "unchanged"
     assert ranking.order == (0, 1, 2)
-
-
-def test_an_anchor_that_hangs_leaves_time_to_the_method():
-    method = Anchored(Asking(1), anchor=Anchor(lift=1, method=Asking(1)))
-    _, seconds = rank_with_hanging_questions(method, [Stage(Asking(1))], 10.0, "rerank")
-    assert seconds == pytest.approx([8, 1.6, 0.4])

@@ -203,12 +203,6 @@ def test_numbers_of_all_types(value):
     assert type(to_floor(value)) is float
 
 
-def test_probabilities_are_not_those_of_ranks():
-    config = {"method": "lexical", "probabilities": {"slope": 1.0, "intercept": 0.0}}
-    with pytest.raises(ConfigurationError, match="probabilities: cannot be combined with an anch"):
-        Reranker.from_config({**config, "anchor": {"lift": 2}})
-
-
 def test_configurations_keep_their_form(tmp_path):
     path = tmp_path / "rerank.yaml"
     path.write_text("method: lexical\nfloor: {at: 1, on: rerank}\n")

@@ -75,12 +75,6 @@ def test_stages_of_a_cascade():
     assert found["rerank.highest"] == 1
 
 
-def test_the_method_behind_an_anchor():
-    found = statistics([3, 9, 5], anchor={"method": "lexical", "lift": 3})
-    assert found["rerank.highest"] == 1
-    assert found["stage1.highest"] == 9
-
-
 def fail(_count):
     raise RuntimeError
 

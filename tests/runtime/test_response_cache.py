@@ -545,11 +545,10 @@ class Asking:
         return Judgement([float(index) for index, _ in enumerate(task.texts)], issues=())
 
 
-@pytest.mark.parametrize("anchor", [None, {"lift": 2}], ids=["plain", "anchored"])
-def test_questions_without_recall_are_asked(path, anchor):
+def test_questions_without_recall_are_asked(path):
     from scripted_services import question
 
-    ranking = Reranker(Asking([question()]), cache=path, anchor=anchor).rerank("q", TEXTS)
+    ranking = Reranker(Asking([question()]), cache=path).rerank("q", TEXTS)
     assert "not_cached" in codes(ranking)
     assert "does not say what an answer depends on" in ranking.report.issues[-1].message
 

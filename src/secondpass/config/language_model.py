@@ -42,16 +42,14 @@ def replace_llm(values: Mapping[str, Any], llm: Any) -> dict[str, Any]:
             if not _asks(part):
                 return part
             part = {"type": part}
-        changes = {
-            key: replaced(part[key]) for key in ("stages", "method", "confirm") if key in part
-        }
+        changes = {key: replaced(part[key]) for key in ("stages", "method") if key in part}
         if _asks(part.get("type")):
             asking = True
             changes["llm"] = _with_timeout(llm, part.get("llm"))
         return {**part, **changes}
 
     changes: dict[str, Any] = {
-        key: replaced(values[key]) for key in ("method", "fallback", "anchor") if key in values
+        key: replaced(values[key]) for key in ("method", "fallback") if key in values
     }
     if not asking:
         names = ", ".join(name for name in registry.names("methods") if _asks(name))

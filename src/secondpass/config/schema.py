@@ -24,7 +24,6 @@ _ANNOTATIONS = ("default", "description")
 def json_schema() -> _Schema:
     """The JSON Schema (2020-12) of configurations, for editors and validators."""
     from secondpass.strategies.cascade import CascadeStage
-    from secondpass.strategies.confirmation import Confirmation
 
     methods = registry.schemas("methods")
     bare = {"enum": registry.bare_names(methods)}
@@ -32,7 +31,6 @@ def json_schema() -> _Schema:
         "method": {"anyOf": [bare, *methods]},
         "stage": {"anyOf": [bare, *_beside(Stage, methods)]},
         "cascade_stage": {"anyOf": [bare, *_beside(CascadeStage, methods)]},
-        "confirmation": {"anyOf": [bare, *_beside(Confirmation, methods)]},
         "llm": {"anyOf": registry.schemas("llms")},
         "reranker": model_of(Reranker).model_json_schema(),
     }

@@ -37,7 +37,7 @@ _ONCE = {
 """Issues that are logged once per process, because they usually concern every query."""
 _logged: set[str] = set()
 
-_RECOVERED = {"asked_again", "batch_failed", "lift_limited"}
+_RECOVERED = {"asked_again", "batch_failed"}
 """Issues that need no attention if the report is ok."""
 
 

@@ -32,8 +32,7 @@ STATISTICS = {
     "candidates.lowest": "lowest retrieval score",
     "candidates.lead": "highest retrieval score less the second",
 }
-"""The statistics of a ranking. A cascade and an anchor have rerank scores that are ranks; their
-stages add ``stage1.highest``, ``stage1.median`` and so on."""
+"""The statistics of a ranking. A cascade has rerank scores that are ranks; its stages add ``stage1.highest``, ``stage1.median`` and so on."""
 
 _FIRST = 10
 """Ranks that count as the top of a list."""
@@ -123,7 +122,7 @@ def _add_moves(
 
 
 def _add_stages(values: dict[str, float], trace: Trace, scored: Sequence[int]) -> None:
-    """Add the scores of a cascade's stages, or of the method behind an anchor."""
+    """Add the scores of a cascade's stages."""
     if not trace.stage_scores:
         return
     stages = [trace.stage_scores.get(position, ()) for position in scored]

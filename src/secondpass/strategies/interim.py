@@ -33,15 +33,6 @@ def relayed(plan: Plan[T], relay: Callable[[Interim], Plan[None]]) -> Plan[T]:
         plan.close()
 
 
-def silenced(plan: Plan[T]) -> Plan[T]:
-    """Run a plan without its interim judgements."""
-
-    def relay(_interim: Interim) -> Plan[None]:
-        yield from ()
-
-    return relayed(plan, relay)
-
-
 def converted(
     plan: Plan[T], part: Task, whole: Task, convert: Callable[[Judgement], Judgement]
 ) -> Plan[T]:

@@ -165,9 +165,8 @@ def _floor_on(reranker: Reranker) -> FloorOn:
     """
     stage = reranker._stages[0]
     if stage.method.score_kind == "rank":
-        anchored = "" if reranker.anchor is None else " with an anchor"
         raise InputError(
-            f"calibrate: the scores of {stage.method.name!r}{anchored} are ranks, which say "
+            f"calibrate: the scores of {stage.method.name!r} are ranks, which say "
             "nothing about relevance as such, so there is no threshold to fit; use top_k"
         )
     return Floor(0.0).resolved(stage.blend).on or "rerank"
