@@ -135,10 +135,9 @@ def arithmetic(rates: Mapping[str, float], options: argparse.Namespace) -> None:
     plan = Reranker.from_config({"method": {"type": "graded", "llm": Grader()}, "depth": 100}).plan(
         100, tokens_per_passage=80
     )
-    calls, tokens = lists * plan.total.calls[1], (plan.total.input_tokens, plan.total.output_tokens)
-    assert tokens[0] is not None
-    assert tokens[1] is not None
-    millions = [lists * amount[1] / 1e6 for amount in tokens if amount is not None]
+    assert plan.total.calls is not None
+    calls, tokens = lists * plan.total.calls, (plan.total.input_tokens, plan.total.output_tokens)
+    millions = [lists * amount / 1e6 for amount in tokens if amount is not None]
     cost = millions[0] * options.input_price + millions[1] * options.output_price
     print(f"\n`graded`: {calls:,.0f} questions, {millions[0]:,.0f} million input tokens and")
     print(

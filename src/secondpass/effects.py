@@ -208,7 +208,6 @@ class Task:
         windows: the windows of each text; None if texts are judged whole.
         mean: whether the score of a text is the mean over its windows, rather than the highest.
         spans: the best span of each text by the stages before in a cascade; None if there is none.
-        top_k: number of top candidates whose order matters; None if all do.
         instruction: what counts as relevant in this call; None for none.
         text_tokens: in a dry run, tokens by (text, length shown), since prompts are not rendered.
     """
@@ -220,7 +219,6 @@ class Task:
     windows: Sequence[Windows] | None = None
     mean: bool = False
     spans: Sequence[Span | None] | None = None
-    top_k: int | None = None
     instruction: str | None = field(default=None, repr=False)
     text_tokens: Mapping[Any, float] | None = field(default=None, repr=False, compare=False)
 
@@ -267,8 +265,6 @@ class Method(Protocol):
     """Judges candidates: an adapted scorer, or a strategy that asks a model.
 
     Optional members:
-        bounds(count): the :class:`~secondpass.strategies.base.Bounds` of questions that it asks
-            services about ``count`` texts.
         parts(task): of a method that runs others: these, each with the task that it is given if
             none of them changes the order.
         windows: what :meth:`judge` gets of texts that are split into windows: ``each`` window as a

@@ -336,7 +336,9 @@ class Question(Generic[R, T]):
             rejected it as too long; None if nothing is left to cut.
         estimate: estimated tokens of prompt and reply.
         documents: number of candidates in the question.
-        assumed: the value that a dry run uses; None to leave the question unanswered.
+        assumed: the value that plans and dry runs use, the input order for example; None if what
+            the method asks afterwards depends on the answer: then a plan does not say how many
+            questions it asks.
         shortened: whether passages were cut to fit the context window of the model.
         recall: how its answer is stored; None if it cannot be.
         repairs: whether it asks about a part of a question that was refused. It counts as a repair,

@@ -174,7 +174,6 @@ class RankingPass:
             texts_to_judge,
             candidates,
             self.context,
-            top_k=self.settings.top_k,
             instruction=self.settings.instruction,
         )
         if self.settings.passages is not None:

@@ -36,19 +36,19 @@ def test_a_configuration_is_planned(secondpass, listwise):
     assert [stage["method"] for stage in found["stages"]] == ["lexical", "listwise by m"]
     assert [stage["candidates"] for stage in found["stages"]] == [80, 60]
     whole = found["total"]
-    assert (whole["calls"], whole["rounds"], whole["seconds"]) == ([5, 5], [5, 5], [10, 10])
+    assert (whole["calls"], whole["rounds"], whole["seconds"]) == (5, 5, 10)
     assert whole["cost"] == pytest.approx(whole["input_tokens"], abs=1)
-    assert whole["input_tokens"][0] > 5 * 20 * 50
-    assert found["exceeded"] == [{"limit": "calls", "allowed": 4, "needed": [5, 5]}]
+    assert whole["input_tokens"] > 5 * 20 * 50
+    assert found["exceeded"] == [{"limit": "calls", "allowed": 4, "needed": 5}]
     assert found["stages"][1]["left_out"] == 10
     longer = json.loads(secondpass(*call[:-1], 100).out)["total"]
-    assert longer["input_tokens"][0] - whole["input_tokens"][0] == 5 * 20 * 50
+    assert longer["input_tokens"] - whole["input_tokens"] == 5 * 20 * 50
     assert longer["seconds"] is None
 
 
 def test_an_instruction_takes_tokens(secondpass, listwise):
     plain, instructed = (
-        json.loads(secondpass("plan", "-c", listwise, *options).out)["total"]["input_tokens"][0]
+        json.loads(secondpass("plan", "-c", listwise, *options).out)["total"]["input_tokens"]
         for options in ([], ["--instruction", "prefer recent " * 10])
     )
     assert instructed > plain
@@ -61,14 +61,14 @@ def test_options_override_settings(secondpass, listwise):
 
     assert [stage["candidates"] for stage in planned("--depth", 10)] == [10, 10]
     (stage,) = planned("-s", "method=lexical")
-    assert (stage["method"], stage["calls"]) == ("lexical", [0, 0])
+    assert (stage["method"], stage["calls"]) == ("lexical", 0)
 
 
 def test_strategies_are_compared(secondpass, listwise):
-    told = secondpass("plan", "-c", listwise, "--compare", "-k", 10)
+    told = secondpass("plan", "-c", listwise, "--compare")
     found = json.loads(told.out)
     calls = {name: plan["total"]["calls"] for name, plan in found["strategies"].items()}
-    assert {"graded": [5, 5], "listwise": [9, 9], "blocks": [11, 11]}.items() <= calls.items()
+    assert {"graded": 5, "listwise": 9, "blocks": 11}.items() <= calls.items()
     assert "cascade" not in calls
 
 

@@ -17,17 +17,17 @@ LOCAL = PlannedStage("lexical", 2000, pairs=2000)
 ASKING = PlannedStage(
     "graded\x1b[1m by m",
     1000,
-    calls=(25, 50),
-    rounds=(1, 1),
+    calls=50,
+    rounds=1,
     pairs=1000,
-    input_tokens=(40_000.4, 80_000.4),
-    output_tokens=(100.0, 100.0),
-    cost=(0.123456, 0.25),
-    seconds=(2.5, 2.5),
+    input_tokens=80_000.4,
+    output_tokens=100.0,
+    cost=0.123456,
+    seconds=2.5,
 )
 PLAN = CostPlan(2000, (LOCAL, ASKING), tokens_per_passage=1234, seconds_per_call=2.5)
 LOCAL_CELLS = ["lexical", "2,000", "0", "0"]
-ASKING_CELLS = ["25 to 50", "1", "40,001 to 80,001", "100", "0.1235 to 0.25", "2.5"]
+ASKING_CELLS = ["50", "1", "80,001", "100", "0.1235", "2.5"]
 
 
 @pytest.fixture
@@ -69,17 +69,18 @@ def test_without_a_stage_there_is_only_the_total(terminal, capsys):
 
 
 def test_notes_name_their_strategy(terminal, capsys):
-    calls = ExceededLimit("calls", 4, (5, 5))
+    calls = ExceededLimit("calls", 4, 5)
     noted = CostPlan(5, (PlannedStage("graded by m", 5),), exceeded=(calls,))
     print_strategies({"graded": noted}, {"blocks": "no\nlog"}, as_json=False)
     (heading, row), messages = rows(capsys)
     assert (heading[0], row[:2]) == ("strategy", ["graded", "5"])
-    *warnings, assumptions = messages.splitlines()
+    *warnings, assumptions, choice = messages.splitlines()
     assert warnings == [
         "warning: blocks is not run: no log",
         "warning: graded: limits.calls is 4, and the ranking needs 5",
     ]
     assert assumptions.startswith("5 candidates of about 0 tokens. Nothing was called.")
+    assert "shuffles" in choice
 
 
 def test_the_row_of_a_strategy_is_its_stage_if_it_has_one(terminal, capsys):
@@ -87,6 +88,19 @@ def test_the_row_of_a_strategy_is_its_stage_if_it_has_one(terminal, capsys):
     plans = {"graded": CostPlan(100, (stage,)), "listwise": CostPlan(0, ())}
     print_strategies(plans, {}, as_json=False)
     assert rows(capsys)[0][1:] == [["graded", "60", "0", "0"], ["listwise", "0", "0", "0"]]
+
+
+@pytest.mark.parametrize("prices", [False, True], ids=["tokens", "cost"])
+def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
+    def plan(tokens, cost):
+        return CostPlan(9, (PlannedStage("m", 9, 1, 1, 9, tokens, 5, cost if prices else None),))
+
+    unknown = CostPlan(9, (PlannedStage("own", 9, None, None, 9),))
+    plans = {"own": unknown, "listwise": plan(30, 2), "graded": plan(20, 1)}
+    print_strategies(plans, {}, as_json=False)
+    table = rows(capsys)[0][1:]
+    assert [row[0] for row in table] == ["graded", "listwise", "own"]
+    assert table[2] == ["own", "9", "?", "?", "?", "?"]
 
 
 def test_without_a_strategy_nothing_is_assumed(terminal, capsys):
@@ -107,14 +121,14 @@ def test_a_pipe_gets_json(capsys, monkeypatch, as_json):
 def test_strategies_that_need_only_a_language_model_are_compared():
     cascade = {"type": "cascade", "stages": ["lexical", {"type": "listwise", "llm": LLM}]}
     graded = {"type": "graded", "llm": OTHER}
-    settings = {"depth": 40, "top_k": 7, "limits": {"calls": 9}, "passages": {"size": 50}}
+    settings = {"depth": 40, "limits": {"calls": 9}, "passages": {"size": 50}}
     reranker = Reranker(cascade, fallback=[graded], **settings)
     rerankers, not_run = strategies_of(reranker)
     assert not_run == {}
     assert {"graded", "listwise", "blocks"} <= rerankers.keys()
     assert not rerankers.keys() & {"cascade", "lexical", "endpoint", "cross_encoder"}
     for strategy in rerankers.values():
-        assert (strategy.depth, strategy.top_k) == (40, 7)
+        assert strategy.depth == 40
         assert (strategy.limits, strategy.passages) == (reranker.limits, reranker.passages)
         assert {llm.model for llm in strategy.method.language_models} == {"m"}
 

@@ -37,7 +37,7 @@ NOT_IN_A_SCHEMA = re.compile(
     r"|not supported by this"
     r"|must be larger than at_least|names a field twice"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
-    r"|must differ in more than case|has to hold|must contain|is outside the scale of"
+    r"|must differ in more than case|has to hold|must contain"
     r"|must be \d+ at most|the prices of|placeholder|http"
     r"|fitted|the name of a variable"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"

@@ -14,7 +14,6 @@ from secondpass import Reranker
 from secondpass import reranker as reranker_module
 from secondpass.effects import Answer, Ask, Estimate, Judgement, Prompt, Question, Turn
 from secondpass.errors import DeadlineError
-from secondpass.methods import Stage
 from secondpass.runtime import ledger as ledger_module
 from secondpass.runtime import recall
 from secondpass.strategies.cascade import Cascade, CascadeStage

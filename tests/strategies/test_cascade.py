@@ -35,7 +35,7 @@ from secondpass import (
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.methods import to_method
-from secondpass.strategies.cascade import Cascade, CascadeStage
+from secondpass.strategies.cascade import Cascade, CascadeStage, scored_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -630,27 +630,14 @@ def test_an_instruction_reaches_every_stage_that_takes_one():
     assert all("<instruction>prefer owls</" in one.turns[0].text for one in model.prompts)
 
 
-class Wants:
-    """A method that keeps how many of the best are wanted."""
-
-    name, score_kind, scale = "wants", "rank", None
-
-    def __init__(self):
-        self.wanted = []
-
-    def judge(self, task):
-        self.wanted.append(task.top_k)
-        return Judgement([1.0] * len(task.texts))
-        yield
-
-
-def test_methods_are_told_how_many_are_wanted():
-    method = Wants()
-    for top_k in (None, 7):
-        Reranker(method, top_k=top_k).rerank("q", ["a", "b"])
-    Reranker(method).rerank("q", ["a", "b"], top_k=3)
-    assert method.wanted == [None, 7, 3]
-    first, second, last = Wants(), Wants(), Wants()
-    stages = [{"method": first}, {"method": second, "depth": 20}, {"method": last, "depth": 5}]
-    Reranker({"type": "cascade", "stages": stages}, top_k=2).rerank("q", ["a", "b"])
-    assert (first.wanted, second.wanted, last.wanted) == ([20], [5], [2])
+@pytest.mark.parametrize(
+    ("scores", "original", "order"),
+    [
+        ([0.1, None, 0.9, 0.1], None, [2, 0, 3]),
+        ([None, None], None, []),
+        ([0.1, 0.2, 0.9], 1.0, [0, 1, 2]),
+        ([0.0, 0.1, 1.0], 0.5, [0, 2, 1]),
+    ],
+)
+def test_scored_order(scores, original, order):
+    assert scored_order(Judgement(scores, original=original)) == order

@@ -149,7 +149,7 @@ def test_within_the_limit_of_calls(calls):
 
 def test_a_plan_counts_no_halves():
     reranker = Reranker({"type": "graded", "llm": Model([refusing(FILTERED)])})
-    assert reranker.plan(texts_with(5)).total.calls == (1, 1)
+    assert reranker.plan(texts_with(5)).total.calls == 1
 
 
 def test_parts_are_neither_repaired_nor_shortened_again():

@@ -49,6 +49,11 @@ def judge(method, texts, reply, rounds=lambda asked: None):
     return play(method.judge(task_of(texts)), in_answer(reply), rounds)
 
 
+def planned(method, count):
+    """What a method would take for that many candidates."""
+    return Reranker(method, depth=None).plan(count).total
+
+
 def order_of(judgement):
     """The indices that have a score, best first."""
     scored = [index for index, score in enumerate(judgement.scores) if score is not None]
@@ -84,15 +89,13 @@ def test_the_first_shuffle_is_the_order_itself(kind):
         assert prompts([three])[: len(one.questions)] == prompts([one])
 
 
-def test_bounds_scale_and_rounds_do_not(kind):
+def test_calls_scale_and_rounds_do_not(kind):
     for count in (1, 2, 20, 100):
-        once = METHODS[kind](Model()).bounds(count)
-        thrice = METHODS[kind](Model(), shuffles=3)
-        _, asks = judge(thrice, numbered(range(count)), REPLIES[kind])
-        calls = sum(len(ask.questions) for ask in asks)
-        assert thrice.bounds(count).calls == (calls, calls)
-        assert thrice.bounds(count).rounds == once.rounds == (len(asks), len(asks))
-        assert calls == once.calls[0] * (3 if count > 1 else 1)
+        once, thrice = (
+            planned(METHODS[kind](Model(), shuffles=shuffles), count) for shuffles in (1, 3)
+        )
+        assert thrice.calls == once.calls * (3 if count > 1 else 1)
+        assert thrice.rounds == once.rounds
 
 
 def test_orders_depend_on_the_seed_alone():
@@ -194,7 +197,7 @@ def test_without_any_answer_it_fails(kind):
 
 def test_shuffles_that_were_answered_count(kind):
     # In the second of two shuffles, nothing is answered.
-    asked = METHODS[kind](Model()).bounds(20).calls[0]
+    asked = planned(METHODS[kind](Model()), 20).calls
     reply = failing(*range(asked, 2 * asked), reply=REPLIES[kind])
     judgement, _ = judge(METHODS[kind](Model(), shuffles=2), numbered(range(20)), reply)
     assert order_of(judgement) == list(range(19, -1, -1))
@@ -261,7 +264,7 @@ def test_limits_allow_fewer_shuffles(kind, calls, runs):
     reranker = Reranker(METHODS[kind](model, shuffles=3), limits={"calls": calls})
     report = reranker.rerank("wombats", numbered(range(100))).report
     assert report.status == "ok"
-    assert len(model.prompts) == METHODS[kind](model, shuffles=runs).bounds(100).calls[0]
+    assert len(model.prompts) == planned(METHODS[kind](model, shuffles=runs), 100).calls
     codes = [issue.code for issue in report.issues]
     assert codes == ([] if runs == 3 else ["fewer_runs"])
 
@@ -444,7 +447,7 @@ def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
     if kind != "graded":
         assert len({judgement.scores[index] for index in scored}) == len(scored)
     halvings = count.bit_length() if kind == "graded" else 0
-    assert len(asks) <= method.bounds(count).rounds[1] + halvings
+    assert len(asks) <= planned(method, count).rounds + halvings
     if count > 1:
         for score, spread in zip(judgement.scores, judgement.spreads, strict=True):
             assert spread is None or (score is not None and spread >= 0)

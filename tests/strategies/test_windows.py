@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from statistics import fmean
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.windows import count_texts, judged_by_windows, with_windows
+from secondpass.strategies.windows import judged_by_windows, with_windows
 from secondpass.types import Issue
 
 LONG = "1 apple tree. 5 pear trees. 3 plum trees."
@@ -382,11 +381,3 @@ def test_round_trip():
     config = {"method": {"type": "lexical"}, "passages": {"size": 300, "combine": "mean"}}
     assert Reranker.from_config(config).to_config() == config
     assert Reranker.from_config({"method": "lexical", "passages": {}}).passages == Passages()
-
-
-def test_texts_that_a_method_is_given():
-    task = with_windows(task_of([LONG, "4 short"]), Passages(**SENTENCES), Rendering())
-    assert count_texts(SimpleNamespace(windows="each"), task) == 4
-    for method in (SimpleNamespace(windows="task"), SimpleNamespace()):
-        assert count_texts(method, task) == 2
-    assert count_texts(SimpleNamespace(windows="each"), task_of([LONG])) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping
 
@@ -25,6 +26,11 @@ from secondpass.strategies.cost_plan import CostPlan, PlannedStage, in_words
 _NOTE = (
     "Nothing was called. Tokens are estimated at four bytes each; retries, repairs, fallbacks, "
     "cache hits and reasoning are not included"
+)
+_CHOICE = (
+    "With shuffles: R, graded, listwise and blocks take R times the calls, tokens and cost, in as "
+    "many rounds. Quality differs, too: see Language models in the documentation, and measure it "
+    "with secondpass eval"
 )
 
 
@@ -67,7 +73,6 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
                 rerankers[name] = Reranker(
                     {"type": name, "llm": llms[0]},
                     depth=reranker.depth,
-                    top_k=reranker.top_k,
                     limits=reranker.limits,
                     passages=reranker.passages,
                 )
@@ -79,7 +84,8 @@ def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, st
 def print_strategies(
     plans: Mapping[str, CostPlan], not_run: Mapping[str, str], *, as_json: bool
 ) -> None:
-    """Print a row for each strategy."""
+    """Print a row for each strategy, the least expensive first."""
+    plans = dict(sorted(plans.items(), key=lambda item: _expense(item[1])))
     for name, reason in not_run.items():
         warn(f"{name} is not run: {one_line(reason)}")
     if as_json or not on_terminal(sys.stdout):
@@ -96,6 +102,17 @@ def print_strategies(
             warn(one_line(f"{name}: {note}"))
     if plans:  # the assumptions are the same for all
         info(f"{_assumptions(next(iter(plans.values())))} {_NOTE}")
+        info(_CHOICE)
+
+
+def _expense(plan: CostPlan) -> float:
+    """The cost of a plan, or its tokens if prices are not known; infinite if neither is."""
+    whole = plan.total
+    if whole.cost is not None:
+        return whole.cost
+    if whole.input_tokens is None or whole.output_tokens is None:
+        return math.inf if whole.asks else 0.0
+    return whole.input_tokens + whole.output_tokens
 
 
 def _assumptions(plan: CostPlan) -> str:

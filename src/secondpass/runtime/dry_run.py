@@ -1,8 +1,7 @@
 """Runs a plan without calling anything, to estimate what it would take.
 
 Every question is answered by its ``assumed`` value, or left unanswered without one, and every
-scorer returns equal scores, so the plan continues as if no call changed the order. A method that
-asks more questions if one does would take more than is counted.
+scorer returns equal scores, so the plan continues as if no call changed the order.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from secondpass.effects import (
     Score,
 )
 from secondpass.errors import BudgetError, DeadlineError, MethodError
-from secondpass.limits import Left, Limits, Prices
+from secondpass.limits import Prices
 from secondpass.runtime.ledger import Ledger
 from secondpass.scoring import member
 
@@ -65,26 +64,16 @@ class SimulatedLedger(Ledger):
 
     Attributes:
         seconds_per_call: assumed time of a question; None if it is not known: no time passes.
-        stated: the limits that ``LimitsLeft`` reports; None reports those that are enforced.
         elapsed: simulated seconds so far.
     """
 
     seconds_per_call: float | None = None
-    stated: Limits | None = None
     elapsed: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Simulated seconds since the start."""
         return self.elapsed
-
-    def left(self) -> Left:
-        """What the stated limits leave for questions."""
-        enforced = self.limits
-        self.limits = self.stated or enforced
-        left = Ledger.left(self)
-        self.limits = enforced
-        return left
 
 
 @dataclass(slots=True)
@@ -95,6 +84,8 @@ class DryRun:
         uses: what each model is expected to take, in the order of first use.
         rounds: number of questions of each round that asked any.
         shortened: whether passages were cut to fit the context window of a model.
+        unanswered: whether a question had no ``assumed`` value, so that it is not known what the
+            plan does after it.
         result: what the plan returned; None if it failed.
         error: why it failed.
     """
@@ -102,6 +93,7 @@ class DryRun:
     uses: list[Expected] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
     shortened: bool = False
+    unanswered: bool = False
     result: Any = None
     error: MethodError | None = None
 
@@ -195,6 +187,7 @@ def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> lis
         elif question.assumed is not None:
             answers.append(Answer(question.assumed))
         else:
+            run.unanswered = True
             answers.append(Answer(error=MethodError("a dry run asks nothing", "dry_run")))
     if sent:
         run.rounds.append(sent)

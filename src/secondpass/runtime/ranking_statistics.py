@@ -32,7 +32,8 @@ STATISTICS = {
     "candidates.lowest": "lowest retrieval score",
     "candidates.lead": "highest retrieval score less the second",
 }
-"""The statistics of a ranking. A cascade has rerank scores that are ranks; its stages add ``stage1.highest``, ``stage1.median`` and so on."""
+"""The statistics of a ranking. A cascade has rerank scores that are ranks; its stages add
+``stage1.highest``, ``stage1.median`` and so on."""
 
 _FIRST = 10
 """Ranks that count as the top of a list."""

@@ -1,9 +1,9 @@
-"""Shared by strategies that ask a language model: bounds, batches, issues and the base class."""
+"""Shared by strategies that ask a language model: batches, issues and the base class."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -12,56 +12,9 @@ from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem
 from secondpass.llms import has_logprobs
 from secondpass.prompts.replies.values import BatchScores, Order
 from secondpass.prompts.template import Prompting
-from secondpass.scoring import ScorerMethod
 from secondpass.types import Issue
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The number of questions that a method asks about a list, if each is answered in full.
-
-    Retries, repairs (the halves of refused questions among them) and the effects of limits and
-    errors are not included. Calls of local scorers
-    are not questions.
-
-    Attributes:
-        calls: the fewest and the most questions to services.
-        rounds: the fewest and the most rounds, which wait for each other; the questions of a round
-            are asked side by side.
-    """
-
-    calls: tuple[int, int] = (0, 0)
-    rounds: tuple[int, int] = (0, 0)
-
-    @classmethod
-    def exactly(cls, calls: int, rounds: int) -> Bounds:
-        """Bounds of a method whose numbers are fixed."""
-        return cls((calls, calls), (rounds, rounds))
-
-    @property
-    def exact(self) -> bool:
-        """Whether the numbers are fixed."""
-        return self.calls[0] == self.calls[1] and self.rounds[0] == self.rounds[1]
-
-    def side_by_side(self, runs: int) -> Bounds:
-        """Bounds of several runs, whose questions share rounds."""
-        return Bounds((runs * self.calls[0], runs * self.calls[1]), self.rounds)
-
-    def __add__(self, other: Bounds) -> Bounds:
-        return Bounds(
-            (self.calls[0] + other.calls[0], self.calls[1] + other.calls[1]),
-            (self.rounds[0] + other.rounds[0], self.rounds[1] + other.rounds[1]),
-        )
-
-
-def bounds_of(method: object, count: int) -> Bounds | None:
-    """The bounds of a method for ``count`` texts; None if it states none."""
-    if isinstance(method, ScorerMethod):
-        return Bounds()
-    bounds = getattr(method, "bounds", None)
-    return None if bounds is None else bounds(count)
 
 
 class IssueCollector:
@@ -169,12 +122,6 @@ def split_batches(count: int, size: int | None) -> Iterator[range]:
     number = 1 if size is None else -(-count // size)
     for batch in range(number):
         yield range(count * batch // number, count * (batch + 1) // number)
-
-
-def batch_bounds(count: int, size: int | None) -> Bounds:
-    """The bounds of a method that asks about each batch of :func:`split_batches` at once."""
-    calls = sum(1 for _ in split_batches(count, size)) if count else 0
-    return Bounds.exactly(calls, min(calls, 1))
 
 
 def equal_scores(count: int, score: float = 0.0) -> BatchScores:

@@ -22,8 +22,8 @@ from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
 from secondpass.runtime.ledger import ROUND_MARGIN
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import Bounds, unanswered
-from secondpass.strategies.estimates import most_waves
+from secondpass.strategies.base import unanswered
+from secondpass.strategies.estimates import waves
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:
@@ -134,17 +134,17 @@ class Blocks(OrderStrategy):
 
     def _fits(self, task: Task, groups: Groups, count: int, left: Left, *, final: bool) -> bool:
         """Whether the limits allow all questions about the first ``count`` candidates."""
-        bounds = self._bounds(count, final=final)
-        if left.calls is not None and bounds.calls[1] > left.calls:
+        rounds = self._rounds(count, final=final)
+        if left.calls is not None and sum(rounds) > left.calls:
             return False
         if left.seconds is not None and left.question_waves:
             pace = left.question_seconds / left.question_waves * ROUND_MARGIN
-            if most_waves(bounds, left.concurrency) * pace > left.seconds:
+            if waves(rounds, left.concurrency) * pace > left.seconds:
                 return False
         if left.tokens is left.cost is None:
             return True
         blocks = design(count, self.block, self.copies)
-        if bounds.rounds[1] > 1:  # which are the best is not known, so the longest are counted
+        if len(rounds) > 1:  # which are the best is not known, so the longest are counted
             longest = sorted(range(count), key=lambda index: -len(task.texts[index]))
             blocks.append(sorted(longest[: self.final]))
         tokens, cost = groups.expense(blocks)
@@ -193,12 +193,11 @@ class Blocks(OrderStrategy):
                 order[: self.final] = group.ordered + group.missing
         return groups.judgement(count, order, unjudged, degraded=degraded)
 
-    def _bounds(self, count: int, *, final: bool = True) -> Bounds:
+    def _rounds(self, count: int, *, final: bool = True) -> list[int]:
         number = -(-count // self.block)
         if number == 1:
-            return Bounds.exactly(1, 1)
-        last = int(final and self.final > 1)
-        return Bounds.exactly(number * self.copies + last, 1 + last)
+            return [1]
+        return [number * self.copies, *([1] if final and self.final > 1 else [])]
 
 
 def design(count: int, size: int, copies: int) -> list[list[int]]:

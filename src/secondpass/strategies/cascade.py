@@ -8,21 +8,21 @@ Calls, rounds and documents read are the sums over the stages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Interim, Judgement, Method, Plan, Span, Task
+from secondpass.blending import Blend
+from secondpass.effects import LLM, Interim, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting
+from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.runtime.partial_order import failed, merged
 from secondpass.settings import Nested, configurable, definition
-from secondpass.strategies.base import Bounds, bounds_of
 from secondpass.strategies.interim import converted
-from secondpass.strategies.parts import Composite, Notes, in_turn, part_of, scored_order
+from secondpass.strategies.parts import in_turn
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -52,7 +52,7 @@ _STAGE = Nested(lambda value: beside(CascadeStage, value), lambda: definition("c
 
 
 @configurable
-class Cascade(Composite):
+class Cascade:
     """A chain of methods, cheap and wide first, expensive and narrow last.
 
     Candidates that reached a later stage are placed before those that did not, regardless of their
@@ -93,6 +93,38 @@ class Cascade(Composite):
         """The method's name in reports."""
         return ", then ".join(stage.method.name for stage in self.stages)
 
+    @property
+    def language_models(self) -> list[LLM]:
+        """The language models of all methods."""
+        return [llm for method in self.methods for llm in getattr(method, "language_models", ())]
+
+    def check_installed(self) -> None:
+        """Check that the packages of all methods are installed.
+
+        Raises:
+            MissingExtraError: one is not.
+        """
+        self._call_each("check_installed")
+
+    def warm_up(self) -> None:
+        """Load the models of all methods.
+
+        Raises:
+            ModelLoadError: one cannot be loaded.
+        """
+        self._call_each("warm_up")
+
+    def close(self) -> None:
+        """Release the models and connections of all methods."""
+        self._call_each("close")
+
+    def _call_each(self, member: str) -> None:
+        """Call an optional member of each method."""
+        for method in self.methods:
+            function: Callable[[], object] | None = getattr(inner(method), member, None)
+            if function is not None:
+                function()
+
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the stages, one stage after the other.
 
@@ -104,11 +136,11 @@ class Cascade(Composite):
         state = _State(list(range(len(task.texts))), frozenset(beyond))
         state.add_spans(range(len(task.texts)), task.spans)
         errors: list[MethodError] = []
-        for number, (stage, wanted) in enumerate(self._wanted(task), 1):
+        for number, stage in enumerate(self.stages, 1):
             indices = state.order[: stage.depth]
             name = stage.method.name
             try:
-                part = state.part(task, indices, wanted)
+                part = state.part(task, indices)
                 plan = judged_by_windows(stage.method, part)
                 so_far = partial(state.interim, name, indices)
                 plan = converted(plan, part, task, so_far)
@@ -125,28 +157,26 @@ class Cascade(Composite):
             raise errors[0]
         return state.judgement()
 
-    def bounds(self, count: int) -> Bounds | None:
-        """The sum over the stages; None if one states no bounds."""
-        total = Bounds()
-        for stage in self.stages:
-            bounds = bounds_of(stage.method, min(count, stage.depth or count))
-            if bounds is None:
-                return None
-            total += bounds
-        return total
-
     def parts(self, task: Task) -> list[tuple[Method, Task]]:
         """The methods of the stages, each with its task if none changes the order."""
         state = _State(list(range(len(task.texts))))
         return [
-            (stage.method, state.part(task, state.order[: stage.depth], wanted))
-            for stage, wanted in self._wanted(task)
+            (stage.method, state.part(task, state.order[: stage.depth])) for stage in self.stages
         ]
 
-    def _wanted(self, task: Task) -> list[tuple[CascadeStage, int | None]]:
-        """The stages, each with the number of its best that matter: those the next one judges."""
-        depths = [stage.depth for stage in self.stages[1:]]
-        return list(zip(self.stages, [*depths, task.top_k], strict=True))
+
+def scored_order(judgement: Judgement) -> list[int]:
+    """The indices that have a score, best first; ties keep their order.
+
+    If the method gives the original order a weight, scores are blended with it by ``minmax``.
+    """
+    ordering = judgement.scores if judgement.order_scores is None else judgement.order_scores
+    scores = {index: score for index, score in enumerate(ordering) if score is not None}
+    if judgement.original:
+        blend = Blend(judgement.original, "minmax")
+        blended = blend.mix([None] * len(scores), [*scores.values()])
+        scores = dict(zip(scores, blended.final, strict=True))
+    return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 @dataclass(slots=True)
@@ -156,6 +186,8 @@ class _State:
     Attributes:
         order: all indices, best first.
         tail: those beyond the depth of the first stage.
+        issues: of all stages, with indices of the whole task.
+        degraded: whether a stage failed, and another determined the order instead.
     """
 
     order: list[int]
@@ -163,17 +195,23 @@ class _State:
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     unjudged: set[int] = field(default_factory=set)
     beyond: set[int] = field(default_factory=set)
-    notes: Notes = field(default_factory=Notes)
+    issues: list[Issue] = field(default_factory=list)
+    degraded: bool = False
     spans: dict[int, Span] = field(default_factory=dict)
     spreads: dict[int, float] = field(default_factory=dict)
     kept: bool = False
     instructed: bool = False
     """Whether a stage that scored candidates took the instruction of the call."""
 
-    def part(self, task: Task, indices: Sequence[int], wanted: int | None) -> Task:
-        """The task of a stage, of whose result the ``wanted`` best matter; None for all."""
-        spans = [self.spans.get(index) for index in indices] if self.spans else None
-        return replace(part_of(task, indices), spans=spans, top_k=wanted)
+    def part(self, task: Task, indices: Sequence[int]) -> Task:
+        """The task of a stage: these texts, in this order."""
+        return replace(
+            task,
+            texts=[task.texts[index] for index in indices],
+            candidates=[task.candidates[index] for index in indices],
+            windows=task.windows and [task.windows[index] for index in indices],
+            spans=[self.spans.get(index) for index in indices] if self.spans else None,
+        )
 
     def add_spans(self, indices: Sequence[int], spans: Sequence[Span | None] | None) -> None:
         """Set the best spans of texts; these replace those of earlier stages."""
@@ -183,16 +221,18 @@ class _State:
     def add_error(self, name: str, error: MethodError, indices: Sequence[int]) -> None:
         """Report that a stage failed."""
         message = f"this stage scored nothing: {error}"
-        self.notes.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
+        self.issues.append(Issue(error.code, message, tuple(sorted(indices)), (), name))
         self.unjudged.update(indices)
-        self.notes.degraded = True
+        self.degraded = True
 
     def apply(self, name: str, judgement: Judgement, indices: Sequence[int]) -> None:
         """Put what a stage was given first, by its scores; the rest keeps its order.
 
         Those that failed calls left unjudged are merged with the scored ones.
         """
-        self.notes.add(judgement, indices, name)
+        for issue in judgement.issues:
+            positions = tuple(indices[position] for position in issue.positions)
+            self.issues.append(replace(issue, positions=positions, method=issue.method or name))
         scored = {
             indices[position]: score
             for position, score in enumerate(judgement.scores)
@@ -203,12 +243,12 @@ class _State:
             own = dict(zip(indices, judgement.stage_scores, strict=True))
         beyond = {indices[position] for position in judgement.beyond}
         missed = [index for index in indices if index not in scored and index not in beyond]
-        self.notes.degraded |= bool(judgement.original)
+        self.degraded |= judgement.degraded or bool(judgement.original)
         self.kept |= judgement.original == 1
         codes = {issue.code for issue in judgement.issues}
         self.instructed |= bool(scored) and INSTRUCTION_NOT_USED not in codes
         # Scored before but not here: an earlier stage decides its place.
-        self.notes.degraded |= any(index in self.scores for index in missed)
+        self.degraded |= any(index in self.scores for index in missed)
         self.unjudged.update(indices[position] for position in judgement.unjudged)
         unknown = {indices[position] for position in failed(judgement.unjudged, judgement.issues)}
         self.beyond |= beyond
@@ -241,7 +281,7 @@ class _State:
         # One stage that takes the instruction is enough: earlier ones are meant to be cheap.
         issues = [
             issue
-            for issue in self.notes.issues
+            for issue in self.issues
             if issue.code != INSTRUCTION_NOT_USED or not self.instructed
         ]
         if not ranked and self.kept:
@@ -252,7 +292,7 @@ class _State:
             issues,
             [self.scores.get(index, ()) for index in range(count)],
             beyond - self.scores.keys(),
-            self.notes.degraded,
+            self.degraded,
             spans=[self.spans.get(index) for index in range(count)] if self.spans else None,
             spreads=[self.spreads.get(index) for index in range(count)] if self.spreads else None,
         )

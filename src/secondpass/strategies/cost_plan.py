@@ -5,30 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
-Range: TypeAlias = tuple[float, float]
-"""A lower and an upper bound; equal where the number is fixed."""
+T = TypeVar("T", int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
     """What one method would take: the reranker's, or a stage of its cascade.
 
-    Retries, repairs, fallbacks and hits of a cache are not included, and limits are not applied.
+    The numbers hold if nothing fails and ``when`` skips nothing. Retries, repairs, fallbacks and
+    hits of a cache are not included, and limits are not applied.
 
     Attributes:
         method: its name, as in reports.
         candidates: number of candidates that it is given.
-        calls: the fewest and the most questions to services, 0 for a local model; None if the
-            method states no bounds.
-        rounds: the fewest and the most rounds of these questions; None if it states no bounds.
-        pairs: query-candidate pairs that it scores or asks about if no answer changes the order.
-        input_tokens: estimated at four bytes each, in proportion to ``calls``; None for a local
-            model.
+        calls: questions to services, 0 for a local model; an estimate where an API's limit of
+            tokens splits requests; None if they depend on the answers
+            (:attr:`~secondpass.questions.Question.assumed`).
+        rounds: rounds of these questions; None as ``calls``.
+        pairs: query-candidate pairs that it scores or asks about; if ``calls`` is None, in the
+            questions that do not depend on answers.
+        input_tokens: estimated at four bytes each; None for a local model, or if ``calls`` is.
         output_tokens: the same for replies, without reasoning.
         cost: of these tokens, in the currency of the prices; None without prices.
-        seconds: of the questions; None for a local model, or if the seconds per call are not known.
+        seconds: of the questions; None as ``input_tokens``, or without the seconds per call.
         shortened: whether passages would be cut to fit the model's context window.
         left_out: number of its candidates that would not be judged, because the limits do not allow
             it, or the prompt does not fit; None if that depends on the answers.
@@ -37,13 +38,13 @@ class PlannedStage:
 
     method: str
     candidates: int
-    calls: tuple[int, int] | None = (0, 0)
-    rounds: tuple[int, int] | None = (0, 0)
+    calls: int | None = 0
+    rounds: int | None = 0
     pairs: int = 0
-    input_tokens: Range | None = None
-    output_tokens: Range | None = None
-    cost: Range | None = None
-    seconds: Range | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    cost: float | None = None
+    seconds: float | None = None
     shortened: bool = False
     left_out: int | None = 0
     problem: str = ""
@@ -51,12 +52,12 @@ class PlannedStage:
     @property
     def asks(self) -> bool:
         """Whether it asks a service anything."""
-        return self.input_tokens is not None
+        return self.calls != 0
 
 
 @dataclass(frozen=True, slots=True)
 class ExceededLimit:
-    """A limit that is lower than what a ranking may need.
+    """A limit that is lower than what a ranking needs.
 
     Attributes:
         limit: ``calls``, ``tokens``, ``cost`` or ``deadline``.
@@ -66,7 +67,7 @@ class ExceededLimit:
 
     limit: str
     allowed: float
-    needed: Range
+    needed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class CostPlan:
     Attributes:
         candidates: number of candidates.
         stages: what each method would take, in the order in which they run.
-        exceeded: the limits that would, or might, stop the ranking before its end.
+        exceeded: the limits that would stop the ranking before its end.
         tokens_per_passage: assumed length of the candidates; None if a sample was passed.
         seconds_per_call: assumed; None if it is not known.
     """
@@ -97,9 +98,8 @@ class CostPlan:
         """Further remarks, as sentences: limits, context windows."""
         notes = []
         for item in self.exceeded:
-            verb = "needs" if item.needed[0] > item.allowed else "may need"
             notes.append(
-                f"limits.{item.limit} is {item.allowed:,.6g}, and the ranking {verb} "
+                f"limits.{item.limit} is {item.allowed:,.6g}, and the ranking needs "
                 f"{in_words(item.needed)}"
             )
         for stage in self.stages:
@@ -123,7 +123,7 @@ class CostPlan:
             "stages": [_record(stage) for stage in self.stages],
             "total": _numbers(self.total),
             "exceeded": [
-                {"limit": item.limit, "allowed": item.allowed, "needed": [*item.needed]}
+                {"limit": item.limit, "allowed": item.allowed, "needed": item.needed}
                 for item in self.exceeded
             ],
             "notes": self.notes,
@@ -150,8 +150,8 @@ def total(stages: Sequence[PlannedStage], candidates: int) -> PlannedStage:
     return PlannedStage(
         "total",
         candidates,
-        _whole(_sum(stage.calls for stage in stages)),
-        _whole(_sum(stage.rounds for stage in stages)),
+        _sum(stage.calls for stage in stages),
+        _sum(stage.rounds for stage in stages),
         sum(stage.pairs for stage in stages),
         _sum(stage.input_tokens for stage in asking) if asking else None,
         _sum(stage.output_tokens for stage in asking) if asking else None,
@@ -160,39 +160,30 @@ def total(stages: Sequence[PlannedStage], candidates: int) -> PlannedStage:
     )
 
 
-def in_words(bounds: Range | None, digits: int | None = None) -> str:
-    """Write a range: ``9``, or ``6 to 31``.
+def in_words(number: float | None, digits: int | None = None) -> str:
+    """Write a number.
 
     Args:
-        bounds: None is ``?``.
+        number: None is ``?``.
         digits: significant digits; None rounds up to a whole number.
     """
-    if bounds is None:
+    if number is None:
         return "?"
-    low, high = (_number(value, digits) for value in bounds)
-    return low if low == high else f"{low} to {high}"
+    return f"{math.ceil(number):,}" if digits is None else f"{number:.{digits}g}"
 
 
-def _count(bounds: Range | None, noun: str) -> str:
-    return f"{in_words(bounds)} {noun if bounds == (1, 1) else f'{noun}s'}"
+def _count(number: int | None, noun: str) -> str:
+    return f"{in_words(number)} {noun if number == 1 else f'{noun}s'}"
 
 
-def _number(value: float, digits: int | None) -> str:
-    return f"{math.ceil(value):,}" if digits is None else f"{value:.{digits}g}"
-
-
-def _sum(ranges: Iterable[Range | None]) -> Range | None:
-    """The sum of ranges; None if one is not known."""
-    low = high = 0.0
-    for item in ranges:
-        if item is None:
+def _sum(numbers: Iterable[T | None]) -> T | None:
+    """The sum of numbers; None if one is not known."""
+    known: list[T] = []
+    for number in numbers:
+        if number is None:
             return None
-        low, high = low + item[0], high + item[1]
-    return low, high
-
-
-def _whole(bounds: Range | None) -> tuple[int, int] | None:
-    return None if bounds is None else (int(bounds[0]), int(bounds[1]))
+        known.append(number)
+    return sum(known)
 
 
 def _record(stage: PlannedStage) -> dict[str, Any]:
@@ -206,19 +197,16 @@ def _record(stage: PlannedStage) -> dict[str, Any]:
 
 
 def _numbers(stage: PlannedStage) -> dict[str, Any]:
-    def listed(bounds: Range | None) -> list[float] | None:
-        return None if bounds is None else [*bounds]
-
-    def rounded(bounds: Range | None) -> list[int] | None:
-        return None if bounds is None else [math.ceil(value) for value in bounds]
+    def whole(number: float | None) -> int | None:
+        return None if number is None else math.ceil(number)
 
     return {
         "candidates": stage.candidates,
-        "calls": listed(stage.calls),
-        "rounds": listed(stage.rounds),
+        "calls": stage.calls,
+        "rounds": stage.rounds,
         "pairs": stage.pairs,
-        "input_tokens": rounded(stage.input_tokens),
-        "output_tokens": rounded(stage.output_tokens),
-        "cost": listed(stage.cost),
-        "seconds": listed(stage.seconds),
+        "input_tokens": whole(stage.input_tokens),
+        "output_tokens": whole(stage.output_tokens),
+        "cost": stage.cost,
+        "seconds": stage.seconds,
     }

@@ -32,9 +32,7 @@ from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies.base import (
-    Bounds,
     IssueCollector,
-    batch_bounds,
     equal_scores,
     merge_batches,
     split_batches,
@@ -133,10 +131,6 @@ class Decisions(Client[Statements]):
         question = partial(self._question, task)
         answers = yield from ask_batches(self, question, batches, issues)
         return merge_batches(count, answers, word="score", issues=issues)
-
-    def bounds(self, count: int) -> Bounds:
-        """A question for each batch, in one round."""
-        return batch_bounds(count, self.batch_size)
 
     # ------------------------------------------------------------------ one request
 

@@ -21,7 +21,7 @@ from secondpass.questions import Recall, cut
 from secondpass.scoring import equal_scores
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested
 from secondpass.strategies import rerank_batches, rerank_scores, rerank_template
-from secondpass.strategies.base import Bounds, IssueCollector, batch_bounds, merge_batches
+from secondpass.strategies.base import IssueCollector, merge_batches
 from secondpass.strategies.halving import ask_in_halves, repairing
 from secondpass.strategies.rerank_address import check_path
 from secondpass.strategies.rerank_apis import API_SETTING, APIS, resolve
@@ -231,13 +231,6 @@ class Endpoint(RerankClient):
         named += equal_scores(task.texts, judgement.scores, self.name)
         judgement = replace(judgement, issues=named, spans=spans)
         return judgement if kind == self.score_kind else replace(judgement, score_kind=kind)
-
-    def bounds(self, count: int) -> Bounds:
-        """A question for each batch, in one round.
-
-        Batches that are split because of their tokens are not included.
-        """
-        return batch_bounds(count, self._max_documents)
 
     def _parts(self, task: Task, whole: range) -> list[range]:
         """A range of the task, split into requests."""

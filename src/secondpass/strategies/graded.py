@@ -26,10 +26,8 @@ from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
-    Bounds,
     IssueCollector,
     LLMStrategy,
-    batch_bounds,
     equal_scores,
     merge_batches,
     split_batches,
@@ -128,8 +126,8 @@ class Graded(LLMStrategy):
         if count == 1 and not self.judge_single:
             return Judgement([None], beyond=frozenset({0}))
         shuffles = Shuffles(self.shuffles, self.seed, self.scale)
-        bounds = batch_bounds(count, self.batch_size)
-        return (yield from shuffles.judge(self.name, self._judge_once, task, bounds))
+        rounds = [sum(1 for _ in split_batches(count, self.batch_size))]
+        return (yield from shuffles.judge(self.name, self._judge_once, task, rounds))
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
@@ -142,9 +140,3 @@ class Graded(LLMStrategy):
         batches = list(split_batches(len(task.texts), self.batch_size))
         answers = yield from ask_batches(self.llm, question, batches, issues)
         return merge_batches(len(task.texts), answers, word="grade", issues=issues)
-
-    def bounds(self, count: int) -> Bounds:
-        """A question for each batch of each shuffle, in one round."""
-        if count == 1 and not self.judge_single:
-            return Bounds()
-        return batch_bounds(count, self.batch_size).side_by_side(self.shuffles if count > 1 else 1)

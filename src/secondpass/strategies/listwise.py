@@ -20,7 +20,7 @@ from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
-from secondpass.strategies.base import Bounds, unanswered
+from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderedGroup, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:
@@ -115,10 +115,10 @@ class Listwise(OrderStrategy):
             groups.issues.add("windows_not_joined", message, sorted(unjudged))
         return groups.judgement(count, order, unjudged)
 
-    def _bounds(self, count: int) -> Bounds:
+    def _rounds(self, count: int) -> list[int]:
         size = min(self.window or count, count)
         windows = 1 + -(-(count - size) // self._stride)
-        return Bounds.exactly(windows, windows)
+        return [1] * windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.base import Bounds, IssueCollector, LLMStrategy, ask_each
+from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
@@ -87,12 +87,8 @@ class OrderStrategy(LLMStrategy):
         if len(task.texts) == 1:
             return Judgement([None], beyond=frozenset({0}))
         shuffles = Shuffles(self.shuffles, self.seed)
-        bounds = self._bounds(len(task.texts))
-        return (yield from shuffles.judge(self.name, self._judge_once, task, bounds))
-
-    def bounds(self, count: int) -> Bounds:
-        """How many questions are asked about ``count`` candidates; none about a single one."""
-        return self._bounds(count).side_by_side(self.shuffles) if count > 1 else Bounds()
+        rounds = self._rounds(len(task.texts))
+        return (yield from shuffles.judge(self.name, self._judge_once, task, rounds))
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
         """The effects of :meth:`_order`."""
@@ -102,8 +98,8 @@ class OrderStrategy(LLMStrategy):
         """Ask about groups of the task."""
         raise NotImplementedError
 
-    def _bounds(self, count: int) -> Bounds:
-        """The bounds of one order of two candidates or more."""
+    def _rounds(self, count: int) -> list[int]:
+        """Number of questions of each round about one order of two candidates or more."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Estimates what a ranking would take, from the bounds of its methods and a dry run."""
+"""Estimates what a ranking would take, from dry runs of its methods."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class CostPlanner(MethodOwner):
         tokens_per_passage: int = 100,
         seconds_per_call: float | None = None,
         depth: int | None = None,
-        top_k: int | None = None,
         instruction: str | None = None,
     ) -> CostPlan:
         """Estimate what a ranking of these candidates would take, without calling anything.
 
-        Calls and rounds are exact where they are fixed, else a lower and an upper bound. Tokens and
-        cost are estimated. Retries, repairs, fallbacks and hits of a cache are not included.
+        Calls and rounds are exact if nothing fails and ``when`` skips nothing; requests that an
+        API's limit of tokens splits are estimated, as tokens and cost are. Retries, repairs,
+        fallbacks and hits of a cache are not included.
 
         Args:
             candidates: their number; or a sample of them, as for :meth:`rerank`.
@@ -62,7 +62,6 @@ class CostPlanner(MethodOwner):
             seconds_per_call: expected time of an answer; None if it is not known: the plan has no
                 time then.
             depth: number of candidates to judge; None uses the setting.
-            top_k: number of items to return; None uses the setting.
             instruction: what counts as relevant, which is part of every prompt.
 
         Raises:
@@ -80,7 +79,7 @@ class CostPlanner(MethodOwner):
         )
         task = self._task(
             request,
-            {"depth": depth, "top_k": top_k, "instruction": instruction},
+            {"depth": depth, "instruction": instruction},
             **({"render": Rendering(), "when": None} if counted else {}),
         )
         stages: tuple[PlannedStage, ...] = ()
@@ -97,8 +96,8 @@ class CostPlanner(MethodOwner):
         """What the stages would take, and the limits that this exceeds."""
         stage = runnable(self._stages)
         unlimited = replace(self.limits, deadline=None, calls=None, tokens=None, cost=None)
-        free, limited = (self._ledger(stage, seconds_per_call) for _ in range(2))
-        free.limits = unlimited
+        free = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
+        limited = self._ledger(stage, seconds_per_call)
         stages = [
             planned_stage(trial, unlimited.concurrency, seconds_per_call)
             for trial in trials(stage.method, task, free)
@@ -112,7 +111,7 @@ class CostPlanner(MethodOwner):
 
     def _ledger(self, stage: Stage, seconds_per_call: float | None = None) -> SimulatedLedger:
         """A ledger for dry runs of a stage."""
-        ledger = SimulatedLedger(self.limits, seconds_per_call=seconds_per_call, stated=self.limits)
+        ledger = SimulatedLedger(self.limits, seconds_per_call=seconds_per_call)
         ledger.keep_time(last=stage is self._stages[-1])
         return ledger
 
@@ -123,7 +122,7 @@ class CostPlanner(MethodOwner):
             return []
         stage = runnable(self._stages)
         runs = trials(stage.method, task, self._ledger(stage))
-        return merged(use for trial in runs if not trial.optional for use in trial.run.uses)
+        return merged(use for trial in runs for use in trial.run.uses)
 
     def _task(self, request: CheckedRequest, options: Any, **changes: Any) -> Task | None:
         """The task of the method in a ranking; None if no candidate has a text.
@@ -162,13 +161,11 @@ def _with_left_out(stage: PlannedStage, limited: Trial) -> PlannedStage:
     """A stage with the candidates that the limits leave out."""
     run = limited.run
     left_out: int | None = stage.candidates
-    if limited.optional or (run.error is not None and run.error.code == "dry_run"):
+    if stage.calls is None:
         left_out = None
     elif run.error is None:
         judgement: Judgement = run.result
         left_out = judgement.scores.count(None) - len(judgement.beyond)
-    if left_out and stage.calls is not None and stage.calls[0] == 0:
-        left_out = None  # it may be asked nothing
     return replace(stage, left_out=left_out)
 
 

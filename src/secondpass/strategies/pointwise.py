@@ -27,10 +27,8 @@ from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
-    Bounds,
     IssueCollector,
     LLMStrategy,
-    batch_bounds,
     check_logprobs,
     equal_scores,
     merge_batches,
@@ -148,7 +146,3 @@ class Pointwise(LLMStrategy):
         batches = list(split_batches(count, 1))
         answers = yield from ask_batches(self.llm, question, batches, issues)
         return merge_batches(count, answers, word="score", issues=issues)
-
-    def bounds(self, count: int) -> Bounds:
-        """A question for each candidate, in one round."""
-        return batch_bounds(count, 1)

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from secondpass.effects import Ask, Interim, Judgement, Plan, RoundsLeft, Task
 from secondpass.errors import MethodError
-from secondpass.strategies.base import Bounds, IssueCollector, affordable
+from secondpass.strategies.base import IssueCollector, affordable
 
 T = TypeVar("T")
 
@@ -50,7 +50,11 @@ class Shuffles:
     scale: tuple[float, float] | None = None
 
     def judge(
-        self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, bounds: Bounds
+        self,
+        name: str,
+        judge: Callable[[Task], Plan[Judgement]],
+        task: Task,
+        rounds: Sequence[int],
     ) -> Plan[Judgement]:
         """Judge the candidates of a task in every order.
 
@@ -58,7 +62,7 @@ class Shuffles:
             name: of the method.
             judge: judges a task once.
             task: with one candidate or more; a single candidate is judged once.
-            bounds: of one run.
+            rounds: number of questions of each round of one run.
 
         Raises:
             MethodError: no run scored anything, or one has scores on another scale.
@@ -66,10 +70,10 @@ class Shuffles:
         if self.runs == 1 or len(task.texts) == 1:
             return (yield from judge(task))
         issues = IssueCollector(name)
-        number = yield from affordable(self.runs, bounds.calls[1])
+        number = yield from affordable(self.runs, sum(rounds))
         orders = self.orders(len(task.texts))[:number]
         plans = [judge(_in_order(task, order)) for order in orders]
-        results = sorted((yield from side_by_side(plans, bounds.rounds[1])).items())
+        results = sorted((yield from side_by_side(plans, len(rounds))).items())
         if len(results) < self.runs:
             message = f"the limits allow {len(results)} of {self.runs} shuffles"
             issues.add("fewer_runs", message)

@@ -28,13 +28,6 @@ def with_windows(task: Task, passages: Passages, rendering: Rendering) -> Task:
     return replace(task, windows=windows, mean=passages.combine == "mean")
 
 
-def count_texts(method: Method, task: Task) -> int:
-    """The number of texts that :func:`judged_by_windows` passes to the method."""
-    if task.windows is None or getattr(method, "windows", "one") != "each":
-        return len(task.texts)
-    return sum(len(item.spans) for item in task.windows)
-
-
 def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
     """Run the method on the windows of the task, if it has any, and validate its result.
 

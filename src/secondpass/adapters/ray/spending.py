@@ -14,14 +14,14 @@ from secondpass.reranker import Reranker
 from secondpass.settings import changed
 from secondpass.types import Usage
 
-_PLANNED = ("depth", "top_k", "instruction")
+_PLANNED = ("depth", "instruction")
 """Call options that affect the use of a ranking."""
 
 
 class Spending:
     """Limits a reranker to the budget that was reserved for its rows.
 
-    The maximum use of a row is the upper bound of its plan, including repairs, or the limits of the
+    The maximum use of a row is that of its plan, including repairs, or the limits of the
     configuration, if they are lower. It is set as the limit of its ranking, so that retries and
     fallbacks cannot exceed it.
 
@@ -69,9 +69,8 @@ class Spending:
         times = 1 + limits.repair
         tokens = cost = 0.0
         for stage in plan.stages:
-            for bound in (stage.input_tokens, stage.output_tokens):
-                tokens += 0.0 if bound is None else bound[1] * times
-            cost += 0.0 if stage.cost is None else stage.cost[1] * times
+            tokens += ((stage.input_tokens or 0.0) + (stage.output_tokens or 0.0)) * times
+            cost += (stage.cost or 0.0) * times
         return Amounts(
             math.ceil(tokens if limits.tokens is None else min(tokens, limits.tokens)),
             cost if limits.cost is None else min(cost, limits.cost),
@@ -79,10 +78,10 @@ class Spending:
 
 
 def check_budget(reranker: Reranker, budget: Budget) -> None:
-    """Check that the use of a row has an upper bound, so that a budget can be guaranteed.
+    """Check that the use of a row can be planned or is limited, so that a budget is guaranteed.
 
     Raises:
-        ConfigurationError: neither the method nor the limits bound it.
+        ConfigurationError: neither is the case.
     """
     if not budget:
         return

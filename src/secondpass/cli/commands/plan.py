@@ -15,7 +15,6 @@ from secondpass.cli.options import (
     Instruction,
     Preset,
     Set,
-    TopK,
 )
 from secondpass.cli.plans import print_plan, print_strategies, strategies_of
 from secondpass.config import load
@@ -36,7 +35,6 @@ def plan(
         float | None,
         typer.Option(min=0.001, help="Duration of a call of the model, to estimate the time."),
     ] = None,
-    top_k: TopK = None,
     depth: Depth = None,
     instruction: Instruction = None,
     compare: Annotated[
@@ -49,8 +47,9 @@ def plan(
 ) -> None:
     """Estimate calls, rounds, tokens, cost and time of a ranking, without calling a model.
 
-    Calls and rounds are exact if they are fixed, otherwise a lower and an upper bound. Tokens and
-    cost are estimates. Retries, repairs, fallbacks and cache hits are not included. For example:
+    Calls and rounds are exact if nothing fails and `when` skips nothing; requests that an API's
+    limit of tokens splits are estimated, as tokens and cost are. Retries, repairs, fallbacks and
+    cache hits are not included. For example:
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 
@@ -60,7 +59,6 @@ def plan(
     options: dict[str, Any] = {
         "tokens_per_passage": tokens_per_passage,
         "seconds_per_call": seconds_per_call,
-        "top_k": top_k,
         "depth": depth,
         "instruction": None if instruction is None else decode_argument(instruction),
     }

@@ -30,8 +30,6 @@ DEPTHS = (20, 50, 100)
 WEIGHTS = (0.2, 0.4, 0.6, 0.8)
 _FITTED = ("blend", "floor", "probabilities", "when")
 """Settings that are valid only for the other settings. Variants remove or replace them."""
-_NOT_REPLAYABLE = frozenset({"order", "anchor"})
-"""Settings that change the order independently of the scores, so that it cannot be recomputed."""
 
 _SAMPLE = 20
 """Number of rankings from which the cost of a service is estimated."""
@@ -121,7 +119,7 @@ def prepare(
     uses = expected_use(reranker, sample)
     attempt.asks = any(use.calls for use in uses)
     attempt.pointwise = scores_alone(reranker.method)
-    if _NOT_REPLAYABLE & config.keys():
+    if "order" in config:  # it changes the order independently of the scores
         attempt.depths = ()
     elif depths is not None:
         attempt.depths = tuple(sorted({min(depth, longest) for depth in depths}))
