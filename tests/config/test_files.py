@@ -112,7 +112,7 @@ def test_presets():
     assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
     fast = Reranker.from_preset("embedded_fast").to_config()
     assert fast == {**Reranker.from_preset("embedded").to_config(), "depth": 20}
-    assert config.preset_purpose("lexical").startswith("BM25 over the candidates")
+    assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
 
 
 UNKNOWN = {
