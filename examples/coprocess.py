@@ -26,7 +26,7 @@ class Coprocess:
     """The process, which runs until :meth:`close`. Threads take turns.
 
     Args:
-        options: of ``secondpass rerank``, such as ``--preset scallop``.
+        options: of ``secondpass rerank``, such as ``--preset blended_scores``.
     """
 
     def __init__(self, *options: str) -> None:

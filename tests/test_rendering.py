@@ -185,7 +185,7 @@ def test_a_missing_field_is_not_logged(caplog):
 
 
 @pytest.mark.parametrize("candidates", [[], [{"output": "report", "id": "t1"}]])
-@pytest.mark.parametrize("name", ["tactician", "attune"])
+@pytest.mark.parametrize("name", ["listwise_ids", "listwise_guided"])
 def test_presets_report_no_optional_field(name, candidates):
     rendering = Reranker.from_preset(name, method={"llm": lambda messages: ""}).render
     from secondpass.candidates import to_candidates

@@ -31,10 +31,10 @@ def keyword_search(query: str, count: int, folder: Path = DOCS) -> list[dict[str
 def search(query: str, k: int = 3) -> tuple[int, Ranking]:
     """The number of pages that the model has seen, and the best pages for a query.
 
-    With the preset ``attune``, the keyword search retrieves three times as many pages.
+    With the preset ``listwise_guided``, the keyword search retrieves three times as many pages.
     """
     with language_model("ANTHROPIC_API_KEY", type="openai", score=by_guidelines) as llm:
-        reranker = Reranker.from_preset("attune", method={"llm": llm}, top_k=k)
+        reranker = Reranker.from_preset("listwise_guided", method={"llm": llm}, top_k=k)
         try:
             pages = keyword_search(query, reranker.candidates_needed() or k)
             return len(pages), reranker.rerank(query, pages)

@@ -26,7 +26,7 @@ class Library:
 
     def __init__(self, llm: dict[str, Any], path: Path = PASSAGES) -> None:
         self.retriever = HybridRetriever(yaml.safe_load(path.read_text(encoding="utf-8")))
-        self.reranker = Reranker.from_preset("objlib", method={"llm": llm})
+        self.reranker = Reranker.from_preset("graded_passages", method={"llm": llm})
 
     def retrieve(self, query: str) -> list[Candidate]:
         """The passages that share a word with the query, by BM25."""

@@ -2,7 +2,7 @@
 
     python for_learners.py
 
-The preset ``objlib`` grades passages from 0 to 10 by three criteria in one question.
+The preset ``graded_passages`` grades passages from 0 to 10 by three criteria in one question.
 ``order="research"`` orders by grade. ``order="learn"`` arranges the first twenty from introductory
 to advanced, and by grade within each level. Grades then no longer decrease with rank, so the nodes'
 scores follow from their rank; ``rerank_score`` in the metadata is the grade. ``llm=`` replaces the
@@ -44,7 +44,7 @@ def retrieved() -> list[NodeWithScore]:
 def main() -> None:
     """Search twice, with a different ordering for each call."""
     llm = model(ScriptedLLM(grade_of={text: grade for text, _, grade in PASSAGES}))
-    rerank = SecondPassRerank("objlib", llm=llm)
+    rerank = SecondPassRerank("graded_passages", llm=llm)
     print(QUESTION)
     for order in ("research", "learn"):
         nodes, report = rerank.rerank_nodes(retrieved(), QUESTION, order=order)

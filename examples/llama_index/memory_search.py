@@ -2,8 +2,8 @@
 
     python memory_search.py
 
-The preset ``scallop`` grades short memories from 0 to 1 in one question. The final score is 0.4
-times the retriever's score plus 0.6 times the grade; memories below 0.05 are dropped. ``llm=``
+The preset ``blended_scores`` grades short memories from 0 to 1 in one question. The final score is
+0.4 times the retriever's score plus 0.6 times the grade; memories below 0.05 are dropped. ``llm=``
 replaces the preset's model on Groq. If the model fails, the retriever's scores are kept.
 """
 
@@ -36,7 +36,7 @@ def retrieved() -> list[NodeWithScore]:
 
 def search(llm: LLM) -> None:
     """Rerank with this model and print the result."""
-    rerank = SecondPassRerank("scallop", llm=llm)
+    rerank = SecondPassRerank("blended_scores", llm=llm)
     nodes, report = rerank.rerank_nodes(retrieved(), QUESTION)
     show(nodes, report.to_dict())
 

@@ -42,7 +42,7 @@ def _query(options: argparse.Namespace) -> None:
     mode, _, rerank = options.mode.partition("+")
     reranker = None
     if rerank:
-        preset = options.preset or "polymarket"
+        preset = options.preset or "cross_encoder_hybrid"
         reranker = Reranker.from_config(
             configuration(preset, options.rerank_model, options.rerank_top_n)
         )
@@ -54,7 +54,7 @@ def _query(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     reranker = None
     if options.preset or options.rerank_model:
-        preset = options.preset or "polymarket"
+        preset = options.preset or "cross_encoder_hybrid"
         reranker = configuration(preset, options.rerank_model, options.rerank_top_n)
     comparison = evaluate(_opened(options.index), options.questions, reranker)
     if options.out is not None:

@@ -23,11 +23,13 @@ def make_index(pages: Path, folder: Path) -> Index:
     return open_index(folder)
 
 
-def configuration(preset: str = "polymarket", model: str | None = None, top_n: int = 50) -> Config:
+def configuration(
+    preset: str = "cross_encoder_hybrid", model: str | None = None, top_n: int = 50
+) -> Config:
     """A preset as a configuration, with another model and depth.
 
-    The preset ``polymarket`` is a cross-encoder of the Hugging Face hub, ``embedded`` a small model
-    installed by pip.
+    The preset ``cross_encoder_hybrid`` is a cross-encoder of the Hugging Face hub, ``embedded`` a
+    small model installed by pip.
     """
     overrides: Config = {} if model is None else {"method": {"model": model}}
     return config.preset(preset, depth=top_n, **overrides)

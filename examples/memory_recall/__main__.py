@@ -14,9 +14,9 @@ from secondpass import Ranking, Reranker
 
 
 def recall(query: str, memory: Memory, *, fails: bool = False) -> Ranking:
-    """Search, and grade the results with the preset ``scallop``; ``fails`` as in scripted_model."""
+    """Search, and rerank with the preset ``blended_scores``; ``fails`` as in scripted_model."""
     with language_model("GROQ_API_KEY", api_key_env=None, fails=fails) as llm:
-        reranker = Reranker.from_preset("scallop", method={"llm": llm})
+        reranker = Reranker.from_preset("blended_scores", method={"llm": llm})
         try:
             return reranker.rerank(query, memory.search(query))
         finally:

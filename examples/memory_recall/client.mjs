@@ -1,6 +1,6 @@
 // Rerank from Node: `secondpass rerank --batch 1` as a long-running process.
 //
-//     const reranker = new Reranker("--preset", "scallop");
+//     const reranker = new Reranker("--preset", "blended_scores");
 //     const { ranking, report } = await reranker.rerank("What should I cook for Ana?", memories);
 //
 // Memories are objects with `id`, `content` and `score`, the original score.

@@ -19,7 +19,7 @@ def main(queries: Sequence[str]) -> int:
     memory = Memory()
     with (
         language_model("GROQ_API_KEY", api_key_env=None) as llm,
-        Coprocess("--preset", "scallop", *llm_options(llm)) as coprocess,
+        Coprocess("--preset", "blended_scores", *llm_options(llm)) as coprocess,
     ):
         for query in queries:
             answer = coprocess.rerank(query, memory.search(query))

@@ -12,7 +12,7 @@ from secondpass.effects import Interim, Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
 from secondpass.runtime.diagnostics import log_exception
-from secondpass.runtime.fits import doubts, gate_doubts
+from secondpass.runtime.fits import doubts
 from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
@@ -117,9 +117,6 @@ class RankingPass:
     def _decide(self, when: When) -> None:
         """Leave out what ``when`` does not require."""
         decision = when.decide(self.query, [self.candidates[position] for position in self.kept])
-        call = self.settings
-        if doubt := gate_doubts(when, call.stages[0], call.depth, call.instruction):
-            self._add_issue("fitted_otherwise", doubt)
         if decision.skip is not None and len(self.head) > when.depth:
             self.skipped = Skipped(decision.skip, len(self.head) - when.depth, when.depth)
         for name, reason in decision.unknown.items():

@@ -108,7 +108,7 @@ class Reranker(CostPlanner):
         self.strict, self.log_level = strict, log_level
         self._gate = Gate(self.limits.concurrency)
         self._stages = Stage(method, blend, floor, probabilities), *self.fallback
-        check_fits(self._stages, depth, self.render, passages, when)
+        check_fits(self._stages, depth, self.render, passages)
         self._methods: list[Method] = [stage.method for stage in self._stages]
         check_methods(self._methods, self.limits, cache, log_level)
 

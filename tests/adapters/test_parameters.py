@@ -66,7 +66,7 @@ def test_options_override_parameters():
 
 def test_every_place_is_a_setting():
     names = set()
-    for preset in ("default", "scallop", "attune", "cohere", "lexical"):
+    for preset in ("default", "blended_scores", "listwise_guided", "cohere", "lexical"):
         names |= resolve({"preset": preset}).to_config().keys()
     assert {place.partition(".")[0] for places in PLACES.values() for place in places} <= {
         *names, "method", "render", *PER_CALL, "strict",

@@ -242,6 +242,6 @@ def test_a_threshold_holds_for_lists_of_any_length(secondpass):
 
 def test_a_request_gives_ranks_no_threshold(secondpass):
     given = [request(floor=0.6)]
-    told = secondpass("rerank", "--preset", "attune", "--json", stdin=json_lines(given))
+    told = secondpass("rerank", "--preset", "listwise_guided", "--json", stdin=json_lines(given))
     assert told.code != 0
     assert "are ranks" in told.flat

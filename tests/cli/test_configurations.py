@@ -60,14 +60,14 @@ def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command
 
 
 def test_options_make_the_configuration_of_the_library(tmp_path):
-    described = configuration("objlib", None, ["order=learn"])
+    described = configuration("graded_passages", None, ["order=learn"])
     assert Reranker.from_config(described).to_config()["order"] == "learn"
     path = tmp_path / "rerank.yaml"
-    path.write_text("preset: polymarket\n")
+    path.write_text("preset: cross_encoder_hybrid\n")
     described = configuration(None, path, ["method.device=cpu"])
-    assert described == config.preset("polymarket", method={"device": "cpu"})
+    assert described == config.preset("cross_encoder_hybrid", method={"device": "cpu"})
     with pytest.raises(ConfigurationError, match="use --preset"):
-        configuration("objlib", None, ["preset=embedded"])
+        configuration("graded_passages", None, ["preset=embedded"])
 
 
 @pytest.mark.parametrize(

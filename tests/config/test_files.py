@@ -100,7 +100,7 @@ def test_keys_from_python_or_variables(path, monkeypatch, name, method):
 
 
 def test_a_key_over_a_preset_is_refused(path):
-    path.write_text(f"preset: scallop\nmethod: {{llm: {{api_key: {KEY}}}}}\n")
+    path.write_text(f"preset: blended_scores\nmethod: {{llm: {{api_key: {KEY}}}}}\n")
     with pytest.raises(ConfigurationError, match=r"method\.llm\.api_key: .*'api_key_env'"):
         Reranker.from_config(path)
 
@@ -109,10 +109,10 @@ def test_a_key_over_a_preset_is_refused(path):
 
 
 def test_presets():
-    assert {"default", "embedded", "lexical", "polymarket"} <= set(config.preset_names())
+    assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
     fast = Reranker.from_preset("embedded_fast").to_config()
     assert fast == {**Reranker.from_preset("embedded").to_config(), "depth": 20}
-    assert config.preset_purpose("lexical").startswith("BM25 over the candidates")
+    assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
 
 
 UNKNOWN = {
@@ -137,12 +137,12 @@ def test_unknown_presets(name, message):
 def test_overrides_are_merged():
     reranker = Reranker.from_preset("lexical", method={"k1": 2.0}, top_k=5)
     assert reranker.to_config() == {"method": {"type": "lexical", "k1": 2.0}, "top_k": 5}
-    reranker = Reranker.from_preset("polymarket", method={"type": "lexical"})
+    reranker = Reranker.from_preset("cross_encoder_hybrid", method={"type": "lexical"})
     assert reranker.to_config() == {"method": {"type": "lexical"}, "depth": 50}
 
 
 def test_variables_replace_variables():
-    described = config.preset("tactician", depth={"env": "UNSET_DEPTH"})
+    described = config.preset("listwise_ids", depth={"env": "UNSET_DEPTH"})
     assert described["depth"] == {"env": "UNSET_DEPTH"}
 
 
@@ -155,11 +155,13 @@ def test_a_blend_expects_scores():
 
 
 def test_a_preset_is_extended(path):
-    path.write_text("preset: polymarket\nmethod: {device: cpu}\ndepth: 7\n")
-    expected = Reranker.from_preset("polymarket", method={"device": "cpu"}, depth=7).to_config()
+    path.write_text("preset: cross_encoder_hybrid\nmethod: {device: cpu}\ndepth: 7\n")
+    expected = Reranker.from_preset(
+        "cross_encoder_hybrid", method={"device": "cpu"}, depth=7
+    ).to_config()
     assert Reranker.from_config(path).to_config() == expected
     assert config.resolve(path).to_config() == expected
-    mapping = {"preset": "polymarket", "method": {"device": "cpu"}, "depth": 7}
+    mapping = {"preset": "cross_encoder_hybrid", "method": {"device": "cpu"}, "depth": 7}
     assert Reranker.from_config(mapping).to_config() == expected
     assert "preset" not in expected
 
@@ -173,12 +175,12 @@ def test_a_type_replaces_a_mapping():
 def test_a_variable_names_the_preset(monkeypatch):
     described = {"preset": {"env": "RERANK_PRESET", "default": "lexical"}, "top_k": 2}
     assert Reranker.from_config(described).method.name.startswith("lexical")
-    monkeypatch.setenv("RERANK_PRESET", "polymarket")
+    monkeypatch.setenv("RERANK_PRESET", "cross_encoder_hybrid")
     assert Reranker.from_config(described).depth == 50
 
 
 def test_parameters_override_only_the_preset():
-    described = {"preset": "polymarket", "top_k": 3}
+    described = {"preset": "cross_encoder_hybrid", "top_k": 3}
     depth = {"depth": Override(5, ("depth",))}
     assert config.resolve(described, flat=depth).depth == 5
     with pytest.raises(ConfigurationError, match="sets 'top_k'"):

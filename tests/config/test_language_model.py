@@ -37,7 +37,7 @@ def test_asks_the_given_model(described):
 
 def test_a_preset_asks_it():
     model = Model()
-    assert config.resolve({"preset": "attune"}, llm=model).method.llm.name == "given"
+    assert config.resolve({"preset": "listwise_guided"}, llm=model).method.llm.name == "given"
     reranker = config.resolve({"method": "lexical", "fallback": "listwise"}, llm=model)
     assert reranker.fallback[0].method.llm is model
 

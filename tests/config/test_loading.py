@@ -186,7 +186,7 @@ def test_size_is_checked_after_parameters():
 HINTS = [
     (lambda: Reranker("cross_encoder", model="m"), "model: .*did you mean 'method.model'"),
     (lambda: Reranker.from_preset("default", model="m"), "did you mean 'method.model'"),
-    (lambda: Reranker.from_preset("attune", model="m"), "did you mean 'method.llm.model'"),
+    (lambda: Reranker.from_preset("listwise_guided", model="m"), "did you mean 'method.llm.model'"),
     (lambda: Reranker.from_config({"method": "lexical", "k1": 1}), "mean 'method.k1'"),
     (lambda: Reranker("cohere"), r"is a preset.*from_preset\('cohere'\)"),
     (lambda: Reranker("lexical", fallback="cohere"), r"fallback\[0\].*is a preset"),
@@ -255,11 +255,11 @@ def test_the_order_s_name_is_written(name):
 
 
 def test_an_order_over_a_preset():
-    reranker = Reranker.from_preset("objlib", order="learn")
+    reranker = Reranker.from_preset("graded_passages", order="learn")
     assert reranker.order is reranker.orders["learn"]
     assert reranker.to_config()["order"] == "learn"
     assert {**reranker.to_config(), "order": None}.items() >= (
-        Reranker.from_preset("objlib").to_config().items()
+        Reranker.from_preset("graded_passages").to_config().items()
     )
 
 

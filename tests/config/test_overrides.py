@@ -29,14 +29,14 @@ class Scorer:
 
 LANDS = [
     # the configuration; the parameter's places; where the value is afterwards
-    ("polymarket", MODEL, ("method", "model")),
+    ("cross_encoder_hybrid", MODEL, ("method", "model")),
     ({"method": "cross_encoder"}, MODEL, ("method", "model")),
     ({"method": {"type": "listwise", "llm": {**LLM, "model": "m"}}}, TOKEN, ("method", "llm")),
-    ("tactician", MODEL, ("method", "llm", "model")),
+    ("listwise_ids", MODEL, ("method", "llm", "model")),
     ("cohere", MODEL, ("method", "model")),
     ("cohere", TOKEN, ("method", "api_key_env")),
     ("lexical", ("render.separator",), ("render", "separator")),
-    ("scallop", ("render.separator",), ("render", "separator")),
+    ("blended_scores", ("render.separator",), ("render", "separator")),
 ]
 
 
@@ -73,7 +73,7 @@ REFUSED = [
         False,
         "sets 'method.token', which is the same",
     ),
-    ("tactician", MODEL, True, "language model object has its own settings"),
+    ("listwise_ids", MODEL, True, "language model object has its own settings"),
     ({"method": "listwise"}, TOKEN, True, "language model object has its own settings"),
     (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
 ]
@@ -96,7 +96,7 @@ def test_a_method_that_there_is_not_is_told_once_and_as_such(method):
 
 def test_a_key_takes_the_place_of_the_variable_that_a_preset_names():
     places = ("method.token", "method.api_key", "method.llm.api_key")
-    reranker = resolve("scallop", flat={"api_key": Override("k", places)})
+    reranker = resolve("blended_scores", flat={"api_key": Override("k", places)})
     assert reranker.method.llm.api_key.reveal() == "k"
     assert reranker.method.llm.api_key_env is None
 

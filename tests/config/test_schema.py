@@ -66,7 +66,7 @@ def test_refuses_what_the_loader_refuses(validator, described):
 
 
 def test_orders_over_those_of_a_preset(validator):
-    described = {"preset": "objlib", "orders": {"learn": {"window": 3}}, "order": "learn"}
+    described = {"preset": "graded_passages", "orders": {"learn": {"window": 3}}, "order": "learn"}
     assert Reranker.from_config(described).order.window == 3
     assert validator.is_valid(described)
     assert not validator.is_valid({**described, "orders": {"learn": {"windw": 3}}})

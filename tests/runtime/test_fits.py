@@ -115,29 +115,6 @@ def test_probabilities_are_checked_as_well():
         Reranker.from_config({**BASE, "depth": 9, "probabilities": mapping})
 
 
-def test_gates_are_checked_as_well():
-    blend = {"original": 0.5, "normalize": "minmax"}
-    config = {**BASE, "blend": blend}
-    when = {"words": {"at_least": 2}, "depth": 3, "fitted": fitted(config)}
-    reranker = Reranker.from_config({**config, "when": when})
-    assert Reranker.from_config(reranker.to_config()).when == reranker.when
-    for changes, part in [({"depth": 9}, "depth"), ({"blend": None}, "blend")]:
-        with pytest.raises(ConfigurationError, match=rf"when.fitted.{part}: was fitted for"):
-            Reranker.from_config({**config, "when": when, **changes})
-
-
-@pytest.mark.parametrize("query", ["two words", "one"])
-def test_a_call_that_a_gate_was_not_learned_for(query):
-    when = {"words": {"at_least": 2}, "fitted": fitted(BASE)}
-    reranker = Reranker.from_config({**BASE, "when": when, "log_level": "error"})
-    assert reranker.rerank(query, ["a", "b"]).report.issues == ()
-    (issue,) = reranker.rerank(query, ["a", "b"], depth=20).report.issues
-    assert (issue.code, issue.message) == (
-        "fitted_otherwise",
-        "when was fitted for depth 50, not 20",
-    )
-
-
 def test_a_threshold_at_the_depth_of_a_skipped_query():
     when = {"words": {"at_least": 2}, "depth": 1}
     reranker = with_fit(BASE, fitted(BASE), when=when, log_level="error")

@@ -287,7 +287,7 @@ def test_missing_package(monkeypatch):
     torch = {"backend": "torch"}
     told = r'pip install "secondpass\[sentence-transformers\]"'
     with pytest.raises(MissingExtraError, match=told):
-        Reranker.from_preset("polymarket", method=torch)
+        Reranker.from_preset("cross_encoder_hybrid", method=torch)
     with pytest.raises(MissingExtraError, match=told):
         CrossEncoderScorer("any", **torch).score_pairs("q", ["a"])
     ranking = Reranker.from_preset("default", method=torch).rerank("q", ["a", "b"])

@@ -177,8 +177,8 @@ def test_hiding_a_value_keeps_the_message(monkeypatch, value):
         Reranker.from_config({"preset": {"env": "PRESET"}})
     message = str(caught.value)
     assert message.startswith("configuration: preset: no preset is named what it holds; ")
-    assert "accurate, attune" in message
-    assert "lexical, llama_cpp, mixedbread" in message
+    assert "accurate, blended_scores" in message
+    assert "lexical, listwise_guided" in message
     assert "lexcial" not in message
 
 

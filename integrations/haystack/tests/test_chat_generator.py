@@ -106,7 +106,7 @@ def test_the_asynchronous_side_runs_in_the_loop_of_the_pipeline() -> None:
 
 def test_replaces_the_model_of_presets_and_stages() -> None:
     generator = SyncOnly()
-    ranker = SecondPassRanker("attune", chat_generator=generator)
+    ranker = SecondPassRanker("listwise_guided", chat_generator=generator)
     assert ranker.reranker.method.llm.chat_generator is generator
     config = {
         "method": {"type": "cascade", "stages": ["lexical", {"type": "listwise", "depth": 3}]},
@@ -145,7 +145,10 @@ def test_a_failing_generator_fails_no_pipeline(asynchronous: bool) -> None:
 def test_it_goes_round_with_its_secret_as_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-very-secret")
     generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY"), model="some-model")
-    for reranker in ("attune", {"method": {"type": "graded", "scale": [0, 3]}, "depth": 5}):
+    for reranker in (
+        "listwise_guided",
+        {"method": {"type": "graded", "scale": [0, 3]}, "depth": 5},
+    ):
         pipeline = Pipeline()
         pipeline.add_component("ranker", SecondPassRanker(reranker, chat_generator=generator))
         dumped = pipeline.dumps()

@@ -473,7 +473,7 @@ def test_the_guidelines_file_adds_only_its_guidelines() -> None:
     pipeline = Pipeline.loads((GALLERY / "guidelines.yaml").read_text(encoding="utf-8"))
     ranker = pipeline.get_component("ranker")
     assert isinstance(ranker, SecondPassRanker)
-    assert settings(ranker.reranker) == settings(Reranker.from_preset("attune"))
+    assert settings(ranker.reranker) == settings(Reranker.from_preset("listwise_guided"))
 
 
 FAULTS = {

@@ -62,8 +62,8 @@ def test_a_threshold_holds_for_lists_of_any_length(at_run_time: bool) -> None:
 
 def test_ranks_have_no_threshold() -> None:
     with pytest.raises(ConfigurationError, match=r"score_threshold: .*are ranks"):
-        SecondPassRanker("attune", score_threshold=0.5)
-    ranker = SecondPassRanker("attune")
+        SecondPassRanker("listwise_guided", score_threshold=0.5)
+    ranker = SecondPassRanker("listwise_guided")
     with pytest.raises(ConfigurationError, match=r"score_threshold: .*use top_k"):
         ranker.score_threshold = 0.5
     with pytest.raises(InputError, match=r"are ranks, .*use top_k"):

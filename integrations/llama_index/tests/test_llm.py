@@ -100,7 +100,7 @@ def test_the_asynchronous_side_runs_in_the_callers_loop() -> None:
 
 
 def test_it_stands_in_for_the_model_of_a_preset() -> None:
-    postprocessor = SecondPassRerank("scallop", llm=Completing())
+    postprocessor = SecondPassRerank("blended_scores", llm=Completing())
     assert postprocessor._reranker.method.name == "graded by completing"
     assert postprocessor._reranker.method.llm.context_window == 8000
 
@@ -121,7 +121,9 @@ def test_a_failing_llm_loses_no_node() -> None:
     assert secret not in repr(report)
 
 
-@pytest.mark.parametrize("reranker", ["attune", {"method": {"type": "graded", "scale": [0, 3]}}])
+@pytest.mark.parametrize(
+    "reranker", ["listwise_guided", {"method": {"type": "graded", "scale": [0, 3]}}]
+)
 def test_it_is_never_serialised_and_given_again(reranker: Any) -> None:
     postprocessor = SecondPassRerank(reranker, llm=Completing(error="sk-secret"))
     written = postprocessor.to_json()

@@ -49,11 +49,11 @@ def test_a_threshold_holds_for_lists_of_any_length(assigned: bool) -> None:
 
 def test_ranks_have_no_threshold() -> None:
     with pytest.raises(ConfigurationError, match=r"similarity_cutoff: .*are ranks"):
-        SecondPassRerank("attune", similarity_cutoff=0.5)
-    ready = Reranker.from_preset("attune")
+        SecondPassRerank("listwise_guided", similarity_cutoff=0.5)
+    ready = Reranker.from_preset("listwise_guided")
     with pytest.raises(ConfigurationError, match=r"similarity_cutoff: .*are ranks"):
         SecondPassRerank(ready, similarity_cutoff=0.5)
-    reranker = SecondPassRerank("attune")
+    reranker = SecondPassRerank("listwise_guided")
     with pytest.raises(ConfigurationError, match=r"similarity_cutoff: .*use top_k"):
         reranker.similarity_cutoff = 0.5
 
@@ -64,10 +64,10 @@ LANDS = [
     ("default", "device", "cpu", "method.device"),
     ("default", "choice_batch_size", 4, "method.batch_size"),
     ({"method": "cross_encoder"}, "model", "some/model", "method.model"),
-    ("objlib", "model", "gemini-x", "method.llm.model"),
-    ("objlib", "choice_batch_size", 5, "method.batch_size"),
-    ("attune", "model", "claude-x", "method.llm.model"),
-    ("attune", "choice_batch_size", 5, "method.window"),
+    ("graded_passages", "model", "gemini-x", "method.llm.model"),
+    ("graded_passages", "choice_batch_size", 5, "method.batch_size"),
+    ("listwise_guided", "model", "claude-x", "method.llm.model"),
+    ("listwise_guided", "choice_batch_size", 5, "method.window"),
     ("cohere", "model", "rerank-x", "method.model"),
     ("cohere", "choice_batch_size", 5, "method.batch_size"),
     ("tei", "choice_batch_size", 5, "method.batch_size"),
@@ -154,7 +154,7 @@ CONFLICTS = [
     ("lexical", {"choice_batch_size": 5}, "lexical"),
     ("lexical", {"api_key": KEY}, "lexical"),
     ("cohere", {"device": "cpu"}, "endpoint"),
-    ("objlib", {"device": "cpu"}, "graded"),
+    ("graded_passages", {"device": "cpu"}, "graded"),
     ("accurate", {"model": "x"}, "cascade.*its stages do"),
     ({"method": object()}, {"model": "x"}, "its own settings"),
 ]  # fmt: skip
@@ -172,12 +172,15 @@ def test_setting_without_a_place_is_refused(
 
 @pytest.mark.parametrize("name", ["model", "api_key"])
 def test_a_given_llm_has_its_own_model_and_key(name: str) -> None:
-    for reranker in ("objlib", {"method": "listwise"}):
+    for reranker in ("graded_passages", {"method": "listwise"}):
         with pytest.raises(
             ConfigurationError, match=f"{name}: the language model object has its own settings"
         ):
             SecondPassRerank(reranker, llm=scripted(), **{name: "x"})
-    assert SecondPassRerank("objlib", llm=scripted(), choice_batch_size=2).choice_batch_size == 2
+    assert (
+        SecondPassRerank("graded_passages", llm=scripted(), choice_batch_size=2).choice_batch_size
+        == 2
+    )
 
 
 def test_all_conflicts_in_one_error() -> None:

@@ -163,11 +163,11 @@ def test_an_order_is_given_in_one_place() -> None:
 
 
 def test_preset_with_an_order() -> None:
-    rerank = SecondPassRerank("objlib", order="learn", llm=Notes())
+    rerank = SecondPassRerank("graded_passages", order="learn", llm=Notes())
     assert rerank.to_dict()["order"] == "learn"
-    assert rerank.to_dict()["reranker"] == "objlib"
+    assert rerank.to_dict()["reranker"] == "graded_passages"
     with pytest.raises(ConfigurationError, match="learn"):
-        SecondPassRerank("objlib", order="lern", llm=Notes())
+        SecondPassRerank("graded_passages", order="lern", llm=Notes())
 
 
 def test_an_order_by_metadata_where_nothing_was_judged() -> None:
@@ -377,9 +377,9 @@ def test_wrong_settings_are_refused_at_the_block(top_n: Any) -> None:
         ({"method": "lexical"}, {"depth": 30}, None, 30),
         ({"method": "lexical"}, {"depth": 30}, 80, 80),
         ({"method": "lexical", "depth": None}, {}, 5, None),
-        ("attune", {}, None, None),
-        ("attune", {"top_n": 5}, None, 15),
-        ("attune", {"top_n": 5}, 2, 6),
+        ("listwise_guided", {}, None, None),
+        ("listwise_guided", {"top_n": 5}, None, 15),
+        ("listwise_guided", {"top_n": 5}, 2, 6),
         (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
     ],
 )

@@ -42,7 +42,9 @@ def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
 
 MADE: dict[str, Callable[[], SecondPassRerank]] = {
     "model": lambda: SecondPassRerank(model="some/model", device="cpu", choice_batch_size=3),
-    "of a preset's LLM": lambda: SecondPassRerank("attune", model="m", choice_batch_size=3),
+    "of a preset's LLM": lambda: SecondPassRerank(
+        "listwise_guided", model="m", choice_batch_size=3
+    ),
     "remote": lambda: SecondPassRerank("cohere", model="m", strict=True, top_n=3),
     "a mapping": lambda: SecondPassRerank(
         {"method": {"type": "endpoint", "api": "cohere"}}, model="m", dedupe=True, depth=7
@@ -52,13 +54,13 @@ MADE: dict[str, Callable[[], SecondPassRerank]] = {
         "lexical", keep_retrieval_score=False, metadata_mode=MetadataMode.EMBED, metadata_prefix="x"
     ),
     "not deduped": lambda: SecondPassRerank("lexical", dedupe=False, strict=False),
-    "prompts": lambda: with_prompts(SecondPassRerank("attune", choice_batch_size=3)),
+    "prompts": lambda: with_prompts(SecondPassRerank("listwise_guided", choice_batch_size=3)),
     "prompts of a mapping": lambda: with_prompts(
         SecondPassRerank(
             {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}}}, top_n=2
         )
     ),
-    "prompts beside a key": lambda: with_prompts(SecondPassRerank("attune", api_key=KEY)),
+    "prompts beside a key": lambda: with_prompts(SecondPassRerank("listwise_guided", api_key=KEY)),
 }
 
 
@@ -130,7 +132,7 @@ def test_construction_copying_and_saving_load_no_model(tmp_path: Path) -> None:
 
 HOLDING: dict[str, Callable[[], SecondPassRerank]] = {
     "flat": lambda: SecondPassRerank("cohere", api_key=KEY),
-    "flat secret": lambda: SecondPassRerank("attune", api_key=SecretStr(KEY)),
+    "flat secret": lambda: SecondPassRerank("listwise_guided", api_key=SecretStr(KEY)),
     "flat token": lambda: SecondPassRerank("default", api_key=KEY, top_n=2),
     "flat beside a mapping": lambda: SecondPassRerank(
         {"method": {"type": "endpoint", "api": "jina", "model": "m"}}, api_key=KEY
@@ -154,7 +156,7 @@ HOLDING: dict[str, Callable[[], SecondPassRerank]] = {
         Reranker({"type": "endpoint", "api": "cohere", "model": "m", "api_key": KEY})
     ),
     "llm": lambda: asking("graded", scripted()),
-    "llm of a preset": lambda: SecondPassRerank("scallop", llm=scripted(), top_n=2),
+    "llm of a preset": lambda: SecondPassRerank("blended_scores", llm=scripted(), top_n=2),
 }
 
 

@@ -100,7 +100,7 @@ def check_depth(depth: int | None, reranker: Reranker) -> None:
         return
     first = Stage(reranker.method, reranker.blend, reranker.floor, reranker.probabilities)
     stages = (first, *reranker.fallback)
-    check_fits(stages, depth, reranker.render, reranker.passages, reranker.when)
+    check_fits(stages, depth, reranker.render, reranker.passages)
 
 
 def checked_list(

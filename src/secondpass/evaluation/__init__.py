@@ -11,7 +11,6 @@ from secondpass.evaluation.costs import Cost
 from secondpass.evaluation.drift import Drift, DriftChange, drift
 from secondpass.evaluation.experiment import compare
 from secondpass.evaluation.first_stages import FirstStage, Retriever
-from secondpass.evaluation.gates.learning import GateFit, learn_gate
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.judging.grading import Grader
 from secondpass.evaluation.judging.inference import (
@@ -77,7 +76,6 @@ __all__ = [
     "Evaluation",
     "FirstStage",
     "FormatError",
-    "GateFit",
     "Grader",
     "Held",
     "HybridRetriever",
@@ -113,7 +111,6 @@ __all__ = [
     "holm",
     "judge",
     "kappa",
-    "learn_gate",
     "load_suite",
     "make_suite",
     "open_index",

@@ -13,7 +13,6 @@ from secondpass.errors import InputError
 from secondpass.evaluation.first_stages import (
     FirstStage,
     FirstStages,
-    Retrieved,
     Retriever,
     choose_stages,
 )
@@ -70,21 +69,12 @@ class Observations:
         self.stage: FirstStage = behinds[0] if behinds else self._search.preferred(stages)
 
     @cached_property
-    def _retrieved(self) -> Retrieved:
+    def candidates(self) -> Mapping[str, Sequence[Candidate]]:
+        """Query id -> the first stage's candidates, best first."""
         retrieved = self._search.retrieved(self.stage)
         if retrieved.reason:
             raise InputError(f"{self.stage}: {retrieved.reason}")
-        return retrieved
-
-    @property
-    def candidates(self) -> Mapping[str, Sequence[Candidate]]:
-        """Query id -> the first stage's candidates, best first."""
-        return self._retrieved.candidates
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Query id -> seconds of the first stage; empty for candidates of the suite."""
-        return self._retrieved.seconds
+        return retrieved.candidates
 
     def rankings(
         self,
@@ -105,10 +95,6 @@ class Observations:
         """
         lists = self.candidates if candidates is None else candidates
         return self.system(name, reranker).rankings(lists, label)
-
-    def unfinished(self, name: str, reranker: Reranker) -> int:
-        """Number of queries whose ranking is not in the journal."""
-        return len(self.system(name, reranker).unfinished(self.candidates))
 
     def system(self, name: str, reranker: Reranker) -> SystemRun:
         """A reranker with the candidates of every query."""

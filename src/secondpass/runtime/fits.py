@@ -36,13 +36,6 @@ depends on ``context_window``, and the form of the reply on ``structured``, so b
 _PARTS = {"model": "another model", "template": "another template", "settings": "other settings"}
 
 
-class FittedGate(Protocol):
-    """The setting ``when``, as far as it is fitted."""
-
-    @property
-    def fitted(self) -> Fit | None: ...
-
-
 class Fitted(Protocol):
     """A stage: a method, a blend, a threshold and probabilities."""
 
@@ -95,13 +88,9 @@ def identity(
 
 
 def check_fits(
-    stages: Sequence[Fitted],
-    depth: int | None,
-    render: Rendering,
-    passages: object,
-    when: FittedGate | None = None,
+    stages: Sequence[Fitted], depth: int | None, render: Rendering, passages: object
 ) -> None:
-    """Check that the fits of stages, and of the gate, are for the present methods and settings.
+    """Check that the fits of stages are for their present methods and settings.
 
     Raises:
         ConfigurationError: a fit is for something else, with the place of each difference.
@@ -109,10 +98,7 @@ def check_fits(
     problems: list[Problem] = []
     for number, stage in enumerate(stages):
         place: tuple[str | int, ...] = () if number == 0 else ("fallback", number - 1)
-        fits = [*_fits(stage)]
-        if number == 0 and when is not None and when.fitted is not None:
-            fits.append(("when", when.fitted, True))
-        for name, fit, on_final in fits:
+        for name, fit, on_final in _fits(stage):
             blend = stage.blend if on_final else None
             actual = identity(stage.method, blend, depth, render, passages)
             problems += [
@@ -129,34 +115,20 @@ def doubts(
     """How one ranking differs from what its stage was fitted on; None if it does not."""
     parts: list[str] = []
     for _, fit, _ in _fits(stage):
-        parts += _call_doubts(fit, stage, depth, instruction)
+        if fit.depth != depth:
+            parts.append(f"depth {_shown(fit.depth)}, not {_shown(depth)}")
+        if instruction is not None and member(stage.method, "takes_instruction", False) is True:
+            parts.append("no instruction of the call")
         actual = precision_of(stage.method, engines)
         if None not in {fit.precision, actual} and fit.precision != actual:
             parts.append(f"precision {fit.precision}, not {actual}")
     return f"was fitted for {' and '.join(dict.fromkeys(parts))}" if parts else None
 
 
-def gate_doubts(
-    when: FittedGate, stage: Fitted, depth: int | None, instruction: str | None
-) -> str | None:
-    """How one call differs from what its gate was fitted on; None if it does not."""
-    parts = [] if when.fitted is None else [*_call_doubts(when.fitted, stage, depth, instruction)]
-    return f"when was fitted for {' and '.join(parts)}" if parts else None
-
-
 def precision_of(method: Any, engines: Sequence[EngineInfo]) -> str | None:
     """The precision in which the model of a method ran; None if it has no engine."""
     precisions = dict.fromkeys(item.precision for item in engines if item.method == method.name)
     return ", ".join(precisions) or None
-
-
-def _call_doubts(
-    fit: Fit, stage: Fitted, depth: int | None, instruction: str | None
-) -> Iterator[str]:
-    if fit.depth != depth:
-        yield f"depth {_shown(fit.depth)}, not {_shown(depth)}"
-    if instruction is not None and member(stage.method, "takes_instruction", False) is True:
-        yield "no instruction of the call"
 
 
 def _fits(stage: Fitted) -> Iterator[tuple[str, Fit, bool]]:

@@ -24,7 +24,7 @@ Per: TypeAlias = Literal["query", "document"]
 @configurable
 @dataclass(frozen=True)
 class Fit:
-    """What a threshold, probabilities or a gate were fitted on; written by the command that fits.
+    """What a threshold or probabilities were fitted on; written by the command that fits.
 
     A fit for another method, model, template, settings, blend or depth is a ConfigurationError of
     the reranker. The depth and the instruction of a call, and the model's precision, are known

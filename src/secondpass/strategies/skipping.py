@@ -4,8 +4,7 @@ If the first stage is certain, reranking rarely changes its top. Certainty is es
 query and the retrieval scores, as in query performance prediction: by the lead of the first score
 over the second, and by its distance from the others in standard deviations (Shtok, Kurland, Carmel,
 Raiber and Markovits, "Predicting query performance by query-drift estimation", ACM TOIS 2012, use
-the latter for a whole list). The right thresholds depend on the retriever, so they are learned:
-:func:`secondpass.evaluation.learn_gate`.
+the latter for a whole list). The right thresholds depend on the retriever.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.candidates import field_value, first_stage_scores, retrieval_score
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.runtime.floors import FIT, Fit
 from secondpass.settings import Nested, configurable, from_mapping, nested
 from secondpass.types import Candidate
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le, Len
 
-SCORES_READ = 20
+_SCORES_READ = 20
 """Number of retrieval scores, from the first, for ``margin`` and ``top_zscore``."""
 _FEWEST = 3
 """Minimum number of candidates; the margin of two is always 1."""
@@ -160,7 +158,6 @@ class When:
         english: share of English function words in query and first ten candidates, 0 to 1. English
             sentences have more than 0.15.
         depth: number of candidates to judge for the other queries. 0 judges none.
-        fitted: what it was learned for; None for conditions that were not learned.
     """
 
     margin: Annotated[Range | None, _SHARE] = None
@@ -170,13 +167,10 @@ class When:
     words: Annotated[Range | None, _RANGE] = None
     english: Annotated[Range | None, _SHARE] = None
     depth: Annotated[int, Ge(0)] = 0
-    fitted: Annotated[Fit | None, FIT] = None
 
     def __post_init__(self) -> None:
         if not [*self._conditions()]:
-            names = ", ".join(
-                field.name for field in fields(self) if field.name not in {"depth", "fitted"}
-            )
+            names = ", ".join(field.name for field in fields(self) if field.name != "depth")
             raise ConfigurationError(f"one of {names} is required")
 
     def _conditions(self) -> Iterator[tuple[str, Range | Agreement]]:
@@ -258,7 +252,7 @@ def _scores(candidates: Sequence[Candidate], fewest: int = _FEWEST) -> list[floa
     Raises:
         Unknown: they say nothing about the order.
     """
-    known = [retrieval_score(candidate) for candidate in candidates[:SCORES_READ]]
+    known = [retrieval_score(candidate) for candidate in candidates[:_SCORES_READ]]
     if len(known) < fewest:
         raise Unknown
     scores = [score for score in known if score is not None]

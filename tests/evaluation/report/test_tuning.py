@@ -60,7 +60,7 @@ def test_verdict(found, verdict):
 
 def test_comments_of_the_configuration():
     settings = {**tuning().settings, "latency": 0.5, "latency_of": "p95", "command": "tune x"}
-    found = tuning(settings=settings, gate="No gate.", notes=("half of it",))
+    found = tuning(settings=settings, notes=("half of it",))
     assert report.provenance(found) == [
         "Written by secondpass tune, 2026-11-24.",
         report.verdict(found),
@@ -70,7 +70,6 @@ def test_comments_of_the_configuration():
         "prices.",
         "Limits: latency 0.5, latency_of p95.",
         "Not adopted: other (its gain may be chance); far (no key).",
-        "No gate.",
         "Smallest gain 0.01, confidence 0.9, 5 folds, seed 0.",
         "Versions: secondpass 1.0.",
         "Command: tune x",

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from secondpass.evaluation.tuning.choosing import _front, _more, choose, with_gate
+from secondpass.evaluation.tuning.choosing import _front, _more, choose
 from secondpass.evaluation.tuning.selection import Selection
 from secondpass.evaluation.tuning.trials import Attempt, Variant
 from tuning_results import held
@@ -93,12 +93,3 @@ def test_more_queries(mean, smallest, fewest):
     assert needed > 1
     assert _more(selection, needed - 1, smallest)[0] == 1
     assert _more(selection, 10_000, smallest)[0] == fewest
-
-
-def test_no_gate_for_what_was_not_adopted():
-    nothing = chosen(Attempt("missing", reason="no key"))
-    assert with_gate(nothing, SimpleNamespace(), []) is nothing
-    fixed = Attempt("good", variants=[variant(6, BEST)])  # run as it is, without depths
-    found = chosen(fixed)
-    assert found.adopted == "good"
-    assert with_gate(found, SimpleNamespace(), [fixed]) is found

@@ -11,11 +11,7 @@ from secondpass import Candidate, Reranker
 from secondpass.blending import Blend
 from secondpass.config import load
 from secondpass.effects import Judgement
-from secondpass.evaluation.tuning.replay import (
-    replayed,
-    replayed_rankings,
-    replayed_run,
-)
+from secondpass.evaluation.tuning.replay import replayed, replayed_run
 from secondpass.scoring import scores_alone
 from secondpass.types import Issue
 
@@ -47,9 +43,6 @@ def test_a_replayed_order_is_that_of_a_ranking(candidates, blend, depth):
     bare = Reranker(ByText(), depth=10, log_level="debug").rerank("q", candidates)
     real = Reranker(ByText(), depth=depth, blend=blend, log_level="debug").rerank("q", candidates)
     assert tuple(replayed(bare, blend, depth=depth)) == real.order
-    again = replayed_rankings({"q": bare}, "by-text", blend, depth=depth)["q"]
-    assert again.order == real.order or bare.report.method is None
-    assert [item.rank for item in again] == [*range(1, len(again) + 1)]
 
 
 @examples(25)

@@ -11,9 +11,7 @@ from secondpass import Reranker
 from secondpass.config import load
 from secondpass.errors import ConfigurationError, InputError, ModelLoadError
 from secondpass.evaluation import Journal, evaluate, make_suite, ranking_to_run, tune
-from secondpass.evaluation.gates.learning import GateFit
 from secondpass.evaluation.observations import Observations
-from secondpass.evaluation.tuning import choosing
 from topic_suites import FirstIsBest
 from tuning_suites import FIRST, LAST, suite_of
 
@@ -236,32 +234,6 @@ def test_a_dropped_tail_is_missing_from_the_figures():
     assert tuning["words"].mean == 0.0
     kept = tune(LAST, {"words": {"method": "lexical"}}, depths=[5])
     assert kept["words"].mean == pytest.approx(kept.baseline)
-
-
-def test_the_adopted_reranker_gets_its_gate(monkeypatch):
-    seen = []
-
-    def learn(suite, candidates, rankings, **options):
-        seen.append({query: ranking.order for query, ranking in rankings.items()})
-        return GateFit({"margin": {"below": 0.5}}, "saves 40 % of the pairs.", 12)
-
-    monkeypatch.setattr(choosing, "learn_gate", learn)
-    tuning = tune(LAST, "lexical")
-    assert tuning.config["when"] == {"margin": {"below": 0.5}}
-    assert "saves 40 % of the pairs." in tuning.provenance()
-    assert seen[0]["q0"][0] == 5
-    assert load(tuning.config).to_config()["when"] == {"margin": {"below": 0.5}}
-    assert "when" not in tune(LAST, "lexical", gate=False).config
-    assert len(seen) == 1
-
-
-def test_no_gate_where_duplicates_are_removed():
-    twice = {query: [*items, items[1]] for query, items in LAST.candidates.items()}
-    suite = make_suite("twice", LAST.queries, LAST.qrels, candidates=twice)
-    tuning = tune(suite, {"words": {"method": "lexical", "dedupe": True}})
-    assert tuning.adopted == "words"
-    assert "when" not in tuning.config
-    assert "No gate: rankings['q0']: must hold each candidate once" in tuning.gate
 
 
 def test_a_floor_of_other_scores_is_left_out(adopted):

@@ -73,7 +73,7 @@ def test_a_model_that_cannot_be_loaded_keeps_the_order(index, tmp_path, monkeypa
 
 
 def test_the_configuration():
-    assert configuration("polymarket", "some/model", 7)["method"]["model"] == "some/model"
+    assert configuration("cross_encoder_hybrid", "some/model", 7)["method"]["model"] == "some/model"
     assert configuration(top_n=7)["depth"] == 7
     assert configuration("embedded")["method"] == {"type": "embedded"}
 

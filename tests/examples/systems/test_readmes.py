@@ -11,7 +11,7 @@ import scripted_model
 from readme_blocks import console_blocks, copied, run
 
 EXAMPLES = Path(scripted_model.__file__).parent
-FOLDERS = ("tactician_search", "learning_search", "local_rag", "docs_search", "memory_recall")
+FOLDERS = ("planning_search", "learning_search", "local_rag", "docs_search", "memory_recall")
 
 
 def in_this_process(commands, patch):

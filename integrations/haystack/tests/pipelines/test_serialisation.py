@@ -49,7 +49,7 @@ SAVED: dict[str, Callable[[], SecondPassRanker]] = {
     "flat token": lambda: SecondPassRanker(
         "cohere", model="other", token=Secret.from_env_var("A_SECRET_KEY"), top_k=2
     ),
-    "openai": lambda: SecondPassRanker("attune", chat_generator=openai_generator("one")),
+    "openai": lambda: SecondPassRanker("listwise_guided", chat_generator=openai_generator("one")),
     "fallback of two": lambda: SecondPassRanker(
         {"method": "listwise", "depth": 5},
         chat_generator=FallbackChatGenerator([openai_generator("one"), openai_generator("two")]),

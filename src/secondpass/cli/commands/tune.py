@@ -108,10 +108,6 @@ def tune(
         ),
     ] = None,
     behind: Behind = None,
-    gate: Annotated[
-        bool,
-        typer.Option("--gate/--no-gate", help="Learn which queries do not need the second pass."),
-    ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of folds and test.")] = 0,
     limit: Limit = None,
     concurrency: Concurrency = 1,
@@ -182,7 +178,6 @@ def tune(
             measure=measure,
             smallest_gain=SMALLEST_GAIN if smallest_gain is None else smallest_gain,
             confidence=confidence,
-            gate=gate,
             seed=seed,
             concurrency=concurrency,
             not_run=not_run,

@@ -88,7 +88,6 @@ def provenance(tuning: TuningData) -> list[str]:
         *([f"Second pass: {takes}."] if takes else []),
         *([f"Limits: {', '.join(limits)}."] if limits else []),
         *([f"Not adopted: {others}."] if others else []),
-        *([tuning.gate] if tuning.gate else []),
         f"Smallest gain {settings.get('smallest_gain')}, confidence {settings.get('confidence')}, "
         f"{settings.get('folds')} folds, seed {settings.get('seed')}.",
         f"Versions: {packages}.",
@@ -170,8 +169,6 @@ def markdown(tuning: TuningData) -> str:
     """The report as Markdown."""
     queries = counted(tuning.queries, "judged query", "judged queries")
     parts = [f"# {escaped(tuning.suite)}: {queries}", f"**{escaped(verdict(tuning))}**"]
-    if tuning.gate:
-        parts.append(escaped(tuning.gate))
     parts += [f"> {escaped(note)}" for note in tuning.notes]
     for table in tables(tuning):
         parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]

@@ -1,22 +1,17 @@
-"""Chooses among variants: selection, Pareto front, number of missing queries, and gate."""
+"""Chooses among variants: selection, Pareto front and number of missing queries."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from secondpass.config import load
-from secondpass.errors import InputError
-from secondpass.evaluation.gates.learning import learn_gate
 from secondpass.evaluation.measures import evaluate
 from secondpass.evaluation.observations import Observations
 from secondpass.evaluation.report import tuning as report
 from secondpass.evaluation.tuning import selection as selections
 from secondpass.evaluation.tuning.records import Point, Trial, TuningData
-from secondpass.evaluation.tuning.replay import replayed_rankings
-from secondpass.evaluation.tuning.trials import Attempt, bare
+from secondpass.evaluation.tuning.trials import Attempt
 
 FOLDS, REPEATS, RESAMPLES = 5, 4, 1_999
 
@@ -167,36 +162,3 @@ def _front(
         if not any(all(map(float.__le__, key(other), own)) for other in kept):
             kept.append(point)
     return tuple(sorted(kept, key=lambda point: (point.seconds, point.mean)))
-
-
-def with_gate(
-    tuning: TuningData, observed: Observations, attempts: Sequence[Attempt]
-) -> TuningData:
-    """The result with a gate learned for its configuration, or the reason why there is none."""
-    attempt = next((item for item in attempts if item.name == tuning.adopted), None)
-    if attempt is None or tuning.config is None or not attempt.depths:
-        return tuning
-    variant = next(item for item in attempt.variants if item.config == tuning.config)
-    depth = variant.depth or observed.depth
-    rankings = attempt.rankings[attempt.runs[-1] if attempt.pointwise else depth]
-    if variant.blend is not None or depth not in attempt.rankings:
-        reranker = bare(attempt.config, depth)
-        scale, name = reranker.method.scale, reranker.method.name
-        reranker.close()
-        rankings = replayed_rankings(rankings, name, variant.blend, depth=depth, scale=scale)
-    reranker = load(tuning.config)
-    try:
-        fit = learn_gate(
-            observed.suite,
-            observed.candidates,
-            rankings,
-            measure=tuning.measure,
-            reranker=reranker,
-            first_stage=observed.stage,
-        )
-    except InputError as error:  # the configuration leaves candidates out
-        return replace(tuning, gate=f"No gate: {error}.")
-    finally:
-        reranker.close()
-    config = tuning.config if fit.when is None else {**tuning.config, "when": dict(fit.when)}
-    return replace(tuning, config=config, gate=fit.reason)

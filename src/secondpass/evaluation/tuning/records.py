@@ -130,7 +130,6 @@ class TuningData:
     detectable: float | None
     trials: tuple[Trial, ...]
     front: tuple[Point, ...] = field(repr=False)
-    gate: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 

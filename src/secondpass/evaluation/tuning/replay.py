@@ -7,7 +7,6 @@ can be, too, if the score of a candidate does not depend on the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from secondpass.blending import Blend, with_weight
 from secondpass.candidates import first_stage_scores, retrieval_score
@@ -93,25 +92,6 @@ def replayed_run(
         for index, position in enumerate(order[:top_k]):
             scores.setdefault(str(candidates[query][position].id), float(len(order) - index))
     return run
-
-
-def replayed_rankings(
-    rankings: Mapping[str, Ranking],
-    method: str,
-    blend: Blend | None,
-    *,
-    depth: int | None = None,
-    scale: tuple[float, float] | None = None,
-) -> dict[str, Ranking]:
-    """The rankings in the order of another blend or depth; final scores are not recomputed."""
-    result = dict(rankings)
-    for query, ranking in rankings.items():
-        if can_replay(ranking, method):
-            items = {item.position: item for item in ranking}
-            order = replayed(ranking, blend, depth=depth, scale=scale)
-            ranks = [replace(items[position], rank=i) for i, position in enumerate(order, 1)]
-            result[query] = replace(ranking, items=tuple(ranks))
-    return result
 
 
 def _score(item: Ranked, ranking: Ranking) -> float:

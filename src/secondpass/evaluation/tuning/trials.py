@@ -46,7 +46,6 @@ class Attempt:
         asks: whether it calls a service.
         depths: the depths of its variants; empty if the configuration is tried unchanged.
         pointwise: whether smaller depths can be computed from the rankings of the largest.
-        rankings: depth -> query id -> ranking.
         variants: the variants that were computed.
         statuses: number of rankings by report status, over all runs.
     """
@@ -57,7 +56,6 @@ class Attempt:
     asks: bool = False
     depths: tuple[int, ...] = ()
     pointwise: bool = False
-    rankings: dict[int, dict[str, Ranking]] = field(default_factory=dict, repr=False)
     variants: list[Variant] = field(default_factory=list, repr=False)
     statuses: Counter[str] = field(default_factory=Counter)
 
@@ -168,8 +166,7 @@ def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker],
                 rankings = observed.rankings(f"{attempt.name}@{depth}", reranker)
                 if _failed(attempt, rankings, reranker.method.name):
                     break
-                attempt.rankings[depth] = rankings
-                _add_variants(attempt, observed, reranker, depth)
+                _add_variants(attempt, observed, reranker, depth, rankings)
             finally:
                 reranker.close()
     except SecondPassError as error:
@@ -211,10 +208,13 @@ def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str | Non
 
 
 def _add_variants(
-    attempt: Attempt, observed: Observations, reranker: Reranker, run_depth: int
+    attempt: Attempt,
+    observed: Observations,
+    reranker: Reranker,
+    run_depth: int,
+    rankings: Mapping[str, Ranking],
 ) -> None:
     config = attempt.config
-    rankings = attempt.rankings[run_depth]
     method = reranker.method
     own = load(config)  # its blend may come from defaults of a preset
     own.close()

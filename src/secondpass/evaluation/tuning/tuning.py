@@ -26,7 +26,7 @@ from secondpass.evaluation.tuning.checks import (
     check_rerankers,
     keep_within,
 )
-from secondpass.evaluation.tuning.choosing import FOLDS, REPEATS, RESAMPLES, choose, with_gate
+from secondpass.evaluation.tuning.choosing import FOLDS, REPEATS, RESAMPLES, choose
 from secondpass.evaluation.tuning.records import TuningData
 from secondpass.evaluation.tuning.trials import Attempt, bare, named, prepare
 from secondpass.formats.lines import AnyPath
@@ -48,7 +48,7 @@ class Tuning(TuningData):
         measure: name of the measure.
         baseline: mean of the measure for the first stage.
         adopted: name of the adopted reranker; None: keep the first stage.
-        config: its configuration with depth and blend, and perhaps a gate; None if none is adopted.
+        config: its configuration with depth and blend; None if none is adopted.
         gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
             expect of ``config``. None if nothing could be tried.
         more_queries: number of further judged queries needed to detect the gain ``detectable``, if
@@ -58,7 +58,6 @@ class Tuning(TuningData):
             None: something is adopted, or nothing could be tried.
         trials: the rerankers that were tried, and those that could not be.
         front: the variants that no other beats in quality, time and cost at once, cheapest first.
-        gate: why the configuration has a gate (``when``), or has none.
         settings: of the choice: limits, folds, seed, date, versions, machine, ….
         notes: remarks on the data and the limits that affect the figures.
     """
@@ -125,7 +124,6 @@ def tune(
     measure: str = "nDCG@10",
     smallest_gain: float = SMALLEST_GAIN,
     confidence: float = 0.95,
-    gate: bool = True,
     seed: int = 0,
     concurrency: int = 1,
     not_run: Mapping[str, str] | None = None,
@@ -142,8 +140,8 @@ def tune(
 
     The method runs once for all blends, as they are computed from its scores, and once for all
     depths if the score of a candidate does not depend on the others. A service is called for
-    further depths only if ``depths`` are given. A configuration's floor and gate are valid only for
-    its own blend and depth, so they are left out.
+    further depths only if ``depths`` are given. A configuration's ``floor`` and ``when`` are valid
+    only for its own blend and depth, so they are left out.
 
     Args:
         suite: queries, judgements, and a corpus or candidates; 10 judged queries or more.
@@ -165,7 +163,6 @@ def tune(
         measure: name as in ir_measures.
         smallest_gain: in units of the measure, 0 or more.
         confidence: of intervals and the test, from 0.5 to 0.999.
-        gate: learn a gate for the adopted reranker, which skips queries that do not need it.
         seed: of the folds and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
         not_run: rerankers that the caller could not create, with the reasons.
@@ -242,8 +239,6 @@ def tune(
         "machine": environment.machine(),
     }
     tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
-    if gate:
-        tuning = with_gate(tuning, observed, attempts)
     return Tuning(**vars(tuning))
 
 

@@ -1,4 +1,4 @@
-"""The preset tactician, with a server that answers."""
+"""The preset listwise_ids, with a server that answers."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def provider(provider_with):
 
 
 @pytest.fixture
-def tactician(preset_maker):
-    return preset_maker("tactician", "openai")
+def listwise_ids(preset_maker):
+    return preset_maker("listwise_ids", "openai")

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
+from planning_search import over_coprocess, validate
+from planning_search.__main__ import main
+from planning_search.search import STORE, Store
 from scripted_model import NAME, ScriptedModel
-from tactician_search import over_coprocess, validate
-from tactician_search.__main__ import main
-from tactician_search.search import STORE, Store
 
 HEURISTIC = ["tune-database", "shard-database", "choose-database", "create-tables"]
 

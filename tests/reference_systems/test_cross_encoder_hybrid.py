@@ -1,4 +1,4 @@
-"""The reference system `polymarket`: a cross-encoder behind reciprocal rank fusion."""
+"""The preset `cross_encoder_hybrid`: a cross-encoder behind reciprocal rank fusion."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def found(count, prefix="d"):
 
 
 def test_the_defaults():
-    reranker = Reranker.from_preset("polymarket")
+    reranker = Reranker.from_preset("cross_encoder_hybrid")
     assert reranker.depth == 50
     scorer = reranker.method.scorer
     assert scorer.model_name == "cross-encoder/ms-marco-MiniLM-L-6-v2"
@@ -70,14 +70,14 @@ def test_it_is_valid_on_one_list_alone():
 
 
 def test_no_documents_need_no_model():
-    ranking = Reranker.from_preset("polymarket").rerank("needle", [])
+    ranking = Reranker.from_preset("cross_encoder_hybrid").rerank("needle", [])
     assert len(ranking) == 0
 
 
 def test_the_model_can_be_another(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = str(write_classifier(tmp_path / "tiny"))
-    reranker = Reranker.from_preset("polymarket", method={"model": folder}, depth=2)
+    reranker = Reranker.from_preset("cross_encoder_hybrid", method={"model": folder}, depth=2)
     ranking = reranker.rerank("cat", ["the dog ran", "cat food", "a"])
     assert ranking.report.status == "ok"
     assert [item.status for item in ranking] == ["scored", "scored", "tail"]
@@ -90,5 +90,5 @@ def test_a_model_that_cannot_load_is_a_runtime_error():
     assert issubclass(ModelLoadError, RuntimeError)
     with pytest.raises(RuntimeError, match="cannot be loaded"):
         Reranker.from_preset(
-            "polymarket", method={"model": "./absent", "local_files_only": True}
+            "cross_encoder_hybrid", method={"model": "./absent", "local_files_only": True}
         ).warm_up()

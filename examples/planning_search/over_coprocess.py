@@ -1,4 +1,4 @@
-"""``python -m tactician_search.over_coprocess QUERY ...``: search, reranked in another process.
+"""``python -m planning_search.over_coprocess QUERY ...``: search, reranked in another process.
 
 This is how the planning tool itself, which is not written in Python, can use the preset: it starts
 ``secondpass rerank --batch 1`` once and sends a line for each search.
@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from coprocess import Coprocess, llm_options
+from planning_search.__main__ import show
+from planning_search.search import STORE, Store
 from scripted_model import language_model
-from tactician_search.__main__ import show
-from tactician_search.search import STORE, Store
 
 
 def main(queries: Sequence[str]) -> int:
@@ -20,7 +20,7 @@ def main(queries: Sequence[str]) -> int:
     store = Store.read(STORE)
     with (
         language_model("OPENAI_API_KEY") as llm,
-        Coprocess("--preset", "tactician", *llm_options(llm)) as coprocess,
+        Coprocess("--preset", "listwise_ids", *llm_options(llm)) as coprocess,
     ):
         for query in queries:
             answer = coprocess.rerank(

@@ -1,4 +1,4 @@
-"""The reference system `objlib`: passages graded 0 to 10 by schema, then laid out for learners.
+"""The preset `graded_passages`: passages graded 0 to 10 by schema, then laid out for learners.
 
 Every row of its table goes through the real SDK to a provider on the loopback interface.
 """
@@ -30,8 +30,8 @@ def provider(provider_with):
 
 
 @pytest.fixture
-def objlib(preset_maker):
-    return preset_maker("objlib", "google")
+def graded_passages(preset_maker):
+    return preset_maker("graded_passages", "google")
 
 
 def passages(count, difficulties=()):
@@ -60,7 +60,7 @@ def falling(count):
 
 
 def test_the_defaults():
-    reranker = Reranker.from_preset("objlib")
+    reranker = Reranker.from_preset("graded_passages")
     llm = reranker.method.llm
     assert llm.package == "google.genai"
     assert llm.model.startswith("gemini-")
@@ -72,9 +72,9 @@ def test_the_defaults():
     assert set(reranker.orders) == {"learn", "research"}
 
 
-def test_what_is_sent(provider, objlib, rank):
+def test_what_is_sent(provider, graded_passages, rank):
     provider.play(grades(1, 2, 3))
-    rank(objlib(), QUERY, passages(3))
+    rank(graded_passages(), QUERY, passages(3))
     [request] = provider.requests
     assert request.path == "/google/v1/models/gemini-2.5-flash:generateContent"
     assert request.headers["user-agent"].startswith("google-genai-sdk/")
@@ -92,24 +92,24 @@ def test_what_is_sent(provider, objlib, rank):
 
 
 @pytest.mark.parametrize("variable", ["GOOGLE_API_KEY", "GEMINI_API_KEY"])
-def test_the_key_comes_from_either_variable(provider, objlib, monkeypatch, variable):
+def test_the_key_comes_from_either_variable(provider, graded_passages, monkeypatch, variable):
     monkeypatch.delenv("GOOGLE_API_KEY")
     monkeypatch.setenv(variable, "another-key")
     provider.play(grades(1, 2))
-    assert objlib().rerank(QUERY, passages(2)).report.status == "ok"
+    assert graded_passages().rerank(QUERY, passages(2)).report.status == "ok"
     assert provider.requests[0].key == "another-key"
 
 
 def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", provider.base_url("google"))
     provider.play(grades(1, 2))
-    with contextlib.closing(Reranker.from_preset("objlib")) as reranker:
+    with contextlib.closing(Reranker.from_preset("graded_passages")) as reranker:
         assert rank(reranker, QUERY, passages(2)).order == (1, 0)
 
 
-def test_the_prompt(provider, objlib, rank):
+def test_the_prompt(provider, graded_passages, rank):
     provider.play(grades(1, 2, 3))
-    rank(objlib(), QUERY, passages(3))
+    rank(graded_passages(), QUERY, passages(3))
     system, user = provider.requests[0].messages
     for criterion in (
         "Direct relevance:",
@@ -129,34 +129,34 @@ def test_the_prompt(provider, objlib, rank):
 
 @pytest.mark.parametrize("length", [0, 1, 499, 500, 501, 5000])
 @pytest.mark.parametrize("character", ["x", "ü", "漢", "\U0001d6c2", "<", " "])
-def test_passages_are_cut_to_500_characters(provider, objlib, length, character):
+def test_passages_are_cut_to_500_characters(provider, graded_passages, length, character):
     text = character * length
     provider.play(grades(1, 2))
-    ranking = objlib().rerank(QUERY, [text, "another"])
+    ranking = graded_passages().rerank(QUERY, [text, "another"])
     assert provider.requests[0].documents["0"] == text[:500]
     [whole] = [item for item in ranking if item.position == 0]
     assert whole.text == text
 
 
-def test_a_cut_passage_in_each_way_in(provider, objlib, rank):
+def test_a_cut_passage_in_each_way_in(provider, graded_passages, rank):
     text = "".join(str(at % 10) for at in range(1234))
     provider.play(grades(9, 2))
-    assert rank(objlib(), QUERY, [text, "another"])[0].text == text
+    assert rank(graded_passages(), QUERY, [text, "another"])[0].text == text
     assert provider.requests[0].documents["0"] == text[:500]
 
 
-def test_the_same_input_gives_the_same_bytes(provider, objlib):
+def test_the_same_input_gives_the_same_bytes(provider, graded_passages):
     provider.play(grades(1, 2, 3))
-    for reranker in (objlib(), objlib()):
+    for reranker in (graded_passages(), graded_passages()):
         for _ in range(2):
             reranker.rerank(QUERY, copy.deepcopy(passages(3)))
     assert len({json.dumps(request.body) for request in provider.requests}) == 1
     assert provider.calls == 4
 
 
-def test_all_passages_are_in_one_question(provider, objlib, rank):
+def test_all_passages_are_in_one_question(provider, graded_passages, rank):
     provider.play(falling(100))
-    ranking = rank(objlib(), QUERY, passages(100))
+    ranking = rank(graded_passages(), QUERY, passages(100))
     assert provider.calls == 1
     assert ranking.order == tuple(range(100))
     assert {item.status for item in ranking} == {"scored"}
@@ -175,9 +175,9 @@ def test_all_passages_are_in_one_question(provider, objlib, rank):
         ((0, 0, 1), (2, 0, 1)),
     ],
 )
-def test_the_order_is_by_grade(provider, objlib, rank, given, order):
+def test_the_order_is_by_grade(provider, graded_passages, rank, given, order):
     provider.play(grades(*given))
-    ranking = rank(objlib(), QUERY, passages(3))
+    ranking = rank(graded_passages(), QUERY, passages(3))
     assert ranking.order == order
     assert [item.rerank_score for item in ranking] == [float(given[at]) for at in order]
     assert [item.final_score for item in ranking] == [item.rerank_score for item in ranking]
@@ -187,9 +187,9 @@ def test_the_order_is_by_grade(provider, objlib, rank, given, order):
 
 
 @pytest.mark.parametrize("wrong", ["high", None, True, [9, 1]])
-def test_what_is_no_grade_is_not_used(provider, objlib, rank, caplog, wrong):
+def test_what_is_no_grade_is_not_used(provider, graded_passages, rank, caplog, wrong):
     provider.play(grades(3, wrong, 5))
-    ranking = rank(objlib(), QUERY, passages(3))
+    ranking = rank(graded_passages(), QUERY, passages(3))
     assert ranking.order == (2, 0, 1)
     assert [item.status for item in ranking] == ["scored", "scored", "backfilled"]
     assert ranking.report.status == "partial"
@@ -198,19 +198,19 @@ def test_what_is_no_grade_is_not_used(provider, objlib, rank, caplog, wrong):
     assert len(logged(caplog)) == 1
 
 
-def test_a_passage_that_is_left_out_follows(provider, objlib, rank, caplog):
+def test_a_passage_that_is_left_out_follows(provider, graded_passages, rank, caplog):
     provider.play(says('{"grades": [{"index": 2, "score": 4}, {"index": 1, "score": 8}]}'))
-    ranking = rank(objlib(), QUERY, passages(3))
+    ranking = rank(graded_passages(), QUERY, passages(3))
     assert ranking.order == (1, 2, 0)
     [issue] = ranking.report.issues
     assert (issue.code, issue.ids) == ("not_in_reply", ("p0",))
     assert len(logged(caplog)) == 1
 
 
-def test_a_model_without_schemas_is_asked_for_json(provider, objlib, rank):
+def test_a_model_without_schemas_is_asked_for_json(provider, graded_passages, rank):
     provider.schemaless = ["google"]
     provider.play(grades(1, 2))
-    ranking = rank(objlib(), QUERY, passages(2))
+    ranking = rank(graded_passages(), QUERY, passages(2))
     assert ranking.order == (1, 0)
     assert (provider.schemas_refused, len(provider.requests)) == (1, 1)
     assert provider.requests[0].asks_for_json
@@ -220,9 +220,9 @@ def test_a_model_without_schemas_is_asked_for_json(provider, objlib, rank):
 # ---------------------------------------------------------------------- edges
 
 
-def test_no_passages_need_no_call(provider, objlib, rank):
+def test_no_passages_need_no_call(provider, graded_passages, rank):
     for order in (None, "learn", "research"):
-        ranking = rank(objlib(strict=True), QUERY, [], order=order)
+        ranking = rank(graded_passages(strict=True), QUERY, [], order=order)
         assert len(ranking) == 0
         assert (ranking.report.status, ranking.report.issues) == ("ok", ())
     assert provider.calls == 0
@@ -230,9 +230,9 @@ def test_no_passages_need_no_call(provider, objlib, rank):
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("order", [None, "learn", "research"])
-def test_one_passage_is_returned_as_it_is(provider, objlib, rank, caplog, order, strict):
+def test_one_passage_is_returned_as_it_is(provider, graded_passages, rank, caplog, order, strict):
     given = passages(1, ["advanced"])
-    [item] = ranking = rank(objlib(strict=strict), QUERY, given, order=order)
+    [item] = ranking = rank(graded_passages(strict=strict), QUERY, given, order=order)
     assert (item.id, item.text, item.score, item.final_score) == ("p0", "passage 0", 1.0, 1.0)
     assert item.rerank_score is None
     assert item.metadata == {"author": "anon", "difficulty": "advanced", "rerank_score": None}
@@ -241,14 +241,14 @@ def test_one_passage_is_returned_as_it_is(provider, objlib, rank, caplog, order,
 
 @pytest.mark.parametrize("metadata", [None, {}, {"difficulty": None}])
 @pytest.mark.parametrize("order", [None, "learn", "research"])
-def test_missing_metadata(provider, objlib, rank, metadata, order):
+def test_missing_metadata(provider, graded_passages, rank, metadata, order):
     provider.play(grades(1, 5, 9))
     given = [
         Candidate("hard", metadata={"difficulty": "advanced"}),
         Candidate("plain", metadata=metadata),
         Candidate("easy", metadata={"difficulty": "introductory"}),
     ]
-    ranking = rank(objlib(), QUERY, given, order=order)
+    ranking = rank(graded_passages(), QUERY, given, order=order)
     assert ranking.order == (2, 1, 0)
     assert (ranking.report.status, ranking.report.issues) == ("ok", ())
 
@@ -276,10 +276,10 @@ DIFFICULTIES = {
 
 
 @pytest.mark.parametrize("difficulties", DIFFICULTIES.values(), ids=DIFFICULTIES)
-def test_learn_and_research(provider, objlib, rank, difficulties):
+def test_learn_and_research(provider, graded_passages, rank, difficulties):
     count = len(difficulties)
     provider.play(falling(count))
-    reranker, given = objlib(), passages(count, difficulties)
+    reranker, given = graded_passages(), passages(count, difficulties)
     relevance = tuple(range(count))
     expected = learned(relevance, difficulties)
     assert rank(reranker, QUERY, given, order="research").order == relevance
@@ -288,36 +288,36 @@ def test_learn_and_research(provider, objlib, rank, difficulties):
     assert rank(reranker, QUERY, given, order="learn", top_k=2).order == expected[:2]
 
 
-def test_learn_sorts_by_difficulty_what_was_sorted_by_grade(provider, objlib):
+def test_learn_sorts_by_difficulty_what_was_sorted_by_grade(provider, graded_passages):
     generator = random.Random(5)
     given = [generator.randint(0, 4) for _ in range(50)]
     difficulties = generator.choices([*BUCKETS, "unknown", None], k=50)
     provider.play(grades(*given))
     relevance = tuple(sorted(range(50), key=lambda at: -given[at]))
-    ranking = objlib().rerank(QUERY, passages(50, difficulties), order="learn")
+    ranking = graded_passages().rerank(QUERY, passages(50, difficulties), order="learn")
     assert ranking.order == learned(relevance, difficulties)
     assert [item.rerank_score for item in ranking] == [given[at] for at in ranking.order]
 
 
-def test_a_passage_without_the_key(provider, objlib, rank):
+def test_a_passage_without_the_key(provider, graded_passages, rank):
     provider.play(falling(3))
     given = passages(3, ["advanced"])
     given[2]["difficulty"] = "introductory"
-    assert rank(objlib(), QUERY, given, order="learn").order == (2, 1, 0)
+    assert rank(graded_passages(), QUERY, given, order="learn").order == (2, 1, 0)
 
 
-def test_the_modes_can_be_the_usual_one(provider, objlib, rank):
+def test_the_modes_can_be_the_usual_one(provider, graded_passages, rank):
     provider.play(falling(2))
-    learn = config.preset("objlib")["orders"]["learn"]
+    learn = config.preset("graded_passages")["orders"]["learn"]
     given = passages(2, ["advanced", "introductory"])
-    reranker = objlib(order=learn)
+    reranker = graded_passages(order=learn)
     assert rank(reranker, QUERY, given).order == (1, 0)
     assert rank(reranker, QUERY, given, order="research").order == (0, 1)
 
 
-def test_a_mode_that_is_none_is_refused(provider, objlib, rank):
+def test_a_mode_that_is_none_is_refused(provider, graded_passages, rank):
     with pytest.raises(InputError, match="'learn'"):
-        rank(objlib(), QUERY, passages(2), order="lern")
+        rank(graded_passages(), QUERY, passages(2), order="lern")
     assert provider.calls == 0
 
 
@@ -349,10 +349,10 @@ FAULTS = {
 
 @pytest.mark.parametrize("order", [None, "learn"])
 @pytest.mark.parametrize(("step", "code"), FAULTS.values(), ids=FAULTS)
-def test_faults(provider, objlib, rank, caplog, step, code, order):
+def test_faults(provider, graded_passages, rank, caplog, step, code, order):
     provider.play(step)
     given = passages(3, ["advanced", "intermediate", "introductory"])
-    ranking = rank(objlib(), QUERY, given, order=order)
+    ranking = rank(graded_passages(), QUERY, given, order=order)
     # Learners get the order that came in by difficulty, as in the system itself.
     assert ranking.order == ((2, 1, 0) if order == "learn" else (0, 1, 2))
     assert [item.final_score for item in ranking] == [given[at]["score"] for at in ranking.order]
@@ -368,18 +368,18 @@ def test_faults(provider, objlib, rank, caplog, step, code, order):
 
 
 @pytest.mark.parametrize("seconds", [{"deadline": 0.3}, None])
-def test_silence(provider, objlib, rank, caplog, seconds):
+def test_silence(provider, graded_passages, rank, caplog, seconds):
     provider.play(fake.silence())
-    reranker = objlib({"timeout": 0.1}, limits=seconds or {"retries": 0})
+    reranker = graded_passages({"timeout": 0.1}, limits=seconds or {"retries": 0})
     ranking = rank(reranker, QUERY, passages(3))
     assert ranking.order == (0, 1, 2)
     assert {"timeout", "deadline"} & {issue.code for issue in ranking.report.issues}
     assert [record.levelno for record in logged(caplog)] == [logging.WARNING]
 
 
-def test_without_a_key(provider, objlib, rank, monkeypatch, caplog):
+def test_without_a_key(provider, graded_passages, rank, monkeypatch, caplog):
     monkeypatch.delenv("GOOGLE_API_KEY")
-    reranker = Reranker.from_preset("objlib")
+    reranker = Reranker.from_preset("graded_passages")
     ranking = rank(reranker, QUERY, passages(3), order="learn")
     assert ranking.order == (0, 1, 2)
     assert [issue.code for issue in ranking.report.issues] == ["no_key", "order_applied_unjudged"]
@@ -388,10 +388,10 @@ def test_without_a_key(provider, objlib, rank, monkeypatch, caplog):
     assert "GOOGLE_API_KEY or GEMINI_API_KEY" in record.getMessage()
 
 
-def test_strict_raises(provider, objlib, rank):
+def test_strict_raises(provider, graded_passages, rank):
     provider.play(fake.status(404))
     with pytest.raises(RerankError, match="not_found") as caught:
-        rank(objlib(strict=True), QUERY, passages(3))
+        rank(graded_passages(strict=True), QUERY, passages(3))
     assert caught.value.ranking.order == (0, 1, 2)
 
 
@@ -400,7 +400,7 @@ def test_strict_raises(provider, objlib, rank):
 
 def of_the_preset(provider, **settings):
     method = {"llm": {"base_url": provider.base_url("google")}}
-    return config.preset("objlib", method=method, **settings)
+    return config.preset("graded_passages", method=method, **settings)
 
 
 @pytest.mark.parametrize("fault", [False, True])
@@ -445,7 +445,7 @@ def test_in_llama_index(provider, fault):
         )
         for name, difficulty in (("a", "advanced"), ("b", "introductory"), ("c", "advanced"))
     ]
-    learn = config.preset("objlib")["orders"]["learn"]
+    learn = config.preset("graded_passages")["orders"]["learn"]
     for mode, order, when_it_fails in ((None, "acb", "abc"), (learn, "bac", "bac")):
         rerank = postprocessor.SecondPassRerank(of_the_preset(provider, order=mode))
         outputs = [
@@ -467,7 +467,7 @@ def test_in_llama_index(provider, fault):
     reason="needs GOOGLE_API_KEY or GEMINI_API_KEY",
 )
 def test_live():
-    reranker = Reranker.from_preset("objlib", strict=True)
+    reranker = Reranker.from_preset("graded_passages", strict=True)
     given = [
         "The train from Lisbon to Porto takes about three hours.",
         "Compatibilists hold that an act is free where it flows from the agent's own reasons, "

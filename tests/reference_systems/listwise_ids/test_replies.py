@@ -33,16 +33,16 @@ READ = {
 
 
 @pytest.mark.parametrize(("reply", "head"), READ.values(), ids=READ)
-def test_replies_that_are_read(provider, tactician, rank, reply, head):
+def test_replies_that_are_read(provider, listwise_ids, rank, reply, head):
     provider.play(says(reply))
-    ranking = rank(tactician(depth=4), QUERY, tactics(6))
+    ranking = rank(listwise_ids(depth=4), QUERY, tactics(6))
     assert ids(ranking) == [*head.split(), "t4", "t5"]
     assert provider.calls == 1
 
 
-def test_omitted_and_invented_ids_are_logged(provider, tactician, rank, caplog):
+def test_omitted_and_invented_ids_are_logged(provider, listwise_ids, rank, caplog):
     provider.play(says('["x9", "t2"]'))
-    ranking = rank(tactician(), QUERY, tactics(3))
+    ranking = rank(listwise_ids(), QUERY, tactics(3))
     told = {issue.code: issue.ids for issue in ranking.report.issues}
     assert told == {"not_in_reply": ("t0", "t1"), "unknown_label": ()}
     assert [item.status for item in ranking] == ["scored", "backfilled", "backfilled"]
@@ -51,19 +51,19 @@ def test_omitted_and_invented_ids_are_logged(provider, tactician, rank, caplog):
     assert record.levelno == logging.WARNING
 
 
-def test_ids_that_repeat_or_are_numbers(provider, tactician, rank):
+def test_ids_that_repeat_or_are_numbers(provider, listwise_ids, rank):
     provider.play(lambda request: says(json.dumps([12, *request.labels[::-1][:2]]))(request))
     given = [tactic("same"), tactic("same"), tactic(12)]
-    ranking = rank(tactician(), QUERY, given)
+    ranking = rank(listwise_ids(), QUERY, given)
     assert ranking.order == (2, 1, 0)
     assert ids(ranking) == ["12", "same", "same"]
 
 
-def test_everything_of_a_candidate_comes_back(provider, tactician, rank):
+def test_everything_of_a_candidate_comes_back(provider, listwise_ids, rank):
     provider.play(backwards)
     given = tactics()
     before = copy.deepcopy(given)
-    for item in rank(tactician(), QUERY, given, context=nodes()):
+    for item in rank(listwise_ids(), QUERY, given, context=nodes()):
         fields = {key: value for key, value in before[item.position].items() if key != "id"}
         assert item.metadata == {**fields, "rerank_score": item.rerank_score}
     assert given == before
@@ -72,24 +72,24 @@ def test_everything_of_a_candidate_comes_back(provider, tactician, rank):
 # ---------------------------------------------------------------------- the head and the limit
 
 
-def test_the_limit_of_the_output_comes_last(provider, tactician, rank):
+def test_the_limit_of_the_output_comes_last(provider, listwise_ids, rank):
     found = [
         tactic(f"t{at}", heuristic=at % 7, ready=at % 3 != 0) for at in range(30)
     ]  # as a search finds them
     ready = [one for one in found if one["ready"]]
     baseline = sorted(ready, key=lambda one: -one["heuristic"])
     provider.play(backwards)
-    ranking = rank(tactician(), QUERY, baseline, top_k=12)
+    ranking = rank(listwise_ids(), QUERY, baseline, top_k=12)
     names = [one["id"] for one in baseline]
     assert provider.requests[0].labels == names[:10]  # not cut to the limit before
     assert ids(ranking) == [*names[:10][::-1], *names[10:12]]
-    assert ids(rank(tactician(), QUERY, baseline, top_k=3)) == names[9:6:-1]
+    assert ids(rank(listwise_ids(), QUERY, baseline, top_k=3)) == names[9:6:-1]
 
 
 @pytest.mark.parametrize("depth", [2, 3, 10, 40])
-def test_candidates_beyond_the_limit_keep_their_order(provider, tactician, rank, depth):
+def test_candidates_beyond_the_limit_keep_their_order(provider, listwise_ids, rank, depth):
     provider.play(backwards)
-    ranking = rank(tactician(depth=depth), QUERY, tactics(15))
+    ranking = rank(listwise_ids(depth=depth), QUERY, tactics(15))
     head = min(depth, 15)
     assert list(ranking.order) == [*reversed(range(head)), *range(head, 15)]
     assert [item.status for item in ranking] == ["scored"] * head + ["tail"] * (15 - head)
@@ -98,8 +98,8 @@ def test_candidates_beyond_the_limit_keep_their_order(provider, tactician, rank,
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_nothing_to_order_sends_nothing(provider, tactician, rank, count):
-    ranking = rank(tactician(), QUERY, tactics(count), context=nodes())
+def test_nothing_to_order_sends_nothing(provider, listwise_ids, rank, count):
+    ranking = rank(listwise_ids(), QUERY, tactics(count), context=nodes())
     assert len(ranking) == count
     assert (ranking.report.status, ranking.report.issues, provider.calls) == ("ok", (), 0)
 
@@ -127,9 +127,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(("step", "code"), FAULTS.values(), ids=FAULTS)
-def test_faults(provider, tactician, rank, caplog, step, code, strict):
+def test_faults(provider, listwise_ids, rank, caplog, step, code, strict):
     provider.play(step)
-    reranker = tactician(strict=strict)
+    reranker = listwise_ids(strict=strict)
     if strict:
         with pytest.raises(RerankError, match=code) as caught:
             rank(reranker, QUERY, tactics(12), context=nodes())
@@ -154,7 +154,7 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value, strict):
     else:
         monkeypatch.setenv("OPENAI_API_KEY", value)
     # No address either, so a request would leave this machine: the key is looked for first.
-    reranker = Reranker.from_preset("tactician", strict=strict)
+    reranker = Reranker.from_preset("listwise_ids", strict=strict)
     if strict:
         with pytest.raises(RerankError, match="OPENAI_API_KEY"):
             rank(reranker, QUERY, tactics())
@@ -168,17 +168,17 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value, strict):
     assert "OPENAI_API_KEY" in record.getMessage()
 
 
-def test_temporary_error_is_retried(provider, tactician, rank):
+def test_temporary_error_is_retried(provider, listwise_ids, rank):
     provider.play(fake.status(503), says("no idea"), backwards)
-    ranking = rank(tactician(), QUERY, tactics())
+    ranking = rank(listwise_ids(), QUERY, tactics())
     assert ids(ranking) == ["t3", "t2", "t1", "t0"]
     assert ranking.report.status == "ok"
     assert [issue.code for issue in ranking.report.issues] == ["asked_again", "asked_again"]
 
 
 @pytest.mark.parametrize("context", [7, {"goals": []}, {"nodes": None}, ["a goal"]])
-def test_a_context_that_is_no_project(provider, tactician, rank, caplog, context):
-    ranking = rank(tactician(), QUERY, tactics(), context=context)
+def test_a_context_that_is_no_project(provider, listwise_ids, rank, caplog, context):
+    ranking = rank(listwise_ids(), QUERY, tactics(), context=context)
     assert ids(ranking) == ["t0", "t1", "t2", "t3"]
     [issue] = ranking.report.issues
     assert (issue.code, provider.calls) == ("context_failed", 0)

@@ -1,4 +1,4 @@
-"""``python -m tactician_search QUERY``: search tactics, reranked with ``--llm-rerank``."""
+"""``python -m planning_search QUERY``: search tactics, reranked with ``--llm-rerank``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from planning_search.search import STORE, Store
 from scripted_model import language_model
-from tactician_search.search import STORE, Store
 
 from secondpass import Ranking, Reranker, RerankError
 
 
 def rerank(query: str, store: Store, *, limit: int, only_ready: bool, strict: bool) -> Ranking:
-    """Search, and let the preset ``tactician`` rerank the results for the state of the project.
+    """Search, and let the preset ``listwise_ids`` rerank the results for the state of the project.
 
     Raises:
         RerankError: under ``strict``, if the model failed.
     """
     results = store.search(query, only_ready=only_ready)
     with language_model("OPENAI_API_KEY") as llm:
-        reranker = Reranker.from_preset("tactician", method={"llm": llm}, strict=strict)
+        reranker = Reranker.from_preset("listwise_ids", method={"llm": llm}, strict=strict)
         try:
             return reranker.rerank(query, results, context={"nodes": store.nodes}, top_k=limit)
         finally:
@@ -36,7 +36,7 @@ def show(rows: Iterable[tuple[int, str, int]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="tactician_search", description="Search tactics.")
+    parser = argparse.ArgumentParser(prog="planning_search", description="Search tactics.")
     parser.add_argument("query")
     parser.add_argument(
         "--store", type=Path, default=STORE, help="folder with tactics.yaml and project.yaml"
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             strict=options.strict,
         )
     except RerankError as error:
-        print(f"tactician_search: {error}", file=sys.stderr)
+        print(f"planning_search: {error}", file=sys.stderr)
         return 1
     show((item.rank, str(item.id), item.position + 1) for item in ranking)
     print(f"{ranking.report.status}: ordered by {ranking.report.method or 'the heuristic'}")

@@ -15,7 +15,7 @@ from tactic_candidates import KEY, QUERY, backwards, context_of, ids, nodes, tac
 
 
 def test_the_defaults(provider):
-    reranker = Reranker.from_preset("tactician")
+    reranker = Reranker.from_preset("listwise_ids")
     assert reranker.depth == 10
     assert reranker.tail == "keep"
     assert reranker.log_level == "warning"
@@ -38,10 +38,10 @@ def test_the_defaults(provider):
         ("TACTICIAN_LLM_MODEL", "", 10, "gpt-4.1-mini"),
     ],
 )
-def test_the_variables(provider, tactician, rank, monkeypatch, name, value, depth, model):
+def test_the_variables(provider, listwise_ids, rank, monkeypatch, name, value, depth, model):
     monkeypatch.setenv(name, value)
     provider.play(backwards)
-    rank(tactician(), QUERY, tactics(30))
+    rank(listwise_ids(), QUERY, tactics(30))
     [request] = provider.requests
     assert len(request.labels) == depth
     assert request.body["model"] == model
@@ -65,27 +65,27 @@ def test_the_variables(provider, tactician, rank, monkeypatch, name, value, dept
 def test_a_limit_that_is_none_is_refused(provider, monkeypatch, value):
     monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", value)
     with pytest.raises(ConfigurationError, match="TACTICIAN_RERANK_LIMIT") as caught:
-        Reranker.from_preset("tactician")
+        Reranker.from_preset("listwise_ids")
     assert "depth" in str(caught.value)
 
 
-def test_arguments_stand_over_the_variables(provider, tactician, monkeypatch):
+def test_arguments_stand_over_the_variables(provider, listwise_ids, monkeypatch):
     monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", "many")
     monkeypatch.setenv("TACTICIAN_LLM_MODEL", "another")
-    reranker = tactician({"model": "mine"}, depth=4)
+    reranker = listwise_ids({"model": "mine"}, depth=4)
     assert (reranker.depth, reranker.method.llm.model) == (4, "mine")
 
 
-def test_the_variables_are_read_when_the_reranker_is_made(provider, tactician, monkeypatch):
-    reranker = tactician()
+def test_the_variables_are_read_when_the_reranker_is_made(provider, listwise_ids, monkeypatch):
+    reranker = listwise_ids()
     monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", "2")
     assert reranker.depth == 10
-    assert tactician().depth == 2
+    assert listwise_ids().depth == 2
 
 
-def test_what_is_sent(provider, tactician, rank):
+def test_what_is_sent(provider, listwise_ids, rank):
     provider.play(backwards)
-    rank(tactician(), QUERY, tactics())
+    rank(listwise_ids(), QUERY, tactics())
     [request] = provider.requests
     assert request.path == "/openai/v1/chat/completions"
     assert request.key == KEY
@@ -94,11 +94,13 @@ def test_what_is_sent(provider, tactician, rank):
     assert request.body.keys() == {"model", "messages", "temperature"}
 
 
-def test_a_compatible_server_needs_no_key(provider, tactician, rank, monkeypatch):
+def test_a_compatible_server_needs_no_key(provider, listwise_ids, rank, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     provider.play(backwards)
     ranking = rank(
-        tactician({"base_url": provider.base_url("compatible"), "model": "local"}), QUERY, tactics()
+        listwise_ids({"base_url": provider.base_url("compatible"), "model": "local"}),
+        QUERY,
+        tactics(),
     )
     assert ids(ranking) == ["t3", "t2", "t1", "t0"]
     assert provider.requests[0].flavour == "compatible"
@@ -107,7 +109,7 @@ def test_a_compatible_server_needs_no_key(provider, tactician, rank, monkeypatch
 def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
     provider.play(backwards)
-    reranker = Reranker.from_preset("tactician")
+    reranker = Reranker.from_preset("listwise_ids")
     assert ids(rank(reranker, QUERY, tactics())) == ["t3", "t2", "t1", "t0"]
     reranker.close()
 
@@ -122,7 +124,7 @@ def test_a_fake_client_sees_the_messages(rank):
         seen.append(messages)
         return '["t1", "t0"]'
 
-    reranker = Reranker.from_preset("tactician", method={"llm": client})
+    reranker = Reranker.from_preset("listwise_ids", method={"llm": client})
     assert ids(rank(reranker, QUERY, tactics(2), context=nodes())) == ["t1", "t0"]
     [[system, user]] = seen
     assert (system["role"], user["role"]) == ("system", "user")
@@ -134,13 +136,13 @@ def test_an_asynchronous_fake_client(rank):
         await asyncio.sleep(0)
         return '["t1", "t0"]'
 
-    reranker = Reranker.from_preset("tactician", method={"llm": client})
+    reranker = Reranker.from_preset("listwise_ids", method={"llm": client})
     assert ids(rank(reranker, QUERY, tactics(2))) == ["t1", "t0"]
 
 
 def of_the_preset(provider, **prompt):
     method = {"llm": {"base_url": provider.base_url("openai")}, "prompt": prompt}
-    return config.preset("tactician", method=method)
+    return config.preset("listwise_ids", method=method)
 
 
 @pytest.mark.parametrize("fault", [False, True])
@@ -212,7 +214,7 @@ def test_adapters_show_a_description_once(provider):
 @pytest.mark.integration
 @pytest.mark.skipif(not os.environ.get("OPENAI_API_KEY"), reason="needs OPENAI_API_KEY")
 def test_live():
-    reranker = Reranker.from_preset("tactician", strict=True)
+    reranker = Reranker.from_preset("listwise_ids", strict=True)
     given = [
         Candidate("", "paint-the-office", metadata={"description": "choose colours, buy paint"}),
         Candidate("", "choose-database", metadata={"description": "compare databases, pick one"}),

@@ -13,9 +13,9 @@ from secondpass import Reranker
 from tactic_candidates import QUERY, backwards, context_of, ids, nodes, tactic, tactics
 
 
-def test_the_fields_of_a_candidate(provider, tactician, rank):
+def test_the_fields_of_a_candidate(provider, listwise_ids, rank):
     provider.play(backwards)
-    rank(tactician(), QUERY, [tactic("pg", internal="not shown", score=0.7), tactic("redis")])
+    rank(listwise_ids(), QUERY, [tactic("pg", internal="not shown", score=0.7), tactic("redis")])
     assert provider.requests[0].documents["pg"].splitlines() == [
         "id: pg",
         "type: storage",
@@ -39,35 +39,35 @@ def test_the_fields_of_a_candidate(provider, tactician, rank):
         ({"output": "two\nid: t9"}, "output: two\n  id: t9"),
     ],
 )
-def test_fields_of_other_shapes(provider, tactician, fields, shown):
+def test_fields_of_other_shapes(provider, listwise_ids, fields, shown):
     provider.play(backwards)
-    tactician().rerank(QUERY, [tactic("odd", **fields), tactic("usual")])
+    listwise_ids().rerank(QUERY, [tactic("odd", **fields), tactic("usual")])
     text = provider.requests[0].documents["odd"]
     name = next(iter(fields))
     assert (shown in text) if shown else (f"{name}:" not in text)
 
 
-def test_candidates_with_little_to_show(provider, tactician, rank):
+def test_candidates_with_little_to_show(provider, listwise_ids, rank):
     provider.play(backwards)
-    ranking = rank(tactician(), QUERY, [{"id": "bare"}, {"id": "text", "text": "a text"}])
+    ranking = rank(listwise_ids(), QUERY, [{"id": "bare"}, {"id": "text", "text": "a text"}])
     assert provider.requests[0].documents == {"bare": "id: bare", "text": "id: text\ntext: a text"}
     assert ids(ranking) == ["text", "bare"]
 
 
-def test_a_text_that_is_the_description_is_shown_once(provider, tactician):
+def test_a_text_that_is_the_description_is_shown_once(provider, listwise_ids):
     provider.play(backwards)
     repeated = tactic("same", text="how to same\n")
     other = tactic("other", text="another text")
-    tactician().rerank(QUERY, [repeated, other])
+    listwise_ids().rerank(QUERY, [repeated, other])
     shown = provider.requests[0].documents
     assert shown["same"].count("how to same") == 1
     assert "description: how to same" in shown["same"]
     assert "text: another text" in shown["other"]
 
 
-def test_the_query_and_the_counts(provider, tactician, rank):
+def test_the_query_and_the_counts(provider, listwise_ids, rank):
     provider.play(backwards)
-    rank(tactician(), QUERY, tactics(13), context=nodes(3, 4))
+    rank(listwise_ids(), QUERY, tactics(13), context=nodes(3, 4))
     said = "\n".join(provider.requests[0].messages)
     assert f"<query>{QUERY}</query>" in said
     assert "Completed: 3" in said
@@ -78,9 +78,9 @@ def test_the_query_and_the_counts(provider, tactician, rank):
     assert provider.requests[0].labels == [f"t{at}" for at in range(10)]
 
 
-def test_the_context(provider, tactician, rank):
+def test_the_context(provider, listwise_ids, rank):
     provider.play(backwards)
-    rank(tactician(), QUERY, tactics(), context=nodes(2, 2))
+    rank(listwise_ids(), QUERY, tactics(), context=nodes(2, 2))
     assert context_of(provider.requests[0]) == [
         "Completed: 2",
         "Pending: 2",
@@ -94,9 +94,9 @@ def test_the_context(provider, tactician, rank):
 
 
 @pytest.mark.parametrize("pending", [0, 1, 9, 10, 11, 60])
-def test_all_outputs_and_ten_goals(provider, tactician, pending):
+def test_all_outputs_and_ten_goals(provider, listwise_ids, pending):
     provider.play(backwards)
-    tactician().rerank(QUERY, tactics(), context=nodes(120, pending))
+    listwise_ids().rerank(QUERY, tactics(), context=nodes(120, pending))
     lines = context_of(provider.requests[0])
     assert lines[:2] == ["Completed: 120", f"Pending: {pending}"]
     assert [line for line in lines if "result" in line] == [f"- result {at}" for at in range(120)]
@@ -128,26 +128,26 @@ def test_all_outputs_and_ten_goals(provider, tactician, pending):
         "flags",
     ],
 )
-def test_nodes_of_other_shapes(provider, tactician, shape):
+def test_nodes_of_other_shapes(provider, listwise_ids, shape):
     provider.play(backwards)
-    reranker = tactician()
+    reranker = listwise_ids()
     for given in (nodes(), shape(nodes())):
         reranker.rerank(QUERY, tactics(), context=given)
     first, second = provider.requests
     assert first.messages == second.messages
 
 
-def test_a_context_in_words(provider, tactician, rank):
+def test_a_context_in_words(provider, listwise_ids, rank):
     provider.play(backwards)
-    ranking = rank(tactician(), QUERY, tactics(), context="The shop has no database yet.")
+    ranking = rank(listwise_ids(), QUERY, tactics(), context="The shop has no database yet.")
     assert ranking.report.status == "ok"
     assert context_of(provider.requests[0]) == ["The shop has no database yet."]
 
 
-def test_nodes_with_little_to_show(provider, tactician):
+def test_nodes_with_little_to_show(provider, listwise_ids):
     provider.play(backwards)
     project = [{"id": "a", "status": "completed"}, {"id": "b"}, {"status": "pending", "type": "x"}]
-    tactician().rerank(QUERY, tactics(), context=project)
+    listwise_ids().rerank(QUERY, tactics(), context=project)
     assert context_of(provider.requests[0]) == [
         "Completed: 1",
         "Pending: 2",
@@ -158,9 +158,9 @@ def test_nodes_with_little_to_show(provider, tactician):
     ]
 
 
-def test_without_a_project_there_is_no_context(provider, tactician, rank):
+def test_without_a_project_there_is_no_context(provider, listwise_ids, rank):
     provider.play(backwards)
-    ranking = rank(tactician(), QUERY, tactics())
+    ranking = rank(listwise_ids(), QUERY, tactics())
     assert not any("<context>" in text for text in provider.requests[0].messages[1:])
     assert ranking.report.status == "ok"
 
@@ -170,15 +170,15 @@ def test_the_number_of_goals_can_be_another(provider):
     llm = {"base_url": provider.base_url("openai")}
     prompt = {"context": {"type": "project", "pending": 2}}
     with contextlib.closing(
-        Reranker.from_preset("tactician", method={"llm": llm, "prompt": prompt})
+        Reranker.from_preset("listwise_ids", method={"llm": llm, "prompt": prompt})
     ) as reranker:
         reranker.rerank(QUERY, tactics(), context=nodes(1, 9))
     assert len([line for line in context_of(provider.requests[0]) if "todo" in line]) == 2
 
 
-def test_the_same_input_gives_the_same_bytes(provider, tactician):
+def test_the_same_input_gives_the_same_bytes(provider, listwise_ids):
     provider.play(backwards)
-    for reranker in (tactician(), tactician()):
+    for reranker in (listwise_ids(), listwise_ids()):
         for _ in range(2):
             # Copies, so that nothing can depend on which object it was.
             reranker.rerank(QUERY, copy.deepcopy(tactics()), context=copy.deepcopy(nodes()))
@@ -186,11 +186,11 @@ def test_the_same_input_gives_the_same_bytes(provider, tactician):
     assert provider.calls == 4
 
 
-def test_outputs_that_are_sets_have_one_order(provider, tactician):
+def test_outputs_that_are_sets_have_one_order(provider, listwise_ids):
     provider.play(backwards)
     # Equal sets, iterated differently: 0 and 8 fall into the same place of a small table.
     for output in ({0, 8}, {8, 0}):
         project = [{"id": "a", "output": output, "status": "completed"}]
-        tactician().rerank(QUERY, tactics(), context=project)
+        listwise_ids().rerank(QUERY, tactics(), context=project)
     first, second = provider.requests
     assert first.messages == second.messages

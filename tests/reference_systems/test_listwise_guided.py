@@ -1,4 +1,4 @@
-"""The reference system `attune`: a permutation of indices, with the guidelines of a domain.
+"""The preset `listwise_guided`: a permutation of indices, with the guidelines of a domain.
 
 Every row of its table goes through the real SDK to a provider on the loopback interface.
 """
@@ -29,8 +29,8 @@ def provider(provider_with):
 
 
 @pytest.fixture
-def attune(preset_maker):
-    return preset_maker("attune", "anthropic")
+def listwise_guided(preset_maker):
+    return preset_maker("listwise_guided", "anthropic")
 
 
 def pages(count=4):
@@ -49,7 +49,7 @@ def backwards(request):
 
 
 def test_the_defaults():
-    reranker = Reranker.from_preset("attune")
+    reranker = Reranker.from_preset("listwise_guided")
     llm = reranker.method.llm
     assert (llm.model, llm.timeout) == ("claude-haiku-4-5-20251001", 60.0)
     assert llm.package == "anthropic"
@@ -59,9 +59,9 @@ def test_the_defaults():
     assert not reranker.strict
 
 
-def test_what_is_sent(provider, attune, rank):
+def test_what_is_sent(provider, listwise_guided, rank):
     provider.play(backwards)
-    rank(attune(), QUERY, pages())
+    rank(listwise_guided(), QUERY, pages())
     [request] = provider.requests
     assert request.path == "/anthropic/v1/messages"
     assert request.headers["user-agent"].startswith("AsyncAnthropic/")
@@ -72,25 +72,25 @@ def test_what_is_sent(provider, attune, rank):
     assert request.body.keys() == {"model", "max_tokens", "messages", "system", "temperature"}
 
 
-def test_a_key_given_in_python_stands_over_the_environment(provider, attune, rank):
+def test_a_key_given_in_python_stands_over_the_environment(provider, listwise_guided, rank):
     provider.play(backwards)
-    reranker = attune({"api_key": "sk-given"})
+    reranker = listwise_guided({"api_key": "sk-given"})
     rank(reranker, QUERY, pages())
     assert provider.requests[0].key == "sk-given"
     assert "sk-given" not in repr(reranker) + repr(reranker.method.llm)
 
 
-def test_the_key_can_stand_in_another_variable(provider, attune, rank, monkeypatch):
-    monkeypatch.setenv("ATTUNE_KEY", "sk-other")
+def test_the_key_can_stand_in_another_variable(provider, listwise_guided, rank, monkeypatch):
+    monkeypatch.setenv("OTHER_KEY", "sk-other")
     provider.play(backwards)
-    rank(attune({"api_key_env": "ATTUNE_KEY"}), QUERY, pages())
+    rank(listwise_guided({"api_key_env": "OTHER_KEY"}), QUERY, pages())
     assert provider.requests[0].key == "sk-other"
 
 
 def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.base_url("anthropic"))
     provider.play(backwards)
-    with contextlib.closing(Reranker.from_preset("attune")) as reranker:
+    with contextlib.closing(Reranker.from_preset("listwise_guided")) as reranker:
         assert rank(reranker, QUERY, pages()).order == (3, 2, 1, 0)
 
 
@@ -119,9 +119,9 @@ def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch
     ],
     ids=["canonical", "release", "tests", "orchestration"],
 )
-def test_each_guideline_is_in_the_system_prompt(provider, attune, rank, words):
+def test_each_guideline_is_in_the_system_prompt(provider, listwise_guided, rank, words):
     provider.play(backwards)
-    rank(attune(), QUERY, pages())
+    rank(listwise_guided(), QUERY, pages())
     [request] = provider.requests
     [guideline] = [line for line in request.body["system"].splitlines() if words[0] in line][:1]
     assert guideline.startswith("- ")
@@ -129,16 +129,16 @@ def test_each_guideline_is_in_the_system_prompt(provider, attune, rank, words):
     assert words[-1] not in json.dumps(request.body["messages"])
 
 
-def test_the_guidelines_are_four(provider, attune):
+def test_the_guidelines_are_four(provider, listwise_guided):
     provider.play(backwards)
-    attune().rerank(QUERY, pages())
+    listwise_guided().rerank(QUERY, pages())
     system = provider.requests[0].body["system"]
     assert len([line for line in system.splitlines() if line.startswith("- ")]) == 4
 
 
-def test_what_the_model_sees_of_a_page(provider, attune, rank):
+def test_what_the_model_sees_of_a_page(provider, listwise_guided, rank):
     provider.play(backwards)
-    rank(attune(), QUERY, pages(2))
+    rank(listwise_guided(), QUERY, pages(2))
     [request] = provider.requests
     assert request.documents == {
         "0": "path: task-0.md\ntext: Page 0.",
@@ -151,19 +151,19 @@ def test_what_the_model_sees_of_a_page(provider, attune, rank):
     assert "Every index has to be there exactly once. Indices count from 0." in user
 
 
-def test_pages_without_a_path_or_a_text(provider, attune, rank):
+def test_pages_without_a_path_or_a_text(provider, listwise_guided, rank):
     provider.play(backwards)
     given = [{"path": "a.md"}, {"text": "b"}, {"section": "nothing to show"}]
-    ranking = rank(attune(), QUERY, given)
+    ranking = rank(listwise_guided(), QUERY, given)
     assert list(provider.requests[0].documents.values()) == ["path: a.md", "text: b"]
     assert ranking.order == (1, 0, 2)
     assert ranking[2].status == "unjudged"
     assert "no_text" in {issue.code for issue in ranking.report.issues}
 
 
-def test_the_same_input_gives_the_same_bytes(provider, attune):
+def test_the_same_input_gives_the_same_bytes(provider, listwise_guided):
     provider.play(backwards)
-    for reranker in (attune(), attune()):
+    for reranker in (listwise_guided(), listwise_guided()):
         for _ in range(2):
             reranker.rerank(QUERY, copy.deepcopy(pages()))
     assert len({json.dumps(request.body) for request in provider.requests}) == 1
@@ -174,8 +174,8 @@ def test_the_same_input_gives_the_same_bytes(provider, attune):
 
 
 @pytest.mark.parametrize("wanted", [1, 3, 5, 10, 40, 100])
-def test_three_times_as_many_are_asked_for(provider, attune, rank, wanted):
-    reranker = attune()
+def test_three_times_as_many_are_asked_for(provider, listwise_guided, rank, wanted):
+    reranker = listwise_guided()
     needed = reranker.candidates_needed(wanted)
     assert needed == 3 * wanted
     provider.play(backwards)
@@ -185,18 +185,18 @@ def test_three_times_as_many_are_asked_for(provider, attune, rank, wanted):
     assert ranking.order == tuple(range(needed))[: -wanted - 1 : -1]
 
 
-def test_the_multiplier_can_be_another(provider, attune):
-    assert attune(candidate_multiplier=5).candidates_needed(4) == 20
-    assert attune(top_k=6).candidates_needed() == 18
+def test_the_multiplier_can_be_another(provider, listwise_guided):
+    assert listwise_guided(candidate_multiplier=5).candidates_needed(4) == 20
+    assert listwise_guided(top_k=6).candidates_needed() == 18
 
 
 # ---------------------------------------------------------------------- the reply
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_every_permutation(provider, attune, rank, order):
+def test_every_permutation(provider, listwise_guided, rank, order):
     provider.play(says(json.dumps(order)))
-    ranking = rank(attune(), QUERY, pages())
+    ranking = rank(listwise_guided(), QUERY, pages())
     assert ranking.order == order
     assert (ranking.report.status, ranking.report.issues) == ("ok", ())
     assert [item.rerank_score for item in ranking] == [1.0, 0.75, 0.5, 0.25]
@@ -222,28 +222,28 @@ READ = {
 
 
 @pytest.mark.parametrize(("reply", "order", "codes"), READ.values(), ids=READ)
-def test_replies_that_are_read(provider, attune, rank, caplog, reply, order, codes):
+def test_replies_that_are_read(provider, listwise_guided, rank, caplog, reply, order, codes):
     provider.play(says(reply))
     with caplog.at_level(logging.DEBUG, logger="secondpass"):
-        ranking = rank(attune(), QUERY, pages())
+        ranking = rank(listwise_guided(), QUERY, pages())
     assert ranking.order == order
     assert {issue.code for issue in ranking.report.issues} == codes
     assert [record.levelno for record in logged(caplog)] == [logging.DEBUG] * bool(codes)
     assert provider.calls == 1
 
 
-def test_indices_that_count_from_one_are_refused(provider, attune, rank):
+def test_indices_that_count_from_one_are_refused(provider, listwise_guided, rank):
     """Read as they stand they would put every page into the place of another."""
     provider.play(says("[4, 3, 2, 1]"), says("[3, 2, 1, 0]"))
-    ranking = rank(attune(), QUERY, pages())
+    ranking = rank(listwise_guided(), QUERY, pages())
     assert ranking.order == (3, 2, 1, 0)
     assert provider.calls == 2
     assert [issue.code for issue in ranking.report.issues] == ["asked_again"]
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_where_there_is_nothing_to_order_nothing_is_asked(provider, attune, rank, count):
-    ranking = rank(attune(), QUERY, pages(count))
+def test_where_there_is_nothing_to_order_nothing_is_asked(provider, listwise_guided, rank, count):
+    ranking = rank(listwise_guided(), QUERY, pages(count))
     assert len(ranking) == count
     assert (ranking.report.status, ranking.report.issues, provider.calls) == ("ok", (), 0)
 
@@ -268,10 +268,10 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("step", "code"), FAULTS.values(), ids=FAULTS)
-def test_faults_are_silent_and_told(provider, attune, rank, caplog, capfd, step, code):
+def test_faults_are_silent_and_told(provider, listwise_guided, rank, caplog, capfd, step, code):
     provider.play(step)
     with caplog.at_level(logging.DEBUG, logger="secondpass"):
-        ranking = rank(attune(), QUERY, pages())
+        ranking = rank(listwise_guided(), QUERY, pages())
     assert ranking.order == (0, 1, 2, 3)
     assert [item.final_score for item in ranking] == [9.5, 8.5, 7.5, 6.5]
     assert ranking.report.status == "unchanged"
@@ -284,17 +284,17 @@ def test_faults_are_silent_and_told(provider, attune, rank, caplog, capfd, step,
     assert capfd.readouterr() == ("", "")
 
 
-def test_at_the_usual_level_nothing_is_logged(provider, attune, rank, caplog):
+def test_at_the_usual_level_nothing_is_logged(provider, listwise_guided, rank, caplog):
     provider.play(fake.status(404))
     with caplog.at_level(logging.INFO, logger="secondpass"):
-        ranking = rank(attune(), QUERY, pages())
+        ranking = rank(listwise_guided(), QUERY, pages())
     assert logged(caplog) == []
     assert ranking.report.status == "unchanged"
 
 
-def test_a_time_that_is_over(provider, attune, rank):
+def test_a_time_that_is_over(provider, listwise_guided, rank):
     provider.play(fake.silence())
-    reranker = attune({"timeout": 0.1}, limits={"retries": 0})
+    reranker = listwise_guided({"timeout": 0.1}, limits={"retries": 0})
     ranking = rank(reranker, QUERY, pages())
     assert ranking.order == (0, 1, 2, 3)
     [issue] = ranking.report.issues
@@ -308,7 +308,7 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value):
     else:
         monkeypatch.setenv("ANTHROPIC_API_KEY", value)
     with caplog.at_level(logging.DEBUG, logger="secondpass"):
-        ranking = rank(Reranker.from_preset("attune"), QUERY, pages())
+        ranking = rank(Reranker.from_preset("listwise_guided"), QUERY, pages())
     assert ranking.order == (0, 1, 2, 3)
     [issue] = ranking.report.issues
     assert (issue.code, provider.calls) == ("no_key", 0)
@@ -316,10 +316,10 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value):
     assert [record.levelno for record in logged(caplog)] == [logging.DEBUG]
 
 
-def test_strict_raises(provider, attune, rank):
+def test_strict_raises(provider, listwise_guided, rank):
     provider.play(fake.status(404))
     with pytest.raises(RerankError, match="not_found") as caught:
-        rank(attune(strict=True), QUERY, pages())
+        rank(listwise_guided(strict=True), QUERY, pages())
     assert caught.value.ranking.order == (0, 1, 2, 3)
 
 
@@ -335,14 +335,16 @@ def test_strict_raises(provider, attune, rank):
 )
 def test_settings_that_cannot_work(llm, told):
     with pytest.raises(ConfigurationError, match=told):
-        Reranker.from_preset("attune", method={"llm": llm})
+        Reranker.from_preset("listwise_guided", method={"llm": llm})
 
 
 # ---------------------------------------------------------------------- frameworks
 
 
 def of_the_preset(provider):
-    return config.preset("attune", method={"llm": {"base_url": provider.base_url("anthropic")}})
+    return config.preset(
+        "listwise_guided", method={"llm": {"base_url": provider.base_url("anthropic")}}
+    )
 
 
 @pytest.mark.parametrize("fault", [False, True])
@@ -401,7 +403,7 @@ def test_in_llama_index(provider, fault, caplog):
 @pytest.mark.integration
 @pytest.mark.skipif(not os.environ.get("ANTHROPIC_API_KEY"), reason="needs ANTHROPIC_API_KEY")
 def test_live():
-    reranker = Reranker.from_preset("attune", strict=True)
+    reranker = Reranker.from_preset("listwise_guided", strict=True)
     given = [
         {"path": "task-package-publishing.md", "text": "How packages are published to PyPI."},
         {"path": "tool-release-prep.md", "text": "Prepares a release: version, changelog, PyPI."},

@@ -1,4 +1,4 @@
-"""``python -m tactician_search.validate``: a reranked search in a temporary project, for review.
+"""``python -m planning_search.validate``: a reranked search in a temporary project, for review.
 
 Searches for "database" with a limit of 5 and writes a Markdown file: the order before and after,
 the project as the model sees it, and the report.
@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tactician_search.__main__ import rerank
-from tactician_search.search import STORE, Store
+from planning_search.__main__ import rerank
+from planning_search.search import STORE, Store
 
 from secondpass import Ranking
 from secondpass.prompts.context import ProjectContext
@@ -45,7 +45,7 @@ def markdown(store: Store, ranking: Ranking) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the search and write the file."""
-    parser = argparse.ArgumentParser(prog="tactician_search.validate")
+    parser = argparse.ArgumentParser(prog="planning_search.validate")
     parser.add_argument("--output", type=Path, default=Path("review.md"), help="file to write")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
