@@ -55,7 +55,10 @@ from secondpass.search.documents import read_source
         ("a.html", "<template>no</template>yes</style>", [("a", "yes")]),
         ("a.html", "<p>yes<style>never closed p { }", [("a", "yes")]),
         ("a.html", "<!-- <script> -->a<script src=x />b<!-- no", [("a", "ab")]),
-        ("a.html", "1 < 2 <b>so</b> <a", [("a", "1 < 2 so <a")]),
+        ("a.html", "1 < 2 <b>so</b> <a", [("a", "1 < 2 so")]),
+        ("a.html", "<p>a<!-->b<!-- c --!>d", [("a", "abd")]),
+        ("a.html", "<body><p>a</body></html>b<p>c", [("a", "a\n\nb\n\nc")]),
+        ("a.html", "<svg><symbol><title>Menu</title></symbol></svg>yes", [("a", "yes")]),
         ("a.html", "<template><script>x</script>no</template>yes", [("a", "yes")]),
         ("a.html", "<button>Save</button><button>Open</button>it", [("a", "Save Open it")]),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,12 +34,12 @@ class Period:
     def __init__(self, days: Mapping[DayKey, DayCounts]) -> None:
         self.days = days
         self.rankings = sum(counts.rankings for counts in days.values())
-        self.methods: dict[str, int] = {}
+        self.methods: Counter[str] = Counter()
         self.sketches: dict[str | None, dict[str, Sketch]] = {}
-        self.shares: dict[str, int] = {}
+        self.shares: Counter[str] = Counter()
         for key, counts in days.items():
             method = key.method or "none"
-            self.methods[method] = self.methods.get(method, 0) + counts.rankings
+            self.methods[method] += counts.rankings
             self._count("method", {method: counts.rankings})
             self._count("score kind", {key.kind or "none": counts.rankings})
             self._count("status", counts.statuses)
@@ -51,8 +52,7 @@ class Period:
 
     def _count(self, kind: str, counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            label = f"{kind} {name}"
-            self.shares[label] = self.shares.get(label, 0) + count
+            self.shares[f"{kind} {name}"] += count
 
     def values(self, read: Callable[[DayKey], str | None]) -> set[str]:
         """The values that ``read`` returns for the keys, without None."""
@@ -119,8 +119,8 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch) -> tuple[float, float]:
     widest = 0, 0
     largest = 0
     for number in sorted(first.bins.keys() | second.bins.keys()):
-        below[0] += first.bins.get(number, 0)
-        below[1] += second.bins.get(number, 0)
+        below[0] += first.bins[number]
+        below[1] += second.bins[number]
         # In integers, so that equal distances are equal.
         distance = abs(below[0] * counts[1] - below[1] * counts[0])
         if distance > largest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,17 +66,17 @@ class DayCounts:
     """
 
     rankings: int = 0
-    statuses: dict[str, int] = field(default_factory=dict)
-    issues: dict[str, int] = field(default_factory=dict)
+    statuses: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
     sketches: dict[str, Sketch] = field(default_factory=dict)
 
     def add(self, status: str, issues: Iterable[str], statistics: Mapping[str, float]) -> None:
         """Add a ranking. Codes that are no plain identifiers count as ``other``."""
         self.rankings += 1
-        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.statuses[status] += 1
         for code in set(map(_plain, issues)):
             name = code if code in self.issues or len(self.issues) < _MOST_CODES else "other"
-            self.issues[name] = self.issues.get(name, 0) + 1
+            self.issues[name] += 1
         for name, value in statistics.items():
             sketch = self.sketches.get(name)
             if sketch is None:
@@ -85,9 +86,8 @@ class DayCounts:
     def merge(self, other: DayCounts) -> None:
         """Add the rankings of another."""
         self.rankings += other.rankings
-        for mine, theirs in ((self.statuses, other.statuses), (self.issues, other.issues)):
-            for name, count in theirs.items():
-                mine[name] = mine.get(name, 0) + count
+        self.statuses.update(other.statuses)
+        self.issues.update(other.issues)
         for name, sketch in other.sketches.items():
             self.sketches.setdefault(name, Sketch()).merge(sketch)
 
@@ -173,8 +173,8 @@ def _parse(line: Line, record: Mapping[str, Any]) -> tuple[DayKey, DayCounts]:
             raise TypeError
         counts = DayCounts(
             _count(record["rankings"]),
-            {str(name): _count(number) for name, number in record["statuses"].items()},
-            {str(name): _count(number) for name, number in record["issues"].items()},
+            Counter({str(name): _count(number) for name, number in record["statuses"].items()}),
+            Counter({str(name): _count(number) for name, number in record["issues"].items()}),
             {str(name): Sketch.from_pairs(pairs) for name, pairs in record["sketches"].items()},
         )
         # Shares of more than 1 could not be compared.

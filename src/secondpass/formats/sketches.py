@@ -8,6 +8,7 @@ of parts are added to that of the whole without a loss.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ class Sketch:
     __slots__ = ("bins",)
 
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
-        self.bins: dict[int, int] = dict(bins or {})
+        self.bins: Counter[int] = Counter(bins)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.bins == other.bins
@@ -50,20 +51,16 @@ class Sketch:
     @property
     def count(self) -> int:
         """Number of values."""
-        return sum(self.bins.values())
+        return self.bins.total()
 
     def add(self, value: float) -> None:
         """Add a value; one that is not finite is not counted."""
-        if not math.isfinite(value):
-            return
-        number = bin_of(value)
-        self.bins[number] = self.bins.get(number, 0) + 1
+        if math.isfinite(value):
+            self.bins[bin_of(value)] += 1
 
     def merge(self, other: Sketch) -> None:
         """Add the values of another sketch."""
-        bins = self.bins
-        for number, count in other.bins.items():
-            bins[number] = bins.get(number, 0) + count
+        self.bins.update(other.bins)
 
     def quantile(self, share: float) -> float:
         """The value below which this share of the values lies, 0 to 1; NaN without values.

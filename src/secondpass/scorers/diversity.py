@@ -139,7 +139,8 @@ class Diverse:
 
     def _first(self, items: Sequence[Item], cosines: list[list[float]] | None) -> list[int]:
         """The items that are neither near-duplicates nor beyond the cap, in their new order."""
-        features = [_features(_text(item)) for item in items]
+        by_words = cosines is None or self.duplicate is not None
+        features = [_features(_text(item)) for item in items] if by_words else []
         sources = [None if self.cap is None else _source(item, self.cap.field) for item in items]
         used: Counter[str | int] = Counter()
         relevances = _relevances(items)
@@ -159,7 +160,9 @@ class Diverse:
                 used[source] += 1
                 if used[source] == self.cap.at_most:
                     waiting = [index for index in waiting if sources[index] != source]
-            overlaps = {index: _overlap(features[best], features[index]) for index in waiting}
+            overlaps: dict[int, float] = {}
+            if by_words:
+                overlaps = {index: _overlap(features[best], features[index]) for index in waiting}
             if self.duplicate is not None:
                 threshold = self.duplicate
                 waiting = [index for index in waiting if overlaps[index] < threshold]

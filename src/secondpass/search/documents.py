@@ -30,7 +30,7 @@ PASSAGE_SIZE = 1000
 reads in full."""
 SMALLEST_PASSAGE = 50
 
-READER_VERSION = 5
+READER_VERSION = 6
 """Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"
@@ -109,7 +109,7 @@ def read_source(
     Raises:
         FormatError: a line of a ``.jsonl`` is malformed.
         InputError: the passage size is too small, or there are patterns for a corpus.
-        MissingExtraError: a file is Markdown, and markdown-it-py is not installed.
+        MissingExtraError: a file is Markdown or HTML, and markdown-it-py or lxml is not installed.
         OSError: the file or folder does not exist or cannot be read.
     """
     if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:
@@ -221,7 +221,10 @@ def _read(path: Path) -> tuple[SourceFile, Document | None]:
     if text is None:
         return SourceFile(size, modified, digest, "is not text, or not UTF-8"), None
     if suffix in _HTML:
-        document = parse_html(text)
+        page = parse_html(text)
+        if page is None:
+            return SourceFile(size, modified, digest, "is nested too deeply"), None
+        document = page
     elif suffix in _MARKDOWN:
         document = parse_markdown(text)
     else:

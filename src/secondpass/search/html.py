@@ -1,14 +1,17 @@
-"""Read HTML pages as blocks of text."""
+"""Read HTML pages as blocks of text. lxml parses them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from html.parser import HTMLParser
+from collections.abc import Iterator
+from typing import Any
 
+from secondpass.errors import MissingExtraError
 from secondpass.search.passages import Block, Document
 
-_LEFT_OUT = frozenset({"script", "style", "template"})
+_LEFT_OUT = ("script", "style", "template", "symbol")
+"""Elements that are not shown; ``symbol`` is of icons."""
 _SEPARATED = frozenset({"td", "th", "button", "textarea", "iframe"})
 """Inline elements whose text is separated from that of their neighbours."""
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
@@ -32,145 +35,102 @@ _CONTENT = frozenset({"main", "article"})
 _LINK_SIGNS = frozenset("\N{PILCROW SIGN}\N{SECTION SIGN}#\N{LINK SYMBOL}\N{UPWARDS ARROW}")
 """Texts of links from a heading to itself, or to the top."""
 _LINE_BREAK = "\0"
-"""Replaces a ``<br>`` until white space is collapsed; decoded text never contains it."""
+"""Replaces a ``<br>`` until white space is collapsed; parsed text never contains it."""
 
 
-class _PageParser(HTMLParser):
-    """Collects the blocks of a page, without scripts and styles.
+def parse_html(text: str) -> Document | None:
+    """Parse a page, without navigation unless there is nothing else.
+
+    Malformed markup is accepted, except more than 2,000 elements within each other: None.
+
+    Raises:
+        MissingExtraError: lxml is not installed.
+    """
+    try:
+        from lxml import etree, html
+    except ImportError:
+        raise MissingExtraError("evaluation", "reading HTML") from None
+    parser = html.HTMLParser(
+        encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True
+    )
+    try:
+        root = html.document_fromstring(text.encode(errors="replace"), parser)
+    except etree.ParserError:  # there is no element
+        return Document("", [])
+    if any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log):
+        return None
+    root.extend([*root.itersiblings()])  # what follows behind </html>
+    etree.strip_elements(root, *_LEFT_OUT, with_tail=False)
+    for link in root.xpath("//a[starts-with(@href, '#')]"):
+        if _is_sign(link.text_content()):
+            link.drop_tree()
+    titles = root.xpath("//title[not(ancestor::svg)]")
+    title = next(filter(None, (" ".join(each.text_content().split()) for each in titles)), "")
+    for each in titles:
+        each.drop_tree()
+    blocks = [*_blocks(root, navigation=False)] or [*_blocks(root, navigation=True)]
+    headings = (block.heading for block in blocks if block.heading)
+    return Document(title or next(headings, ""), blocks)
+
+
+def _blocks(root: Any, *, navigation: bool) -> Iterator[Block]:
+    """The blocks of a page.
 
     Args:
+        root: the element ``html``.
         navigation: whether to keep navigation, which most pages repeat.
     """
+    from lxml import etree
 
-    def __init__(self, *, navigation: bool) -> None:
-        super().__init__(convert_charrefs=True)
-        self._keeps_navigation = navigation
-        self._navigation = ""  # the open element of navigation that is left out
-        self._depth = 0  # open elements of the same name in it, including itself
-        self._link: int | None = None  # where the text of the open link within the page begins
-        self.blocks: list[Block] = []
-        self.title = ""
-        self._text: list[str] = []
-        self._left_out = ""  # the open element whose text is left out
-        self._in_svg = False
-        self._open = ""  # the open heading or title
-        self._preformatted = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._navigation:
-            self._depth += tag == self._navigation
-            if tag not in _CONTENT:
-                return
-            self._navigation = ""
-        if not self._keeps_navigation and _is_navigation(tag, attrs):
-            self.end_block()
-            self._navigation, self._depth = tag, 1
-        elif tag in _LEFT_OUT:
-            self._left_out = self._left_out or tag
-        elif tag == "svg":
-            self._in_svg = True
-        elif tag in _BLOCKS:
-            self.end_block()
-            if tag in _HEADINGS or (tag == "title" and not self._in_svg):
-                self._open = tag
-            self._preformatted += tag == "pre"
-        elif tag == "a":
-            self._link = len(self._text) if _is_within_page(attrs) else None
-        elif tag == "br":
-            self._text.append("\n" if self._preformatted else _LINE_BREAK)
+    parts: list[str] = []
+    preformatted, is_heading = 0, False
+    skipped: Any = None  # the open element of navigation that is left out
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        tag, starts = element.tag, event == "start"
+        if element is skipped or (starts and tag in _CONTENT):
+            skipped = None
+        if skipped is not None:
+            continue
+        if tag in _BLOCKS:
+            if text := _joined(parts, preformatted):
+                yield Block(text, " ".join(text.split()) if is_heading else "")
+                is_heading = False
+            parts.clear()
+            if tag in _HEADINGS:
+                is_heading = starts
+            elif tag == "pre":
+                preformatted = max(0, preformatted + (1 if starts else -1))
+        elif tag == "br" and starts:
+            parts.append("\n" if preformatted else _LINE_BREAK)
         elif tag in _SEPARATED:
-            self._text.append(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._navigation:
-            self._depth -= tag == self._navigation
-            if not self._depth:
-                self._navigation = ""
-        elif tag == "a":
-            self._end_link()
-        elif tag == self._left_out:
-            self._left_out = ""
-        elif tag == "svg":
-            self._in_svg = False
-        elif tag in _SEPARATED:
-            self._text.append(" ")
-        elif tag in _BLOCKS:
-            self.end_block()
-            if tag == self._open:
-                self._open = ""
-            self._preformatted = max(0, self._preformatted - (tag == "pre"))
-
-    def handle_data(self, data: str) -> None:
-        if not self._left_out and not self._navigation:
-            self._text.append(data if self._preformatted else data.replace("\n", " "))
-
-    def _end_link(self) -> None:
-        """Remove the text of a link that is only a sign."""
-        if self._link is not None and _is_sign("".join(self._text[self._link :])):
-            del self._text[self._link :]
-        self._link = None
-
-    def end_block(self) -> None:
-        self._link = None
-        text = "".join(self._text)
-        if self._preformatted:
-            text = text.strip("\n")
-        else:
-            lines = text.split(_LINE_BREAK)
-            text = "\n".join(" ".join(line.split()) for line in lines).strip()
-        self._text.clear()
-        if not text.strip():
-            return
-        element, self._open = self._open, ""
-        if element == "title":
-            self.title = self.title or " ".join(text.split())
-        else:
-            self.blocks.append(Block(text, " ".join(text.split()) if element else ""))
+            parts.append(" ")
+        if starts and not navigation and _is_navigation(element):
+            skipped = element
+        elif text := element.text if starts else element.tail:
+            parts.append(text if preformatted else text.replace("\n", " "))
 
 
-def _is_navigation(tag: str, attrs: list[tuple[str, str | None]]) -> bool:
-    if tag not in _NAVIGATION_ELEMENTS:
+def _joined(parts: list[str], preformatted: int) -> str:
+    """The text of a block; empty if it has only white space."""
+    text = "".join(parts)
+    if preformatted:
+        return text.strip("\n") if text.strip() else ""
+    return "\n".join(" ".join(line.split()) for line in text.split(_LINE_BREAK)).strip()
+
+
+def _is_navigation(element: Any) -> bool:
+    if element.tag not in _NAVIGATION_ELEMENTS:
         return False
-    values = dict(attrs)
-    classes = set((values.get("class") or "").split())
+    classes = set(element.get("class", "").split())
     return (
-        tag == "nav"
-        or (values.get("role") or "").lower() in _NAVIGATION_ROLES
+        element.tag == "nav"
+        or element.get("role", "").lower() in _NAVIGATION_ROLES
         or not classes.isdisjoint(_NAVIGATION_CLASSES)
         or {"contents", "topic"} <= classes
     )
-
-
-def _is_within_page(attrs: list[tuple[str, str | None]]) -> bool:
-    values = dict(attrs)
-    return (values.get("href") or "").startswith("#")
 
 
 def _is_sign(text: str) -> bool:
     """Whether a text is a sign, perhaps of an icon font, which uses private characters."""
     text = text.strip().removesuffix("\N{VARIATION SELECTOR-16}")
     return len(text) == 1 and (text in _LINK_SIGNS or unicodedata.category(text) == "Co")
-
-
-_INVISIBLE = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style)\b(?:[^<>]*/>|.*?(?:</\1\s*>|\Z))", re.DOTALL | re.IGNORECASE
-)
-_UNCLOSED_TAG = re.compile(r"<(?=[^<>]*(?:<|\Z))")
-
-
-def parse_html(text: str) -> Document:
-    """Parse a page, without navigation unless there is nothing else.
-
-    Malformed markup is accepted.
-    """
-    # Python's parser takes quadratic time for comments and tags that never end.
-    text = _UNCLOSED_TAG.sub("&lt;", _INVISIBLE.sub("", text))
-    for navigation in (False, True):
-        parser = _PageParser(navigation=navigation)
-        parser.feed(text)
-        parser.close()
-        parser.end_block()
-        if parser.blocks:
-            break
-    headings = (block.heading for block in parser.blocks if block.heading)
-    return Document(parser.title or next(headings, ""), parser.blocks)

@@ -107,7 +107,8 @@ def build(
         IndexFaultError: the source has no text, the folder has other files, or another process is
             building the index.
         InputError: an argument is wrong.
-        MissingExtraError: bm25s, numpy or, for Markdown, markdown-it-py is not installed.
+        MissingExtraError: bm25s, numpy or, for Markdown and HTML, markdown-it-py or lxml is
+            not installed.
         OSError: a file cannot be read or written.
     """
     started = time.perf_counter()

@@ -7,6 +7,7 @@ nothing to draw. matplotlib is imported on first use, see
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from secondpass.evaluation.report.svg import (
@@ -124,10 +125,7 @@ def moves(_comparison: ComparisonData, result: Result, prefix: str) -> str | Non
     names = ["1", *(f"{a}\N{EN DASH}{b}" if b < 10**9 else "> 100" for a, b in ranges[1:])]
     if any(None in move for move in result.moves):
         names.append("out")
-    counts: dict[tuple[int, int], int] = {}
-    for old, new in result.moves:
-        cell = _range_of(old, ranges), _range_of(new, ranges)
-        counts[cell] = counts.get(cell, 0) + 1
+    counts = Counter((_range_of(old, ranges), _range_of(new, ranges)) for old, new in result.moves)
     largest = max(counts.values())
     with figure(*SMALL) as (drawing, axes):
         cells = sorted(counts.items())
