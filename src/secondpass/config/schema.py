@@ -50,7 +50,7 @@ def json_schema() -> _Schema:
     }
     # The preset is named by a variable, so what it leaves out is unknown.
     any_preset = {
-        "properties": dict.fromkeys(["preset", *_properties(reranker, definitions)], {}),
+        "properties": {key: {} for key in ["preset", *_properties(reranker, definitions)]},
         "additionalProperties": False,
     }
     return {
@@ -143,8 +143,8 @@ def _part_of(
     schema: _Schema,
     definitions: _Definitions,
     further: Mapping[str, _Schema] = {},
-) -> _Schema | None:
-    """The schema of mappings that are merged into ``base``; None if none can be.
+) -> _Schema:
+    """The schema of mappings that are merged into ``base``; empty if none can be.
 
     Settings that ``base`` has are not required. ``further`` are properties beside the settings.
     """
@@ -152,23 +152,22 @@ def _part_of(
     schema = definitions[name] if name else schema
     if "anyOf" in schema:
         parts = (_part_of(base, option, definitions) for option in schema["anyOf"])
-        return next(filter(None, parts), None)
+        return next(filter(None, parts), {})
     if "properties" in schema:
         whole = schema["properties"]
         if whole.get("type", {}).get("const") != base.get("type"):
-            return None
+            return {}
         properties = {**further, **_properties(definition(name), definitions)}
         properties.pop("type", None)  # a mapping with a type would replace the base
     elif isinstance(item := schema.get("additionalProperties"), dict):
         whole = dict.fromkeys(base, item)  # a mapping by name, such as orders
         properties = dict(whole)
     else:
-        return None
+        return {}
     for key, below in base.items():
-        if isinstance(below, Mapping) and not environment.names_variable(below):
-            inside = _part_of(below, whole[key], definitions)
-            if inside is not None:
-                properties[key] = {"anyOf": [properties[key], inside]}
+        merges = isinstance(below, Mapping) and not environment.names_variable(below)
+        if merges and (inside := _part_of(below, whole[key], definitions)):
+            properties[key] = {"anyOf": [properties[key], inside]}
     required = [key for key in schema.get("required", ()) if key not in base]
     part = {**schema, "properties": properties, "required": required}
     return _defined(f"{name}.over_preset", part, definitions) if name else part
