@@ -205,7 +205,7 @@ def settings_page() -> str:
 
 
 def _table(part: Part) -> Iterator[str]:
-    schema = model_of(part.cls, without=part.without).model_json_schema()
+    schema = model_of(part.cls).model_json_schema()
     meanings = _documented(part.cls)
     required = schema.get("required", ())
     if not schema["properties"]:
@@ -213,6 +213,8 @@ def _table(part: Part) -> Iterator[str]:
         return
     yield from ("", "| setting | type | default | meaning |", "| --- | --- | --- | --- |")
     for name, option in schema["properties"].items():
+        if name in part.without:
+            continue
         default = "required" if name in required else _value(option.get("default"))
         kind = _type(option)
         # A file must not hold a secret, so its schema allows only null.

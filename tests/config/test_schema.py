@@ -1,11 +1,16 @@
 """The JSON Schema of configurations; tests/properties compares it with the loader."""
 
 import json
+from collections import Counter
+from importlib.metadata import EntryPoint
+from typing import Annotated
 
 import jsonschema
 import pytest
+from annotated_types import Ge
 
 from secondpass import ConfigurationError, Reranker, config
+from secondpass.settings import configurable, registry
 
 
 @pytest.fixture(scope="module")
@@ -14,26 +19,51 @@ def validator():
 
 
 def test_it_is_a_json_schema(validator):
-    jsonschema.Draft202012Validator.check_schema(each_once(validator.schema, set()))
+    jsonschema.Draft202012Validator.check_schema(validator.schema)
 
 
-def each_once(value, seen):
-    """The same with ``True``, a schema too, for all but the first of equal schemas.
+def parts_of(schema):
+    """All schemas, and all else that is written as an object, inside a schema and itself."""
+    if isinstance(schema, dict):
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(part, dict | list):
+            yield from parts_of(part)
 
-    The schema of each setting stands in many places, and checking them all takes seconds.
-    """
-    if not isinstance(value, dict):
-        return [each_once(item, seen) for item in value] if isinstance(value, list) else value
-    if (
-        isinstance(value.get("type"), str)
-        or isinstance(value.get("anyOf"), list)
-        or isinstance(value.get("$ref"), str)
-    ):
-        text = json.dumps(value, sort_keys=True)
-        if text in seen:
-            return True
-        seen.add(text)
-    return {name: each_once(item, seen) for name, item in value.items()}
+
+def test_nothing_large_is_written_twice(validator):
+    counts = Counter(json.dumps(part, sort_keys=True) for part in parts_of(validator.schema))
+    assert [text for text, count in counts.items() if count > 1 and len(text) > 500] == []
+
+
+def test_references_have_targets(validator):
+    references = {part["$ref"] for part in parts_of(validator.schema) if "$ref" in part}
+    assert len(references) > 100
+    for reference in references:
+        target = validator.schema
+        for step in reference.removeprefix("#/").split("/"):
+            target = target[step]
+
+
+@pytest.mark.parametrize("name", ["llm", "Blend", "a/b #1"])
+def test_kinds_of_other_packages_may_have_any_name(monkeypatch, name):
+    """Names of definitions, and characters that references cannot have."""
+
+    @configurable
+    class Blend:
+        def __init__(self, *, size: Annotated[int, Ge(1)] = 3) -> None: ...
+
+    point = EntryPoint(name, "elsewhere:Blend", "secondpass.methods")
+    monkeypatch.setattr(EntryPoint, "load", lambda _: Blend)
+    monkeypatch.setattr(registry, "_entry_points", lambda _: {name: point})
+    validator = jsonschema.Draft202012Validator(config.json_schema())
+    stages = [{"type": name, "size": 2, "depth": 5}, {"type": "lexical", "depth": 2}]
+    valid = {"method": {"type": "cascade", "stages": stages}, "blend": {"original": 0.5}}
+    validator.validate(valid)
+    validator.validate({"preset": "objlib", "method": {"llm": {"temperature": 1}}})
+    validator.validate({"method": name})
+    assert not validator.is_valid({**valid, "blend": {"original": 2}})
+    assert not validator.is_valid({"method": {"type": name, "size": 0}})
 
 
 @pytest.mark.parametrize("name", config.preset_names())

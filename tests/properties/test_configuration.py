@@ -17,9 +17,13 @@ from secondpass import ConfigurationError, MissingExtraError, Reranker, config
 
 SCHEMA = config.json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-RERANKERS = fitting(SCHEMA["$defs"]["reranker"], SCHEMA["$defs"])
+RERANKERS = fitting(SCHEMA["else"], SCHEMA["$defs"])
+OVER_PRESETS = {
+    case["if"]["properties"]["preset"].get("const"): case["then"]
+    for case in SCHEMA["then"]["allOf"]
+}
 PRESETS = st.sampled_from(config.preset_names()).flatmap(
-    lambda name: fitting(SCHEMA["$defs"][f"preset.{name}"], SCHEMA["$defs"]).map(
+    lambda name: fitting(OVER_PRESETS[name], SCHEMA["$defs"]).map(
         lambda value: {**value, "preset": name}
     )
 )
@@ -83,8 +87,8 @@ def test_what_the_schema_allows_loads(path, configuration):
 
 
 def test_examples_follow_all_keywords_of_the_schema():
-    for name in SCHEMA["$defs"].keys() - {"any_preset"}:
-        fitting(SCHEMA["$defs"][name], SCHEMA["$defs"]).validate()
+    for part in SCHEMA["$defs"].values():
+        fitting(part, SCHEMA["$defs"]).validate()
 
 
 FOLLOWED = st.sampled_from(

@@ -202,6 +202,7 @@ def schemas(family: Family) -> list[dict[str, Any]]:
             if name in _BUILT_IN[family]:
                 raise
             option = {}  # a broken package: any settings
+        option["title"] = name
         option["properties"] = {"type": {"const": name}, **option.get("properties", {})}
         option["required"] = ["type", *option.get("required", [])]
         options.append(option)

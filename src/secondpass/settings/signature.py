@@ -90,13 +90,8 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def model_of(cls: type, without: tuple[str, ...] = ()) -> type[BaseModel]:
-    """A pydantic model with a field for each constructor parameter of ``cls``.
-
-    Args:
-        cls: a configurable class.
-        without: parameters that are left out.
-    """
+def model_of(cls: type) -> type[BaseModel]:
+    """A pydantic model with a field for each constructor parameter of a configurable class."""
     import annotated_types
     from pydantic import ConfigDict, create_model
 
@@ -105,7 +100,7 @@ def model_of(cls: type, without: tuple[str, ...] = ()) -> type[BaseModel]:
     hints = typing.get_type_hints(construct, localns=vars(annotated_types), include_extras=True)
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(construct).parameters.items():
-        if name == "self" or name in without:
+        if name == "self":
             continue
         required = parameter.default is inspect.Parameter.empty
         fields[name] = (hints[name], ... if required else parameter.default)
