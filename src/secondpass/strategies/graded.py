@@ -52,7 +52,6 @@ class Graded(LLMStrategy):
         batch_size: candidates per question at most; None puts all into one.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Grades are averaged.
-        seed: of the other orders.
         reply: ``keyed`` asks for an object that maps each label to its grade, ``pairs`` for an
             array of objects.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
@@ -79,7 +78,6 @@ class Graded(LLMStrategy):
         scale: Annotated[Sequence[float], Len(2, 2)] = (0.0, 10.0),
         batch_size: Annotated[int, Ge(1)] | None = 20,
         shuffles: Annotated[int, Ge(1)] = 1,
-        seed: int = 0,
         reply: Literal["keyed", "pairs"] = "keyed",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -96,7 +94,6 @@ class Graded(LLMStrategy):
         self.scale = (low, high)
         self.batch_size = batch_size
         self.shuffles = shuffles
-        self.seed = seed
         self.reply = reply
         self.labels = labels
         self.bare = bare
@@ -127,7 +124,7 @@ class Graded(LLMStrategy):
         count = len(task.texts)
         if count == 1 and not self.judge_single:
             return Judgement([None], beyond=frozenset({0}))
-        shuffles = Shuffles(self.shuffles, self.seed, self.scale)
+        shuffles = Shuffles(self.shuffles, self.scale)
         bounds = batch_bounds(count, self.batch_size)
         return (yield from shuffles.judge(self.name, self._judge_once, task, bounds))
 
