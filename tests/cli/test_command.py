@@ -120,7 +120,7 @@ words = st.text(st.characters(exclude_characters="/~\0", codec="utf-8"), max_siz
 options = st.sampled_from(
     "--query -q --run --queries --corpus --preset -p --config --set --top-k --depth --context "
     "--format -f --output -o --resume --force --no-text --timings --tag --batch --strict --quiet "
-    "--qrels --compare --measure --limit --mode --behind --baseline --test --json --out --nosuch "
+    "--qrels --compare --measure --limit --mode --behind --baseline --json --into --nosuch "
     "-- - --help".split()
 )
 values = st.sampled_from(

@@ -110,7 +110,7 @@ def suite(write):
 
 def test_a_comparison_is_estimated_per_reranker(secondpass, suite, graded, tmp_path):
     out = tmp_path / "results"
-    call = ["eval", suite, "--mode", "lexical", "--compare", "lexical", graded, "--out", out]
+    call = ["eval", suite, "--mode", "lexical", "--compare", "lexical", graded, "--into", out]
     told = secondpass(*call, "--dry-run")
     found = json.loads(told.out)
     assert (told.code, out.exists()) == (0, False), told.err
@@ -130,7 +130,7 @@ def test_finished_rankings_are_not_estimated(secondpass, suite, tmp_path, monkey
 
     out = tmp_path / "results"
     begin = ["eval", suite, "--mode", "lexical", "--compare", "lexical"]
-    call = [*begin, "--out", out]
+    call = [*begin, "--into", out]
     with monkeypatch.context() as patch:
         patch.setattr(experiment, "corrected_results", interrupted)
         assert secondpass(*call).code == 130

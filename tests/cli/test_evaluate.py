@@ -134,13 +134,13 @@ def test_each_reranker_is_closed_when_it_has_been_measured(
 
 def test_options_reach_the_comparison(secondpass, given_suite):
     call = ["eval", given_suite, "--preset", "lexical", "--json", "--limit", "2", "--shuffles", "2"]
-    call += ["--measure", "RR", "--measure", "P@1", "--test", "t", "--seed", "3", "--depth", "5"]
+    call += ["--measure", "RR", "--measure", "P@1", "--seed", "3", "--depth", "5"]
     told = secondpass(*call, "--baseline", "given+rerank", "--concurrency", "2")
     found = json.loads(told.out)
     assert (found["queries"], found["measures"]) == (2, ["RR", "P@1"])
     assert found["baseline"] == "given+rerank"
-    settings = {name: found["settings"][name] for name in ("test", "shuffles", "seed", "depth")}
-    assert settings == {"test": "t", "shuffles": 2, "seed": 3, "depth": 5}
+    settings = {name: found["settings"][name] for name in ("shuffles", "seed", "depth")}
+    assert settings == {"shuffles": 2, "seed": 3, "depth": 5}
     assert systems(told)["given+rerank"]["stability"]["shuffles"] == 2
 
 
@@ -157,10 +157,9 @@ def test_options_reach_the_comparison(secondpass, given_suite):
         (["suite", "--preset", "lexical", "--set", "dept=3"], 1, "dept"),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
         (["suite", "--mode", "nosuch"], 2, "--mode"),
-        (["suite", "--test", "z"], 2, "--test"),
         (["suite", "--mode", "lexical", "--baseline", "gone"], 1, "baseline: 'gone' is none of"),
         (
-            ["suite", "--mode", "lexical", "--out", "suite/qrels.tsv"],
+            ["suite", "--mode", "lexical", "--into", "suite/qrels.tsv"],
             1,
             "suite/qrels.tsv: File exists",
         ),
@@ -194,7 +193,9 @@ def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite
     assert found["given+down"]["status"] == "not_measured"
     assert found["given+down"]["statuses"] == {"unchanged": 3}
     assert "warning: given+down is not measured: nothing was judged: 3 of 3 rankings" in told.flat
-    told = secondpass("eval", given_suite, "--config", down, "--out", tmp_path / "out", "--details")
+    told = secondpass(
+        "eval", given_suite, "--config", down, "--into", tmp_path / "out", "--details"
+    )
     assert "| given+rerank | nothing was judged: 3 of 3 rankings" in told.out
     assert "| **" not in told.out  # no row is the best
     page = (tmp_path / "out" / "report.html").read_text()
@@ -213,7 +214,7 @@ def test_rerankers_stand_behind_each_mode_that_is_asked_for(secondpass, suite):
 def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "an-ordinary-word")
     out = tmp_path / "out"
-    call = ["eval", given_suite, "--preset", "lexical", "--out", out, "--limit", "2"]
+    call = ["eval", given_suite, "--preset", "lexical", "--into", out, "--limit", "2"]
     assert secondpass(*call, "--cache", tmp_path / "an-ordinary-word").code == 0
     settings = json.loads((out / "results.json").read_text())["settings"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", settings["date"])
@@ -234,7 +235,7 @@ def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tm
     llm = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}
     llm["options"] = {"extra_headers": {"X-Gateway": secret}}
     limits = {"retries": 0}
-    call = ["eval", given_suite, "--out", out, "--json", "--compare", "lexical"]
+    call = ["eval", given_suite, "--into", out, "--json", "--compare", "lexical"]
     for name, method in (("a", endpoint), ("b", {"type": "listwise", "llm": llm})):
         described = json.dumps({"method": method, "limits": limits})
         call += ["--config", write(f"{name}.yaml", described)]

@@ -9,7 +9,7 @@ from secondpass.evaluation import Journal
 
 def test_files_are_written_once_unless_forced(secondpass, given_suite, tmp_path):
     out = tmp_path / "results"
-    call = ["eval", given_suite, "--preset", "lexical", "--out", out]
+    call = ["eval", given_suite, "--preset", "lexical", "--into", out]
     told = secondpass(*call)
     assert told.code == 0
     assert told.out.startswith("# suite")
@@ -28,7 +28,7 @@ def test_files_are_written_once_unless_forced(secondpass, given_suite, tmp_path)
 def test_ids_that_do_not_fit_into_trecs_files_cost_no_figures(secondpass, write, tmp_path):
     write("suite/corpus.jsonl", [{"_id": "a b", "text": "fruit"}, {"_id": "c", "text": "sea"}])
     asked = write("suite/asked.jsonl", [{"query": "fruit", "relevant": ["a b"]}])
-    told = secondpass("eval", asked, "--mode", "lexical", "--json", "--out", tmp_path / "out")
+    told = secondpass("eval", asked, "--mode", "lexical", "--json", "--into", tmp_path / "out")
     assert (told.code, "document id 'a b' has white space" in told.flat) == (1, True)
     assert systems(told)["lexical"]["means"]["RR"] == 1.0
     assert (tmp_path / "out" / "report.html").exists()
@@ -43,7 +43,7 @@ def test_unwritable_files_are_an_error_if_the_output_is_closed(
     (tmp_path / "out" / "results.json").mkdir(parents=True)
     monkeypatch.setattr("secondpass.cli.evaluation_output.write", failing)
     told = secondpass(
-        "eval", given_suite, "--preset", "lexical", "--out", tmp_path / "out", "--force"
+        "eval", given_suite, "--preset", "lexical", "--into", tmp_path / "out", "--force"
     )
     assert (told.code, "results.json" in told.flat) == (1, True)
 
@@ -61,8 +61,8 @@ def test_a_screen_by_default_and_the_rest_with_details(secondpass, given_suite):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--resume"], "--resume: needs --out"),
-        (["--resume", "--force", "--out", "x"], "--resume, --force: give one of them"),
+        (["--resume"], "--resume: needs --into"),
+        (["--resume", "--force", "--into", "x"], "--resume, --force: give one of them"),
     ],
 )
 def test_resume_needs_a_folder(secondpass, given_suite, options, told):
@@ -73,7 +73,7 @@ def test_resume_needs_a_folder(secondpass, given_suite, options, told):
 @pytest.mark.parametrize("stopped_at", [2, 4, 6])
 def test_no_finished_ranking_is_lost(secondpass, given_suite, tmp_path, interrupted, stopped_at):
     out = tmp_path / "out"
-    call = ["eval", given_suite, "--out", out, "--shuffles", "1"]
+    call = ["eval", given_suite, "--into", out, "--shuffles", "1"]
     call += ["--compare", "a=lexical", "--compare", "b=lexical"]
     whole = secondpass(*call[:2], *call[4:], "--json")
     interrupted(stopped_at)
@@ -96,7 +96,7 @@ def test_no_finished_ranking_is_lost(secondpass, given_suite, tmp_path, interrup
 def test_rankings_that_are_finished_cost_nothing(
     secondpass, given_suite, graded, provider, interrupted, tmp_path, shuffles
 ):
-    call = ["eval", given_suite, "--config", graded, "--out", tmp_path / "out"]
+    call = ["eval", given_suite, "--config", graded, "--into", tmp_path / "out"]
     call += ["--shuffles", shuffles]
     interrupted(2 + 2 * shuffles)
     assert secondpass(*call).code == 130
@@ -112,7 +112,7 @@ def test_rankings_that_are_finished_cost_nothing(
 
 def test_an_interrupted_run_needs_resume_or_force(secondpass, given_suite, tmp_path, interrupted):
     out = tmp_path / "out"
-    call = ["eval", given_suite, "--out", out, "--preset", "lexical"]
+    call = ["eval", given_suite, "--into", out, "--preset", "lexical"]
     interrupted(2)
     assert secondpass(*call).code == 130
     kept = (out / "rankings.jsonl").read_bytes()
@@ -134,7 +134,7 @@ def test_answers_of_an_interrupted_run_are_used_on_request_only(
     def stopping(*_args):
         raise KeyboardInterrupt
 
-    call = ["eval", given_suite, "--config", graded, "--out", tmp_path / "out"]
+    call = ["eval", given_suite, "--config", graded, "--into", tmp_path / "out"]
     with monkeypatch.context() as patch:
         patch.setattr("secondpass.evaluation.journal.Journal.add", stopping)
         assert secondpass(*call).code == 130
@@ -148,7 +148,7 @@ def test_an_interrupted_run_that_replaces_results_is_continued(
     secondpass, given_suite, tmp_path, interrupted
 ):
     out = tmp_path / "out"
-    call = ["eval", given_suite, "--out", out]
+    call = ["eval", given_suite, "--into", out]
     assert secondpass(*call, "--compare", "old=lexical").code == 0
     interrupted(3)
     stopped = secondpass(*call, "--compare", "new=lexical", "--force")
@@ -171,7 +171,7 @@ def test_what_stops_the_writing_of_files_costs_no_ranking(
         raise error
 
     out = tmp_path / "out"
-    call = ["eval", given_suite, "--out", out, "--preset", "lexical", "--json"]
+    call = ["eval", given_suite, "--into", out, "--preset", "lexical", "--json"]
     with monkeypatch.context() as patch:
         patch.setattr("secondpass.evaluation.report.files.page.page", failing)
         stopped = secondpass(*call)
@@ -190,7 +190,7 @@ def test_two_runs_at_once_share_no_folder(secondpass, given_suite, tmp_path, int
     out.mkdir()
     begun = interrupted(0)
     with Journal(out / "rankings.jsonl") as journal:
-        told = secondpass("eval", given_suite, "--preset", "lexical", "--out", out, *option)
+        told = secondpass("eval", given_suite, "--preset", "lexical", "--into", out, *option)
         assert (told.code, "another process is writing to it" in told.flat) == (1, True)
         journal.add("a", Reranker("lexical").rerank("a", ["a"]))
     assert begun == [1]
@@ -204,6 +204,6 @@ def test_rankings_of_another_command_are_not_lost(secondpass, given_suite, tmp_p
     file.parent.mkdir()
     assert secondpass(*call, stdin=b'"an owl"\n').code == 0
     content = file.read_bytes()
-    told = secondpass("eval", given_suite, "-p", "lexical", "--out", file.parent, option)
+    told = secondpass("eval", given_suite, "-p", "lexical", "--into", file.parent, option)
     assert (told.code, "is not a file of finished rankings" in told.flat) == (1, True)
     assert file.read_bytes() == content

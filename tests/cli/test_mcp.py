@@ -133,7 +133,7 @@ def limits(monkeypatch):
     [
         ([], tools.ToolLimits(1000, 200_000, deadline=None)),
         (
-            ["--max-documents", 3, "--max-characters", 50, "--deadline", 0.5],
+            ["--max-candidates", 3, "--max-characters", 50, "--deadline", 0.5],
             tools.ToolLimits(3, 50, deadline=0.5),
         ),
     ],

@@ -26,7 +26,6 @@ PROMPTINGS = [
     {},
     {"criteria": ["freshness {x}"], "guidelines": ["é"]},
     {"passage_characters": 7},
-    {"passage_tokens": 2},
     {"user": "{query}{documents}{reply}"},
     {"user": "{documents}\n\n{query}\n\n{documents} {count}", "system": "{documents}{instruction}"},
     {"instruction": "{documents}"},

@@ -54,7 +54,6 @@ WRONG = [
     ({"criteria": "one string"}, "criteria"),
     ({"guidelines": [1]}, "guidelines"),
     ({"passage_characters": 0}, "passage_characters"),
-    ({"passage_tokens": -1}, "passage_tokens"),
     ({"context": "nothing of this name"}, "context"),
     ({"instructions": "x"}, "instructions"),
 ]

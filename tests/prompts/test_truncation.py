@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.prompts.truncation import cut_evenly, cut_to_tokens, estimate_tokens
+from secondpass.prompts.truncation import cut_evenly, estimate_tokens
 from secondpass.questions import RenderedText
 
 
@@ -15,24 +15,8 @@ def test_estimate(text, tokens):
     assert estimate_tokens(text) == tokens
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens", "expected"),
-    [
-        ("abcd", 1, "abcd"),
-        ("abcde", 1, "abcd"),
-        ("a\u00e9\u00e9", 1, "a\u00e9"),
-        ("\ud800bcdef", 1, "?bcd"),
-        ("abcdefghi", 2, "abcdefgh"),
-    ],
-)
-def test_tokens(text, tokens, expected):
-    assert cut_to_tokens(text, tokens) == expected
-
-
 def test_prefix_and_suffix_stay():
     text = RenderedText(f"P: {'a' * 400} :S", ((0, 3), (403, 406)))
-    assert cut_to_tokens(text, 5) == f"P: {'a' * 14} :S"
-    assert cut_to_tokens(text, 1) == "P:  :S"
     assert cut_evenly([text, "short"], 105) == [f"P: {'a' * 94} :S", "short"]
     endless = RenderedText("x" * 400, ((0, 400),))
     assert cut_evenly([endless], 10) is None
@@ -67,11 +51,3 @@ def test_cut_evenly(texts, characters):
     for one, text in zip(cut, texts, strict=True):
         assert len(one) == min(len(text), longest)
     assert sum(map(len, cut)) <= characters or longest == 80
-
-
-@given(st.text(), st.integers(1, 20))
-def test_cut_to_tokens(text, tokens):
-    cut = cut_to_tokens(text, tokens)
-    assert estimate_tokens(cut) <= tokens
-    assert text.startswith(cut)
-    assert estimate_tokens(text) <= tokens or len(text) > len(cut)

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import math
 import shutil
 import sys
@@ -25,6 +26,15 @@ DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return str(write_classifier(tmp_path_factory.mktemp("model") / "classifier"))
+
+
+def with_prompt(folder, path, text):
+    """A copy of the model that has a stored prompt ``task``."""
+    copy = shutil.copytree(folder, path / "stored")
+    config = copy / "config_sentence_transformers.json"
+    stored = json.loads(config.read_text()) if config.exists() else {}
+    config.write_text(json.dumps({**stored, "prompts": {"task": text}}))
+    return str(copy)
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +126,8 @@ def test_causal_models_answer_yes_or_no(tmp_path):
     assert ours != pytest.approx(
         CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS), abs=1e-5
     )
-    named = CrossEncoderScorer(
-        folder, prompts={"task": "the query food"}, prompt_name="task", precision="exact"
-    )
+    stored = with_prompt(folder, tmp_path, "the query food")
+    named = CrossEncoderScorer(stored, prompt_name="task", precision="exact")
     assert named.score_pairs("cat", DOCUMENTS) == pytest.approx(ours, abs=1e-6)
 
 
@@ -152,10 +161,10 @@ def test_the_prompt_holds_the_instruction_of_a_call(causal):
         )
 
 
-def test_calls_without_an_instruction_have_the_named_prompt(causal):
-    prompts = {"task": "the query food"}
+def test_calls_without_an_instruction_have_the_named_prompt(causal, tmp_path):
+    stored = with_prompt(causal, tmp_path, "the query food")
     scorer = CrossEncoderScorer(
-        causal, prompt="{instruction}", prompt_name="task", prompts=prompts, precision="exact"
+        stored, prompt="{instruction}", prompt_name="task", precision="exact"
     )
     usual = predicted(causal, prompt="the query food")
     assert scorer.score_pairs("cat", DOCUMENTS) == pytest.approx(usual, abs=1e-5)
@@ -235,7 +244,7 @@ def test_many_tasks(folder):
 
 
 def test_half_precision(folder):
-    scores = CrossEncoderScorer(folder, dtype="bfloat16").score_pairs("cat", DOCUMENTS)
+    scores = CrossEncoderScorer(folder, precision="bfloat16").score_pairs("cat", DOCUMENTS)
     full = CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS)
     assert scores == pytest.approx(full, rel=0.1, abs=0.1)
 

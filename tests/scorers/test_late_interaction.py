@@ -345,7 +345,7 @@ def test_prompts(folder, scorer):
 
 
 def test_half_precision(folder, scorer):
-    half = LateInteractionScorer(folder, dtype="bfloat16", remember=10)
+    half = LateInteractionScorer(folder, precision="bfloat16", remember=10)
     expected = pytest.approx(scorer.score_pairs("cat", DOCUMENTS), abs=0.2)
     for _ in range(2):
         assert half.score_pairs("cat", DOCUMENTS) == expected

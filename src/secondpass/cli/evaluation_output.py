@@ -31,25 +31,25 @@ _JOURNAL = "rankings.jsonl"
 """Name of the file with the finished rankings of a run that is not complete."""
 
 
-def check_folder(out: Path | None, *, resume: bool, force: bool) -> Path | None:
+def check_folder(into: Path | None, *, resume: bool, force: bool) -> Path | None:
     """The path of the journal in the folder of the results; None without a folder.
 
     Exits if the folder has results, or rankings of an interrupted run, and neither option is set.
     """
     if resume and force:
         fail("--resume, --force: give one of them", USAGE_ERROR)
-    if out is None:
+    if into is None:
         if resume:
-            fail("--resume: needs --out, the folder of the interrupted run", USAGE_ERROR)
+            fail("--resume: needs --into, the folder of the interrupted run", USAGE_ERROR)
         return None
-    journal = out / _JOURNAL
+    journal = into / _JOURNAL
     # There may also be results: old ones that the run was to replace, or its own.
     is_interrupted = journal.exists() and journal.stat().st_size > 0
     if is_interrupted and not (resume or force):
         hint = "use --resume to continue it, or --force to start again"
-        fail(f"{out}: has the rankings of an interrupted run; {hint}")
-    if (out / "results.json").exists() and not (is_interrupted or force):
-        fail(f"{out}: already has results; use --force to overwrite them")
+        fail(f"{into}: has the rankings of an interrupted run; {hint}")
+    if (into / "results.json").exists() and not (is_interrupted or force):
+        fail(f"{into}: already has results; use --force to overwrite them")
     return journal
 
 
@@ -88,7 +88,7 @@ def with_command_line(comparison: Comparison) -> Comparison:
 
 
 def write_results(
-    comparison: Comparison, out: Path | None, journal: Journal | None
+    comparison: Comparison, into: Path | None, journal: Journal | None
 ) -> tuple[list[str], Exception | None]:
     """Write the files, and remove the journal when they are complete.
 
@@ -97,7 +97,7 @@ def write_results(
         been printed.
     """
     try:
-        written = [] if out is None else comparison.write(out)
+        written = [] if into is None else comparison.write(into)
         if journal is not None:
             journal.delete()
     except FormatError as error:  # ids do not fit into TREC's files; the others are complete
@@ -128,7 +128,7 @@ def print_results(
     for path in _listed(written, details=details):
         info(f"written: {path}")
     if on_terminal(sys.stdout) and not details and not as_json and not written:
-        info("--details prints all tables; --out FOLDER writes them, with plots")
+        info("--details prints all tables; --into FOLDER writes them, with plots")
     if not comparison.ran:
         fail("nothing could be measured", ERROR)
 

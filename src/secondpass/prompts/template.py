@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
 from secondpass.prompts.context import CONTEXT
 from secondpass.prompts.fencing import fenced
-from secondpass.prompts.truncation import cut_to_tokens
 from secondpass.questions import cut
 from secondpass.settings import Nested, configurable, describe, suggestion
 
@@ -131,7 +130,6 @@ class Prompting:
             ``{instruction}``, the ``instruction`` of a call is appended.
         passage_characters: maximum length of a passage in the prompt, in characters; the ranking
             returns passages whole.
-        passage_tokens: the same in tokens, estimated at four bytes each.
     """
 
     instruction: Annotated[Any, _TEMPLATE] = None
@@ -141,7 +139,6 @@ class Prompting:
     system: Annotated[Any, _TEMPLATE] = None
     user: Annotated[Any, _TEMPLATE] = None
     passage_characters: Annotated[int, Ge(1)] | None = None
-    passage_tokens: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.user, str):
@@ -153,9 +150,7 @@ class Prompting:
 
     def shown(self, text: str) -> str:
         """The part of a passage that prompts show, at most as long as the settings allow."""
-        if self.passage_characters is not None:
-            text = cut(text, self.passage_characters)
-        return text if self.passage_tokens is None else cut_to_tokens(text, self.passage_tokens)
+        return text if self.passage_characters is None else cut(text, self.passage_characters)
 
     def completed(self, role: str, instruction: str) -> Prompting:
         """A copy with the default templates in place of None.

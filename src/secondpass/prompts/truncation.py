@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from secondpass.questions import affixes, cut, written_spans
+from secondpass.questions import cut
 
 _MIN_LENGTH = 80
 """Minimum characters of a passage that is cut; a shorter one could not be judged."""
@@ -13,16 +13,6 @@ _MIN_LENGTH = 80
 def estimate_tokens(text: str) -> float:
     """The estimated number of tokens of a text: one per four bytes of UTF-8."""
     return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
-
-
-def cut_to_tokens(text: str, tokens: int) -> str:
-    """Cut a text to ``tokens`` tokens, by :func:`estimate_tokens`; prefix and suffix stay."""
-    if estimate_tokens(text) <= tokens:
-        return text
-    end = len(text) - affixes(text)[1]
-    size = max(0, 4 * tokens - round(4 * estimate_tokens(text[end:])))
-    kept = text[:end].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
-    return cut(text, len(kept) + len(text) - end) if written_spans(text) else kept
 
 
 def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:

@@ -44,8 +44,8 @@ class CrossEncoderScorer:
             torch nor sentence-transformers, but a file of the model in their format, such as
             ``onnx/model.onnx`` (``secondpass export`` creates one).
         precision: ``auto`` multiplies in bfloat16 where that is faster, which changes scores by
-            less than a percent of their spread; ``exact`` is float32. None is ``auto``, unless
-            ``dtype`` is set.
+            less than a percent of their spread; ``exact`` is float32. The others are the type of
+            torch's weights, ``checkpoint`` that in which they are stored. Scores are float32.
         file: the ONNX or OpenVINO file within the model, such as ``onnx/model_int8.onnx``. None is
             the usual float32 file.
         device: ``auto`` selects an accelerator if there is one; or ``cpu``, ``cuda:1``, ….
@@ -59,12 +59,9 @@ class CrossEncoderScorer:
             prompt with ``{instruction}`` is used only in calls that have an instruction, which
             replaces it; other calls use ``prompt_name``, or else the model's default prompt.
         prompt_name: the name of one of the model's own prompts, instead of ``prompt``.
-        prompts: named prompts that replace the model's own.
         batch_size: maximum number of pairs per forward pass. None limits only their tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
             probabilities.
-        dtype: of torch's weights, instead of ``precision``; ``auto`` is that of the checkpoint.
-            Scores are always float32.
         remember: number of passages whose tokens are kept, the last used ones, about 1 KB each.
         score_cache: number of pairs whose scores are kept in memory, or the path of a SQLite file
             for scores. None keeps none.
@@ -79,9 +76,9 @@ class CrossEncoderScorer:
         tokenizer_kwargs: the same for the tokenizer.
         config_kwargs: the same for the model's configuration.
 
-    Only torch supports ``prompt``, ``prompt_name``, ``prompts``, ``dtype``, ``trust_remote_code``
-    and the three mappings. Rerankers with the same settings share one loaded model. Safe for use
-    from many threads, and after a fork.
+    Only torch supports ``prompt``, ``prompt_name``, ``trust_remote_code``, the three mappings, and
+    a ``precision`` other than ``auto`` and ``exact``. Rerankers with the same settings share one
+    loaded model. Safe for use from many threads, and after a fork.
     """
 
     joins_calls = True
@@ -91,7 +88,7 @@ class CrossEncoderScorer:
         model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
         *,
         backend: Literal["auto", "torch", "onnx", "openvino"] = "auto",
-        precision: Literal["auto", "exact"] | None = None,
+        precision: Literal["auto", "exact", "float16", "bfloat16", "checkpoint"] = "auto",
         file: Annotated[str, MinLen(1)] | None = None,
         device: str = "auto",
         threads: Annotated[int, Ge(1)] | None = None,
@@ -100,10 +97,8 @@ class CrossEncoderScorer:
         max_length: Annotated[int, Ge(8)] | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
-        prompts: Mapping[str, str] | None = None,
         batch_size: Annotated[int, Ge(1)] | None = None,
         activation: Literal["none", "sigmoid"] = "none",
-        dtype: Literal["float32", "float16", "bfloat16", "auto"] | None = None,
         remember: Annotated[int, Ge(0)] = 10_000,
         score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None,
         known_answers: bool = True,
@@ -120,12 +115,9 @@ class CrossEncoderScorer:
             raise ConfigurationError("prompt, prompt_name: give one of them")
         if token is not None and token_env is not None:
             raise ConfigurationError("token, token_env: give one of them")
-        if precision is not None and dtype is not None:
-            raise ConfigurationError("precision, dtype: give one of them")
         for name in ("dtype", "torch_dtype"):
-            if model_kwargs is not None and name in model_kwargs and (precision or dtype):
-                setting = "precision" if precision is not None else "dtype"
-                raise ConfigurationError(f"{setting}, model_kwargs.{name}: give one of them")
+            if model_kwargs is not None and name in model_kwargs and precision != "auto":
+                raise ConfigurationError(f"precision, model_kwargs.{name}: give one of them")
         if model_kwargs is not None and "token" in model_kwargs:
             raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
         self.model = model
@@ -138,10 +130,8 @@ class CrossEncoderScorer:
         self.revision = revision
         self.max_length = max_length
         self.prompt_name = prompt_name
-        self.prompts = prompts
         self.batch_size = batch_size
         self.activation = activation
-        self.dtype = dtype
         self.remember = remember
         self.score_cache = score_cache
         self.known_answers = known_answers
@@ -267,7 +257,6 @@ class CrossEncoderScorer:
             token = self.token.reveal()
         options = {
             "max_length": self.max_length,
-            "prompts": self.prompts,
             "trust_remote_code": self.trust_remote_code,
             "model_kwargs": self.model_kwargs,
             "processor_kwargs": self.tokenizer_kwargs,
@@ -279,8 +268,7 @@ class CrossEncoderScorer:
         settings = choice.EngineSettings(
             source,
             self.backend,
-            self.precision or "auto",
-            self.dtype,
+            self.precision,
             self.file,
             self.device,
             self.threads,

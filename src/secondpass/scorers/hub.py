@@ -112,14 +112,15 @@ class HubModel:
         )
 
     def loader_arguments(
-        self, options: Mapping[str, Any], *, device: str, dtype: str, offline: bool
+        self, options: Mapping[str, Any], *, device: str, precision: str, offline: bool
     ) -> dict[str, Any]:
         """Arguments for the models of sentence-transformers, besides the name.
 
         Args:
             options: further arguments. They are copied, because the constructors change mappings.
             device: ``auto`` selects an accelerator if there is one.
-            dtype: of the weights, unless ``model_kwargs`` has one; ``auto`` is the checkpoint's.
+            precision: of the weights, unless ``model_kwargs`` has a dtype; ``exact`` is float32,
+                ``checkpoint`` that in which they are stored.
             offline: the result of :meth:`is_offline`.
         """
         import torch
@@ -130,7 +131,8 @@ class HubModel:
         }
         model_kwargs = copies["model_kwargs"] = copies.get("model_kwargs") or {}
         if not model_kwargs.keys() & {"dtype", "torch_dtype"}:
-            model_kwargs["dtype"] = dtype if dtype == "auto" else getattr(torch, dtype)
+            dtypes = {"checkpoint": "auto", "exact": torch.float32}
+            model_kwargs["dtype"] = dtypes.get(precision) or getattr(torch, precision)
         return {
             "device": None if device == "auto" else device,
             "cache_folder": self.cache_folder,

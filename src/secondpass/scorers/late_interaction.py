@@ -54,8 +54,8 @@ class LateInteractionScorer:
         remember: number of passages that are kept encoded, the last used ones. Scoring them again
             takes no model call. With 128 float32 numbers per token, as in most models, a passage
             takes 0.5 KB per token of the device's memory: 51 MB for 1,000 passages of 100 tokens.
-        dtype: of weights and vectors; ``auto`` is that of the checkpoint. Scores are summed in
-            float32.
+        precision: of weights and vectors: ``exact`` is float32, ``checkpoint`` that in which the
+            weights are stored. Scores are summed in float32.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
             that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
         local_files_only: never contact the hub.
@@ -86,7 +86,7 @@ class LateInteractionScorer:
         prompts: Mapping[Literal["query", "document"], str] | None = None,
         batch_size: Annotated[int, Ge(1)] | None = None,
         remember: Annotated[int, Ge(0)] = 0,
-        dtype: Literal["float32", "float16", "bfloat16", "auto"] = "float32",
+        precision: Literal["exact", "float16", "bfloat16", "checkpoint"] = "exact",
         known_answers: bool = True,
         local_files_only: bool = False,
         token: Annotated[Any, SECRET] = None,
@@ -109,7 +109,7 @@ class LateInteractionScorer:
         self.prompts = prompts
         self.batch_size = batch_size
         self.remember = remember
-        self.dtype = dtype
+        self.precision = precision
         self.known_answers = known_answers
         self.local_files_only = local_files_only
         self.token: Secret | None = token
@@ -211,7 +211,7 @@ class LateInteractionScorer:
         model = VectorModel(
             source,
             device=self.device,
-            dtype=self.dtype,
+            precision=self.precision,
             query_length=self.query_length,
             document_length=self.document_length,
             batch_size=self.batch_size,

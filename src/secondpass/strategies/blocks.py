@@ -41,7 +41,6 @@ class Blocks(OrderStrategy):
         final: number of top candidates that are ordered once more, in one question; 0 for none.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Reciprocal ranks are averaged.
-        seed: of the other orders.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
             reranking reply, best with ``labels: index1``.
@@ -68,7 +67,6 @@ class Blocks(OrderStrategy):
         copies: Annotated[int, Ge(2)] = 2,
         final: Annotated[int, Ge(0)] = 20,
         shuffles: Annotated[int, Ge(1)] = 1,
-        seed: int = 0,
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -79,7 +77,6 @@ class Blocks(OrderStrategy):
         self.copies = copies
         self.final = final
         self.shuffles = shuffles
-        self.seed = seed
 
     @property
     def name(self) -> str:

@@ -50,7 +50,6 @@ class Graded(LLMStrategy):
         batch_size: candidates per question at most; None puts all into one.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Grades are averaged.
-        seed: of the other orders.
         reply: ``keyed`` asks for an object that maps each label to its grade, ``pairs`` for an
             array of objects.
         labels: how candidates are named: ``opaque`` (short, and unknown to the authors of
@@ -77,7 +76,6 @@ class Graded(LLMStrategy):
         scale: Annotated[Sequence[float], Len(2, 2)] = (0.0, 10.0),
         batch_size: Annotated[int, Ge(1)] | None = 20,
         shuffles: Annotated[int, Ge(1)] = 1,
-        seed: int = 0,
         reply: Literal["keyed", "pairs"] = "keyed",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -94,7 +92,6 @@ class Graded(LLMStrategy):
         self.scale = (low, high)
         self.batch_size = batch_size
         self.shuffles = shuffles
-        self.seed = seed
         self.reply = reply
         self.labels = labels
         self.bare = bare
@@ -125,7 +122,7 @@ class Graded(LLMStrategy):
         count = len(task.texts)
         if count == 1 and not self.judge_single:
             return Judgement([None], beyond=frozenset({0}))
-        shuffles = Shuffles(self.shuffles, self.seed, self.scale)
+        shuffles = Shuffles(self.shuffles, self.scale)
         rounds = [sum(1 for _ in split_batches(count, self.batch_size))]
         return (yield from shuffles.judge(self.name, self._judge_once, task, rounds))
 

@@ -37,7 +37,6 @@ class Listwise(OrderStrategy):
         stride: how far the window moves; None is half of its size.
         shuffles: number of orders in which the candidates are judged, side by side; the first is
             the input order. Reciprocal ranks are averaged.
-        seed: of the other orders.
         reply: ``permutation`` asks for an array of labels, best first; ``keyed`` and ``pairs`` for
             the rank of each; ``ranked`` for ``[2] > [1] > [3]``, as models trained for listwise
             reranking reply, best with ``labels: index1``.
@@ -61,7 +60,6 @@ class Listwise(OrderStrategy):
         window: Annotated[int, Ge(2)] | None = 20,
         stride: Annotated[int, Ge(1)] | None = None,
         shuffles: Annotated[int, Ge(1)] = 1,
-        seed: int = 0,
         reply: OrderReply = "permutation",
         labels: LabelKind = "opaque",
         bare: bool = False,
@@ -75,7 +73,6 @@ class Listwise(OrderStrategy):
         self.window = window
         self.stride = stride
         self.shuffles = shuffles
-        self.seed = seed
         self._stride = stride or max(1, (window or 0) // 2)
 
     @property

@@ -61,7 +61,6 @@ class OrderStrategy(LLMStrategy):
     score_kind: ScoreKind = "rank"
     scale = None
     shuffles: int = 1
-    seed: int = 0
 
     def __init__(
         self, llm: LLM, reply: OrderReply, labels: LabelKind, bare: bool, prompt: Prompting | None
@@ -86,7 +85,7 @@ class OrderStrategy(LLMStrategy):
         """
         if len(task.texts) == 1:
             return Judgement([None], beyond=frozenset({0}))
-        shuffles = Shuffles(self.shuffles, self.seed)
+        shuffles = Shuffles(self.shuffles)
         rounds = self._rounds(len(task.texts))
         return (yield from shuffles.judge(self.name, self._judge_once, task, rounds))
 

@@ -41,12 +41,10 @@ class Shuffles:
 
     Attributes:
         runs: number of orders; the first is the input order.
-        seed: of the other orders.
         scale: lowest and highest score, if scores are grades; None if they are ranks.
     """
 
     runs: int
-    seed: int
     scale: tuple[float, float] | None = None
 
     def judge(
@@ -98,7 +96,7 @@ class Shuffles:
         for number, order in enumerate(orders):
             if len(used) == possible:
                 used = set()
-            generator = random.Random(f"{self.seed} {number}")
+            generator = random.Random(f"0 {number}")
             if number > 0:
                 generator.shuffle(order)
             while tuple(order) in used:

@@ -55,7 +55,6 @@ def without(monkeypatch):
         (("openvino",), {}, "onnx", "onnxruntime is installed and openvino is not"),
         (("openvino", "onnxruntime"), {}, "torch", "neither openvino nor onnxruntime is installed"),
         ((), {"prompt": "find"}, "torch", "only torch supports prompt"),
-        ((), {"dtype": "float32"}, "torch", "only torch supports dtype"),
         ((), {"backend": "onnx"}, "onnx", "the backend is set"),
         ((), {"backend": "torch"}, "torch", "the backend is set"),
         ((), {"file": "onnx/model.onnx"}, "openvino", "openvino is installed"),
@@ -63,7 +62,7 @@ def without(monkeypatch):
 )
 def test_backends(folder, without, hidden, settings, backend, reason):
     without(*hidden)
-    info = engine(folder, precision=None if "dtype" in settings else "exact", **settings)
+    info = engine(folder, precision="exact", **settings)
     assert (info.backend, info.precision) == (backend, "float32")
     assert info.reason.startswith(reason)
 
@@ -140,12 +139,13 @@ def test_a_file_that_the_backend_cannot_read():
     "settings",
     [
         {"prompt": "find"},
-        {"prompts": {"a": "b"}, "prompt_name": "a"},
+        {"prompt_name": "a"},
         {"model_kwargs": {"file_name": "onnx/model_O3.onnx"}},
         {"config_kwargs": {"x": 1}},
         {"tokenizer_kwargs": {"x": 1}},
         {"trust_remote_code": True},
-        {"dtype": "bfloat16"},
+        {"precision": "bfloat16"},
+        {"precision": "checkpoint"},
     ],
 )
 @pytest.mark.parametrize("backend", ["onnx", "openvino"])
@@ -158,14 +158,13 @@ def test_settings_that_only_torch_has(folder, backend, settings):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"precision": "exact", "dtype": "float32"}, "precision, dtype: give one of them"),
         (
             {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
             r"precision, model_kwargs\.torch_dtype: give one of them",
         ),
         (
-            {"dtype": "float32", "model_kwargs": {"dtype": "bfloat16"}},
-            r"dtype, model_kwargs\.dtype: give one of them",
+            {"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}},
+            r"precision, model_kwargs\.dtype: give one of them",
         ),
         (
             {"file": "x.onnx", "backend": "torch"},

@@ -66,23 +66,23 @@ def encoder(monkeypatch):
 
 
 def loaded(name="some/model", **settings):
-    defaults = {"device": "auto", "precision": "exact", "dtype": None, "options": {}}
+    defaults = {"device": "auto", "precision": "exact", "options": {}}
     prompts = {"prompt": None, "prompt_name": None}
     return TorchModel(HubModel(name), True, **{**defaults, **prompts, **settings})
 
 
 @pytest.mark.parametrize(
-    ("fast", "precision", "dtype", "expected"),
+    ("fast", "precision", "expected"),
     [
-        (True, "auto", None, "bfloat16"),
-        (True, "exact", None, "float32"),
-        (False, "auto", None, "float32"),
-        (True, "auto", "float16", "float16"),
+        (True, "auto", "bfloat16"),
+        (True, "exact", "float32"),
+        (False, "auto", "float32"),
+        (True, "float16", "float16"),
     ],
 )
-def test_precision(encoder, monkeypatch, fast, precision, dtype, expected):
+def test_precision(encoder, monkeypatch, fast, precision, expected):
     monkeypatch.setattr(torch_pairs, "_is_fast", lambda device: fast and device == "cpu")
-    model = loaded(device="cpu", precision=precision, dtype=dtype)
+    model = loaded(device="cpu", precision=precision)
     assert model.precision == model.identity()["precision"] == expected
     assert encoder.arguments["local_files_only"] is True
 
@@ -219,7 +219,12 @@ def test_the_identity_has_the_files_that_torch_reads(encoder, tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"prompt": "x"}, {"prompt_name": "web"}, {"options": {"max_length": 9}}, {"dtype": "float16"}],
+    [
+        {"prompt": "x"},
+        {"prompt_name": "web"},
+        {"options": {"max_length": 9}},
+        {"precision": "float16"},
+    ],
 )
 def test_the_identity_has_settings(encoder, settings):
     assert loaded(**settings).identity() != loaded().identity()

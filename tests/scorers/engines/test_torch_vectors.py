@@ -69,7 +69,7 @@ def write(folder, name, content):
 
 def loaded(folder, **settings):
     lengths = {"query_length": None, "document_length": None, "batch_size": None}
-    settings = {"device": "cpu", "dtype": "float32", "options": {}, **lengths, **settings}
+    settings = {"device": "cpu", "precision": "exact", "options": {}, **lengths, **settings}
     return VectorModel(HubModel(str(folder), local_files_only=True), **settings)
 
 

@@ -111,7 +111,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def ranked_by(model: Path, **parameters: Any) -> SecondPassRanker:
     """The ranker that the page gives for SentenceTransformersSimilarityRanker."""
-    config = {"method": {"type": "cross_encoder", "dtype": "auto"}, "depth": None}
+    config = {"method": {"type": "cross_encoder", "precision": "checkpoint"}, "depth": None}
     return SecondPassRanker(config, **{"model": model, "scale_score": True, **parameters})
 
 

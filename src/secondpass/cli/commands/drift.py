@@ -53,14 +53,6 @@ def drift(
     alpha: Annotated[
         float, typer.Option(min=0, max=1, help="Highest chance of any false alarm.")
     ] = 0.01,
-    smallest_shift: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Smallest shift of a distribution that is an alarm."),
-    ] = 0.1,
-    smallest_share: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Smallest change of a share of rankings that is an alarm."),
-    ] = 0.01,
     details: Annotated[
         bool, typer.Option("--details", help="Print all comparisons, not only the alarms.")
     ] = False,
@@ -82,8 +74,6 @@ def drift(
         read_days(first, *earlier),
         read_days(second or first, *later),
         alpha=alpha,
-        smallest_shift=smallest_shift,
-        smallest_share=smallest_share,
     )
     if as_json:
         print_json(result.to_dict())

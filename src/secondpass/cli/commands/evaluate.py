@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,13 +47,6 @@ from secondpass.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
     from secondpass.evaluation.first_stages import FirstStage
-
-
-class Test(StrEnum):
-    """Significance tests for ``--test``."""
-
-    randomization = "randomization"
-    t = "t"
 
 
 def evaluate(
@@ -120,9 +112,6 @@ def evaluate(
     baseline: Annotated[
         str | None, typer.Option(help="System that the others are compared with.")
     ] = None,
-    test: Annotated[
-        Test, typer.Option(help="Significance test for the differences.")
-    ] = Test.randomization,
     shuffles: Annotated[
         int,
         typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
@@ -132,7 +121,7 @@ def evaluate(
     concurrency: Concurrency = 1,
     cache: Cache = None,
     no_cache: NoCache = False,
-    out: Annotated[
+    into: Annotated[
         Path | None,
         typer.Option(
             help="Folder to write results.json, per_query.csv, report.md, report.html and runs to."
@@ -157,7 +146,7 @@ def evaluate(
     `--corpus`; or `--queries`, `--qrels` and `--corpus` or `--run`. Vectors are computed by the
     model of the extra `embedded`. For example:
 
-    `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --out results`
+    `secondpass eval suite --preset embedded --compare mine.yaml other.yaml --into results`
 
     It prints the verdict and one table; `--details` prints the rest. After an interruption, the
     same command with `--resume` continues without repeating finished rankings.
@@ -171,7 +160,7 @@ def evaluate(
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
     check_suite(suite_name, queries, qrels)
-    journal_path = check_folder(out, resume=resume, force=force)
+    journal_path = check_folder(into, resume=resume, force=force)
     specs = reranker_specs(preset, config, compare, rerank_model)
     rerankers, not_run = loadable_rerankers(specs, settings, rerank_top_n)
     suite, make_retriever = open_suite(
@@ -191,8 +180,8 @@ def evaluate(
     if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_path is not None and journal_path.exists()
         journal_path = journal_path if begun else None
-    elif out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+    elif into is not None:
+        into.mkdir(parents=True, exist_ok=True)
     with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
         folder = vector_folder(cache, no_cache=no_cache)
         retriever = make_retriever(needed, folder, progress)
@@ -220,7 +209,6 @@ def evaluate(
             depth=depth,
             measures=measure or DEFAULT_MEASURES,
             baseline=baseline,
-            test=test.value,
             shuffles=shuffles,
             seed=seed,
             concurrency=concurrency,
@@ -230,7 +218,7 @@ def evaluate(
             expected=print_expected,
         )
         comparison = with_command_line(comparison)
-        written, error = write_results(comparison, out, journal)
+        written, error = write_results(comparison, into, journal)
     try:
         print_results(comparison, written, details=details, as_json=as_json)
     finally:

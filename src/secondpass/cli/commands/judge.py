@@ -36,6 +36,9 @@ from secondpass.search.documents import PASSAGE_SIZE
 if TYPE_CHECKING:
     from secondpass.evaluation.first_stages import FirstStage
 
+_RETRIEVED = 100
+"""Number of candidates to retrieve per query for rerankers."""
+
 
 def judge(
     *,
@@ -74,9 +77,6 @@ def judge(
     depth: Annotated[
         int, typer.Option(min=1, help="Number of results of each system to judge.")
     ] = 10,
-    retrieved: Annotated[
-        int, typer.Option(min=1, help="Number of candidates to retrieve per query for rerankers.")
-    ] = 100,
     batch_size: Annotated[
         int, typer.Option(min=1, help="Number of documents in one question.")
     ] = 1,
@@ -138,7 +138,12 @@ def judge(
         folder_journal(into, resume=resume, force=force, dry_run=dry_run) as journal,
     ):
         queries, documents, make_retriever = open_inputs(
-            source, corpus, run, passage_size=passage_size, stale_ok=stale_ok, depth=retrieved
+            source,
+            corpus,
+            run,
+            passage_size=passage_size,
+            stale_ok=stale_ok,
+            depth=max(_RETRIEVED, depth),
         )
         folder = vector_folder(cache, no_cache=no_cache)
         needed = {*(stages or ()), *([behind.value] if behind else ())}
@@ -151,7 +156,7 @@ def judge(
                 retriever=make_retriever(needed, folder, progress),
                 first_stages=stages,
                 behind=behind.value if behind else None,
-                retrieved=retrieved,
+                retrieved=_RETRIEVED,
                 sample=sample,
                 depth=depth,
                 batch_size=batch_size,

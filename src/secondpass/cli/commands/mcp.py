@@ -46,11 +46,11 @@ def mcp(
             help="Time limit of a ranking; the answer is then the best order so far.",
         ),
     ] = None,
-    max_documents: Annotated[
-        int, typer.Option(min=1, help="Maximum number of documents in a call.")
+    max_candidates: Annotated[
+        int, typer.Option(min=1, help="Maximum number of candidates in a call.")
     ] = 1000,
     max_characters: Annotated[
-        int, typer.Option(min=1, help="Maximum number of characters in a document.")
+        int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
     ] = 200_000,
 ) -> None:
     """Serve rerankers to agents as tools of the Model Context Protocol.
@@ -69,7 +69,7 @@ def mcp(
             raise
         raise MissingExtraError("mcp", "the MCP server") from None
 
-    limits = ToolLimits(max_documents, max_characters, deadline=deadline)
+    limits = ToolLimits(max_candidates, max_characters, deadline=deadline)
     served = configurations(preset, config, settings)
     if transport is Transport.stdio:
         server = create_server({name: load(value) for name, value in served.items()}, limits)

@@ -22,7 +22,7 @@ from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
-from secondpass.scorers.engines.torch_pairs import EXTRA, DType, TorchModel
+from secondpass.scorers.engines.torch_pairs import EXTRA, TorchModel
 from secondpass.scorers.hub import UNREACHABLE, HubModel
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
@@ -33,8 +33,6 @@ _USER = "the cross_encoder scorer"
 _TORCH_ONLY = (
     "prompt",
     "prompt_name",
-    "prompts",
-    "dtype",
     "trust_remote_code",
     "model_kwargs",
     "tokenizer_kwargs",
@@ -54,7 +52,6 @@ class EngineSettings:
     source: HubModel
     backend: Choice
     precision: Precision
-    dtype: DType | None
     file: str | None
     device: str
     threads: int | None
@@ -83,6 +80,8 @@ def settings_for_torch(
         ConfigurationError: another backend is set.
     """
     names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False))
+    if settings["precision"] not in {"auto", "exact"}:
+        names += (f"precision {settings['precision']}",)
     if backend not in {"auto", "torch"}:
         if device not in {"auto", "cpu"}:
             names += ("device",)
@@ -242,7 +241,6 @@ def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -
             offline,
             device=settings.device,
             precision=settings.precision,
-            dtype=settings.dtype,
             prompt=settings.prompt,
             prompt_name=settings.prompt_name,
             options=settings.options,

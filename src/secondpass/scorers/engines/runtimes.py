@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Backend: TypeAlias = Literal["onnx", "openvino"]
-Precision: TypeAlias = Literal["auto", "exact"]
+Precision: TypeAlias = Literal["auto", "exact", "float16", "bfloat16", "checkpoint"]
 
 MODULES: Mapping[Backend, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
 """The package of each backend; the extra has the name of the backend."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.questions import affixes
@@ -23,8 +23,6 @@ from secondpass.scorers.hub import HubModel
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
     from torch import Tensor
-
-DType: TypeAlias = Literal["float32", "float16", "bfloat16", "auto"]
 
 EXTRA = "sentence-transformers"
 _CHARACTERS_PER_TOKEN = 4
@@ -63,9 +61,7 @@ class TorchModel:
     Args:
         offline: whether the hub is not to be contacted.
         device: ``auto`` selects an accelerator if there is one.
-        precision: if there is no ``dtype``: ``auto`` is bfloat16 where the processor has it, else
-            float32; ``exact`` is float32.
-        dtype: of the weights; ``auto`` is that of the checkpoint.
+        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
         options: further arguments of ``CrossEncoder``.
 
     Raises:
@@ -84,7 +80,6 @@ class TorchModel:
         *,
         device: str,
         precision: Precision,
-        dtype: DType | None,
         prompt: str | None,
         prompt_name: str | None,
         options: Mapping[str, Any],
@@ -96,12 +91,10 @@ class TorchModel:
         self._prompt, self._prompt_name = prompt, prompt_name
         self._source, self._options = source, options
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
-        reduced = precision == "auto" and _is_fast(device)
+        if precision == "auto":
+            precision = "bfloat16" if _is_fast(device) else "exact"
         arguments = source.loader_arguments(
-            options,
-            device=device,
-            dtype=dtype or ("bfloat16" if reduced else "float32"),
-            offline=offline,
+            options, device=device, precision=precision, offline=offline
         )
 
         def load() -> CrossEncoder:

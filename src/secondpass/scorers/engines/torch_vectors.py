@@ -12,6 +12,7 @@ from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.pace import Pace
+from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
@@ -37,7 +38,7 @@ class VectorModel:
     Args:
         source: the model.
         device: ``auto`` selects an accelerator if there is one.
-        dtype: of the weights; ``auto`` is that of the checkpoint.
+        precision: of the weights.
         query_length: tokens per query; None is the model's own setting.
         document_length: the same for passages.
         batch_size: texts per forward pass; None is 8 on a CPU, 32 elsewhere.
@@ -60,7 +61,7 @@ class VectorModel:
         source: HubModel,
         *,
         device: str,
-        dtype: str,
+        precision: Precision,
         query_length: int | None,
         document_length: int | None,
         batch_size: int | None,
@@ -78,7 +79,9 @@ class VectorModel:
             )
         offline = source.is_offline()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-late-interaction")
-        arguments = source.loader_arguments(options, device=device, dtype=dtype, offline=offline)
+        arguments = source.loader_arguments(
+            options, device=device, precision=precision, offline=offline
+        )
 
         def load() -> MultiVectorEncoder:
             encoder = load_checked(
