@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,13 +47,6 @@ if TYPE_CHECKING:
     from secondpass.evaluation.tuning.tuning import Tuning
 
 
-class LatencyOf(StrEnum):
-    """The statistic of the seconds per query that is limited."""
-
-    p95 = "p95"
-    mean = "mean"
-
-
 def tune(
     *,
     suite: SuiteArgument = None,
@@ -80,11 +72,10 @@ def tune(
     report: Annotated[Path | None, typer.Option(help="HTML file to write the report to.")] = None,
     latency: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Maximum seconds of a query's second pass."),
+        typer.Option(
+            min=0, metavar="SECONDS", help="Maximum seconds of 95 % of the second passes."
+        ),
     ] = None,
-    latency_of: Annotated[
-        LatencyOf, typer.Option(help="Whether --latency limits the 95th percentile or the mean.")
-    ] = LatencyOf.p95,
     cost: Annotated[
         float | None, typer.Option(min=0, help="Maximum cost of a query, at configured prices.")
     ] = None,
@@ -92,9 +83,6 @@ def tune(
         float | None,
         typer.Option(min=0, help="Smallest gain to adopt a reranker for. Default: 0.01."),
     ] = None,
-    confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals and the test.")
-    ] = 0.95,
     measure: Annotated[
         str, typer.Option("--measure", "-m", help="Measure of ir_measures, such as nDCG@10.")
     ] = "nDCG@10",
@@ -173,11 +161,9 @@ def tune(
             depth=depth,
             depths=depths or None,
             latency=latency,
-            latency_of=latency_of.value,
             cost=cost,
             measure=measure,
             smallest_gain=SMALLEST_GAIN if smallest_gain is None else smallest_gain,
-            confidence=confidence,
             seed=seed,
             concurrency=concurrency,
             not_run=not_run,
