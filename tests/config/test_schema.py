@@ -60,7 +60,7 @@ def test_kinds_of_other_packages_may_have_any_name(monkeypatch, name):
     stages = [{"type": name, "size": 2, "depth": 5}, {"type": "lexical", "depth": 2}]
     valid = {"method": {"type": "cascade", "stages": stages}, "blend": {"original": 0.5}}
     validator.validate(valid)
-    validator.validate({"preset": "objlib", "method": {"llm": {"temperature": 1}}})
+    validator.validate({"preset": "graded_passages", "method": {"llm": {"temperature": 1}}})
     validator.validate({"method": name})
     assert not validator.is_valid({**valid, "blend": {"original": 2}})
     assert not validator.is_valid({"method": {"type": name, "size": 0}})
