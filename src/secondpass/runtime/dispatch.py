@@ -20,6 +20,7 @@ import random
 import time
 from typing import Any, TypeVar
 
+from secondpass.concurrency.left_behind import ALLOWED
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
 from secondpass.effects import Answer, Ask, Completion, Question
 from secondpass.errors import (
@@ -63,6 +64,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     """
     started = time.perf_counter()
     ledger.rounds += 1
+    ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
     slots = gate.in_this_loop()
     questions = [
         PendingQuestion(effect.service, question, ledger, slots) for question in effect.questions

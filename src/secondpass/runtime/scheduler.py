@@ -150,8 +150,10 @@ class _Scoring:
             return not self.timed
         return not self.in_batches and _offers(self.effect.scorer, "score_many")
 
-    def count_call(self, pairs: int) -> None:
-        """Count a call that was made."""
+    def count_call(self, pairs: int, error: MethodError | None) -> None:
+        """Count a call, unless the error says that it was not made."""
+        if not getattr(error, "sent", True):
+            return
         self.raw.called = True
         self.ledger.calls += 1
         self.ledger.pairs += pairs
@@ -172,9 +174,10 @@ class _Slice:
         return self.stop - self.start
 
     def count_call(self, outcome: _Outcome) -> None:
-        """Count a call that was made; of a list, only the texts that were scored."""
+        """Count a call; of a list, only the texts that were scored."""
         unscored = len(_unscored(outcome.result)) if isinstance(outcome, PartialList) else 0
-        self.scoring.count_call(len(self) - unscored)
+        error = outcome if isinstance(outcome, MethodError) else None
+        self.scoring.count_call(len(self) - unscored, error)
 
     def add_outcome(self, outcome: _Outcome) -> None:
         raw = self.scoring.raw
@@ -222,7 +225,7 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
     if ledger.seconds_left != 0:
         requests = [(effect.query, list(effect.texts))]
         partial = yield CallBatches(effect.scorer, requests, [ledger], effect.instruction)
-        scoring.count_call(len(partial.scores))
+        scoring.count_call(len(partial.scores), partial.error)
     for index in range(len(effect.texts)):
         raw.values.append(partial.scores.get(index))
         if index not in partial.scores:
