@@ -189,8 +189,9 @@ class PendingQuestion:
         async with self.slots:
             ledger.start_clock()
             left = ledger.question_seconds_left
-            if left == 0:
+            if not ledger.has_time_for(self.service):
                 raise question_deadline_error(ledger, "asked")
+            began = ledger.seconds
             ledger.reserve(estimate, prices)
             first_of_repair = self.question.repairs and not self.requests
             self.requests.append(first_of_repair or request is not self.question.request)
@@ -228,6 +229,7 @@ class PendingQuestion:
                 foreign = error
             else:
                 ledger.settle(estimate, prices, completion)
+                ledger.add_answer(self.service, ledger.seconds - began)
                 return completion
         # Outside the except clause, or the foreign error, which may hold a key, would be attached.
         translated = self._translated(foreign)

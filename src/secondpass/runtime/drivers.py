@@ -189,7 +189,7 @@ def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodE
         outcome = _within(call.scorer, lambda: score(call), seconds)
     except (_NoThreadError, AbandonedCallsError) as error:
         return error
-    return scoring_deadline_error() if outcome is None else outcome
+    return scoring_deadline_error(call.ledgers) if outcome is None else outcome
 
 
 def _collection(
@@ -199,9 +199,9 @@ def _collection(
     collected: BatchScores | LatestLists
     if isinstance(call, CallBatches):
         ((_, documents),) = call.requests
-        collected = BatchScores(len(documents))
+        collected = BatchScores(len(documents), scoring_deadline_error(call.ledgers))
     else:
-        collected = LatestLists(call.requests)
+        collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
     return collected, lambda: collect(call, collected, reraised)
 
 
@@ -260,7 +260,7 @@ async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
     try:
         return await (work if seconds is None else with_timeout(work, seconds))
     except TimeoutError:
-        return scoring_deadline_error()
+        return scoring_deadline_error(call.ledgers)
     except (_NoThreadError, AbandonedCallsError) as error:
         return error
 

@@ -71,15 +71,19 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
             else:
                 to_ask[number] = effect
 
+    def start_questions() -> Generator[StartQuestions, Any, None]:
+        nonlocal asking
+        for number in sorted(to_ask):
+            item = passes[number]
+            yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
+            asking += 1
+
     try:
         for number, item in enumerate(passes):
             item.ledger.waiting = len(passes) > 1
             advance(number, None)
         while to_score or to_ask or asking:
-            for number in sorted(to_ask):
-                item = passes[number]
-                yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
-                asking += 1
+            yield from start_questions()
             if not to_score:
                 answered = yield WaitForAnswers()
                 asking -= len(answered)
@@ -102,6 +106,7 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
                 # A pass that shares no call advances before the next scorer is called.
                 for number in numbers:
                     advance(number, scorings[number].raw)
+                yield from start_questions()  # whose time runs while others are scored
     finally:
         for item in passes:
             _close(item.plan)
@@ -221,7 +226,7 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
     """Score what the deadline allows in one call; all other texts are failures."""
     effect, ledger, raw = scoring.effect, scoring.ledger, scoring.raw
     ledger.start_clock()
-    partial = PartialScores({}, scoring_deadline_error())
+    partial = PartialScores({}, scoring_deadline_error([ledger]))
     if ledger.seconds_left != 0:
         requests = [(effect.query, list(effect.texts))]
         partial = yield CallBatches(effect.scorer, requests, [ledger], effect.instruction)
@@ -239,7 +244,7 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
         for part in slices:
             part.scoring.ledger.start_clock()
             if part.scoring.ledger.seconds_left == 0:
-                part.add_outcome(scoring_deadline_error())
+                part.add_outcome(scoring_deadline_error([part.scoring.ledger]))
             else:
                 live.append(part)
         if len(live) > 1:
