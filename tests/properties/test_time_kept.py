@@ -15,8 +15,8 @@ from secondpass import Reranker
 from secondpass import reranker as reranker_module
 from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Prompt, Question, Turn
 from secondpass.errors import DeadlineError
-from secondpass.methods import Stage
 from secondpass.limits import Limits
+from secondpass.methods import Stage
 from secondpass.runtime import dispatch, recall
 from secondpass.runtime import ledger as ledger_module
 from secondpass.runtime.gate import Gate

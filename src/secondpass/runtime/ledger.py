@@ -176,7 +176,7 @@ class Ledger:
     def has_time_for(self, service: object) -> bool:
         """Whether there is time for a question: that of the service's fastest answer so far."""
         left = self.question_seconds_left
-        return left is None or left > 0 and left >= self._fastest.get(id(service), 0.0)
+        return left is None or (left > 0 and left >= self._fastest.get(id(service), 0.0))
 
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""

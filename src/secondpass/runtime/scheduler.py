@@ -74,8 +74,9 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
     def start_questions() -> Generator[StartQuestions, Any, None]:
         nonlocal asking
         for number in sorted(to_ask):
-            item = passes[number]
-            yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
+            yield StartQuestions(
+                number, to_ask.pop(number), passes[number].ledger, passes[number].gate
+            )
             asking += 1
 
     try:
