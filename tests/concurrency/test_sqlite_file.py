@@ -52,7 +52,9 @@ def test_the_target_of_a_link_is_set_aside_with_its_log(tmp_path):
     assert name in issue.message
 
 
-@pytest.mark.parametrize("content", [b"x", b"notes of the user\n" * 500, b"SQLite format 3\0 is it"])
+@pytest.mark.parametrize(
+    "content", [b"x", b"notes of the user\n" * 500, b"SQLite format 3\0 is it"]
+)
 def test_a_file_of_the_user_in_the_place_of_ours_is_not_touched(tmp_path, content):
     """Even with the inode of the file that was there."""
     path = tmp_path / "file"
@@ -71,9 +73,9 @@ def test_a_file_of_the_user_in_the_place_of_ours_is_not_touched(tmp_path, conten
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_read_only(tmp_path):
     tmp_path.chmod(0o500)
-    with closing(SQLiteFile(tmp_path / "file", LAYOUT)) as file:
-        with pytest.raises(SQLiteFileError, match="unable to open"):
-            write(file, "a")
+    file = SQLiteFile(tmp_path / "file", LAYOUT)
+    with pytest.raises(SQLiteFileError, match="unable to open"):
+        write(file, "a")
     tmp_path.chmod(0o700)
 
 
