@@ -174,7 +174,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class KeepTime:
-    """Effect: a method begins, whose questions leave time for the methods after it; or it ends.
+    """Effect: a method begins, which leaves time for the methods after it; or it ends.
 
     :func:`secondpass.strategies.parts.in_turn` yields it at the beginning and at the end.
 

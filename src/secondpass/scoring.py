@@ -78,6 +78,7 @@ class ScorerMethod:
         doubt = member(self.scorer, "doubt", None)
         if isinstance(doubt, str):
             issues.append(Issue(DOUBTFUL, doubt, (), (), self.name))
+        issues.extend(self._cache_issues())
         # One issue for successive ranges that failed for the same reason.
         reasons = groupby(raw.failures, key=lambda failure: (failure[2].code, str(failure[2])))
         for _, group in reasons:
@@ -113,6 +114,15 @@ class ScorerMethod:
             spans=raw.spans,
             order_scores=order,
         )
+
+    def _cache_issues(self) -> list[Issue]:
+        """What is wrong with the scorer's cache, if it has one that can say so."""
+        issues_of = member(self.scorer, "cache_issues", None)
+        try:
+            issues = list(issues_of()) if callable(issues_of) else []
+        except Exception:  # a foreign scorer may raise anything
+            return []
+        return [replace(issue, method=self.name) for issue in issues if type(issue) is Issue]
 
     def _truncated(self, task: Task) -> list[Issue]:
         """The issue of texts that the scorer did not read whole."""

@@ -12,7 +12,9 @@ from secondpass.adapters.language_models import (
     check_answered,
     completion,
 )
+from secondpass.concurrency.left_behind import AbandonedCallsError
 from secondpass.concurrency.portal import portal
+from secondpass.concurrency.threads import with_timeout
 from secondpass.errors import LLMError
 
 
@@ -46,6 +48,32 @@ def test_sync_in_a_thread():
     assert asyncio.run(called(llm, asynchronous=False)) != threading.get_ident()
     asyncio.run_coroutine_threadsafe(called(llm), portal().loop).result(60)
     assert llm.used == {"sync"}
+
+
+def test_an_object_that_hangs_is_not_called_again_and_again():
+    release = threading.Event()
+
+    class Hanging:
+        calls = 0
+
+        def run(self):
+            self.calls += 1
+            return release.wait(60)
+
+    async def call_often(hanging):
+        for _ in range(20):  # each by a new object around the same model, as frameworks make them
+            try:
+                await with_timeout(FrameworkLLM().call(hanging.run, None), 0.01)
+            except TimeoutError:
+                continue
+            except AbandonedCallsError:
+                return hanging.calls
+        raise AssertionError
+
+    try:
+        assert asyncio.run(call_often(Hanging())) == 8
+    finally:
+        release.set()
 
 
 def test_saved_as_its_timeout():

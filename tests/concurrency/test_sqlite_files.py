@@ -59,12 +59,38 @@ def test_a_file_is_created(tmp_path, existing):
         assert marks(path) == [0x1234, 2, "wal"]
 
 
-def test_a_private_file_is_only_for_its_owner(tmp_path):
-    prepare(tmp_path / "private", replace(LAYOUT, private=True))
-    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
-    (tmp_path / "shared").touch(0o640)
-    prepare(tmp_path / "shared", replace(LAYOUT, private=True))
-    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640  # as its owner made it
+def test_a_file_is_only_for_its_owner(tmp_path):
+    path = tmp_path / "file"
+    prepare(path, LAYOUT)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for mode in (0o666, 0o644, 0o640):
+        path.chmod(mode)
+        prepare(path, LAYOUT)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+READS_A_FILE_IN_USE = """
+import os, sqlite3, subprocess, sys
+from contextlib import closing
+from pathlib import Path
+from secondpass.concurrency.sqlite_connection import connect
+from secondpass.concurrency.sqlite_files import Layout, check_kind, prepare
+
+path, layout = Path(sys.argv[1]), Layout(7, 1, ("CREATE TABLE t (a)",), ("SELECT a FROM t",))
+prepare(path, layout)
+writer = connect(path.as_uri() + "?mode=rw", 0.0)
+writer.execute("PRAGMA journal_mode = DELETE")  # whose locks are on the file itself
+writer.execute("BEGIN IMMEDIATE")
+check_kind(path, layout)
+other = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+done = subprocess.run([sys.executable, "-c", other, str(path)], capture_output=True, check=False)
+assert b"locked" in done.stderr
+"""
+
+
+def test_a_check_ends_no_lock_of_this_process(tmp_path):
+    call = [sys.executable, "-c", READS_A_FILE_IN_USE, str(tmp_path / "file")]
+    subprocess.run(call, timeout=60, check=True)
 
 
 @pytest.mark.parametrize(

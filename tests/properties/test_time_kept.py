@@ -1,6 +1,7 @@
 """Methods that hang leave time to those behind them: to later stages, and to fallbacks."""
 
 import asyncio
+import time
 from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 from sampling import examples
 from secondpass import Reranker
 from secondpass import reranker as reranker_module
-from secondpass.effects import Answer, Ask, Estimate, Judgement, Prompt, Question, Turn
+from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Prompt, Question, Turn
 from secondpass.errors import DeadlineError
+from secondpass.limits import Limits
+from secondpass.methods import Stage
+from secondpass.runtime import dispatch, recall
 from secondpass.runtime import ledger as ledger_module
-from secondpass.runtime import recall
+from secondpass.runtime.gate import Gate
+from secondpass.scoring import ScorerMethod
 from secondpass.strategies.cascade import Cascade, CascadeStage
 
 TEXTS = ["one", "two", "three"]
@@ -41,16 +46,47 @@ class Asking:
         return Judgement([1.0] * len(task.texts))
 
 
-def rank_with_hanging_questions(method, fallbacks, deadline, mode):
+class Scoring:
+    """A scorer that takes a time for each text, by a clock of its own, and may end late.
+
+    Attributes:
+        had: the seconds that each call had.
+    """
+
+    model_name = "scoring"
+
+    def __init__(self, pace, overrun=0.0):
+        self.pace, self.overrun = pace, overrun
+        self.had = []
+
+    def score_pairs(self, query, documents):
+        raise AssertionError
+
+    def score_batches(self, requests, deadline):
+        had = deadline - time.monotonic()
+        self.had.append(had)
+        left = had
+        for index in range(len(TEXTS)):
+            self.clock[0] += min(self.pace, left) + self.overrun
+            left -= min(self.pace, left)
+            if left <= 0:
+                return
+            yield [(0, index, 1.0)]
+
+
+def rank_with_hanging_questions(method, fallbacks, deadline, mode, takes=float("inf")):
     """The ranking, and the seconds that each question had until it was given up."""
     clock, seconds = [0.0], []
 
     async def hang(effect, ledger, _gate):
         seconds.append(ledger.question_seconds_left)
-        clock[0] += seconds[-1]
-        return [Answer(error=DeadlineError("late")) for _ in effect.questions]
+        clock[0] += min(seconds[-1], takes)
+        late = DeadlineError("late") if seconds[-1] < takes else None
+        return [Answer("yes", late) for _ in effect.questions]
 
     reranker = Reranker(method, fallback=fallbacks, limits={"deadline": deadline})
+    for scorer in scorers_of(method):
+        scorer.clock = clock
     fake_time = SimpleNamespace(perf_counter=lambda: clock[0])
     with (
         patch.object(ledger_module, "time", fake_time),
@@ -64,6 +100,11 @@ def rank_with_hanging_questions(method, fallbacks, deadline, mode):
         else:
             (ranking,) = reranker.rerank_many([("q", TEXTS)])
     return ranking, seconds
+
+
+def scorers_of(method):
+    stages = [stage.method for stage in getattr(method, "stages", ())]
+    return [one.scorer for one in stages if hasattr(one, "scorer")]
 
 
 def cascade(stages):
@@ -103,3 +144,75 @@ def test_each_method_that_hangs_has_four_fifths_of_the_time_left(method, fallbac
     assert sum(seconds) == pytest.approx(deadline)
     assert ranking.report.status == "unchanged"
     assert ranking.order == (0, 1, 2)
+
+
+MODES = st.sampled_from(["rerank", "arerank", "rerank_many"])
+
+
+@examples(30)
+@given(
+    pace=st.floats(0, 200),
+    overrun=st.floats(0, 30),
+    takes=st.floats(0, 200),
+    deadline=st.floats(60, 500),
+    mode=MODES,
+)
+@example(pace=1e6, overrun=0.0, takes=1.0, deadline=60.0, mode="rerank")
+@example(pace=1e6, overrun=3.0, takes=1.0, deadline=60.0, mode="arerank")
+@example(pace=1e6, overrun=8.0, takes=1.0, deadline=60.0, mode="rerank")
+def test_a_question_behind_a_slow_scorer_has_time_or_is_not_sent(
+    pace, overrun, takes, deadline, mode
+):
+    """Also if the scorer ends too late: half of the time kept for the question must be left."""
+    scorer = Scoring(pace, overrun)
+    method = Cascade([CascadeStage(ScorerMethod(scorer)), CascadeStage(Asking(1))])
+    ranking, seconds = rank_with_hanging_questions(method, [], deadline, mode, takes)
+    assert scorer.had == pytest.approx([0.8 * deadline], abs=0.5)
+    assert all(had == 0 or had >= 0.1 * deadline - 1e-6 for had in seconds)
+    if not overrun:
+        assert min(seconds) >= 0.2 * deadline - 0.5
+    assert ranking.report.status in {"ok", "partial", "degraded", "unchanged"}
+
+
+def test_scorers_of_a_cascade_and_a_fallback_have_time_in_turn():
+    first, second = Scoring(1e6), Scoring(1e6)
+    method = Cascade([CascadeStage(ScorerMethod(first)), CascadeStage(ScorerMethod(second))])
+    ranking, seconds = rank_with_hanging_questions(method, [Stage(Asking(1))], 100.0, "rerank")
+    assert ranking.report.status == "unchanged"
+    assert [*first.had, *second.had, *seconds] == pytest.approx([80, 16, 4], abs=1)
+
+
+@examples(60)
+@given(
+    durations=st.lists(st.floats(0.5, 400), min_size=1, max_size=12),
+    deadline=st.floats(1, 1000),
+    kept=st.booleans(),
+)
+@example([100.0, 100.0], 150.0, False)
+def test_no_question_is_sent_that_takes_longer_than_is_left(durations, deadline, kept):
+    """As estimated by the fastest answer of the same service in the ranking."""
+    ledger = ledger_module.Ledger(Limits(deadline=deadline, concurrency=1))
+    ledger.keep_time(last=not kept)
+    fastest, sent = [0.0], []
+
+    class Service:
+        name = "service"
+        timeout = None
+
+        async def complete(self, request):
+            left = ledger.question_seconds_left
+            sent.append(left)
+            assert left >= fastest[0] - 0.5
+            took = durations[len(sent) - 1]
+            ledger.started -= took
+            if took <= left:
+                fastest[0] = min(fastest[0] or took, took)
+            return Completion("yes")
+
+    question = Question(PROMPT, lambda done: done.text, None, lambda: None, Estimate(1, 1), 1)
+    asked = Ask(Service(), [question] * len(durations))
+    answers = asyncio.run(dispatch.ask(asked, ledger, Gate(1)))
+    assert len(answers) == len(durations)
+    assert sent
+    assert ledger.questions == len(sent)
+    assert {answer.error.code for answer in answers if answer.error} <= {"deadline"}

@@ -11,9 +11,10 @@ from hashlib import blake2b
 
 import pytest
 
-from secondpass.concurrency import sqlite_files
+from secondpass.concurrency import sqlite_file, sqlite_files
+from secondpass.concurrency.sqlite_file import SQLiteFileError
 from secondpass.runtime import answer_file
-from secondpass.runtime.answer_file import AnswerFile, AnswerFileError
+from secondpass.runtime.answer_file import AnswerFile
 
 KEYS = [blake2b(str(number).encode(), digest_size=32).digest() for number in range(1200)]
 NEEDS_FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -60,7 +61,12 @@ def test_a_text_is_replaced_or_deleted(file):
     assert file.get_many(KEYS[:3]) == {KEYS[0]: "c"}
 
 
-def test_only_the_owner_can_read_it(path, file):
+@pytest.mark.parametrize("mode", [None, 0o666, 0o644])
+def test_only_the_owner_can_read_it(path, file, mode):
+    if mode is not None:
+        file.put_many({KEYS[1]: "b"})
+        file.close()
+        path.chmod(mode)
     file.put_many({KEYS[0]: "a"})
     modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
     assert modes == dict.fromkeys([path.name, f"{path.name}-wal", f"{path.name}-shm"], 0o600)
@@ -164,7 +170,6 @@ def test_a_lower_limit_is_reached_step_by_step(path, monkeypatch):
 
 
 DAMAGED = {
-    "no database": lambda path: path.write_text("some notes of the user\n" * 200),
     "a broken header": lambda path: _overwrite(path, 16, b"\xff" * 40),
     "a broken page": lambda path: _overwrite(path, 4096, b"\xff" * 4096),
     "no table": lambda path: _change(path, "DROP TABLE answers"),
@@ -213,6 +218,7 @@ def test_damage_in_use_is_noticed_by_all(path):
 
 
 OTHERS = {
+    "no database": ("notes", "is not a database"),
     "another application": ("PRAGMA application_id = 7", "'answers.sqlite'.*another application"),
     "a table": ("CREATE TABLE notes (text)", "another application"),
     "a newer version": ("PRAGMA user_version = 1000", "of a newer version"),
@@ -224,11 +230,14 @@ def test_a_healthy_file_of_others_is_left_alone(path, statement, message):
     if "CREATE" not in statement:
         with opened(path) as file:
             file.put_many({KEYS[0]: "a"})
-    _change(path, statement)
+    if statement == "notes":
+        path.write_text("some notes of the user\n" * 200)  # with the inode of a file of ours
+    else:
+        _change(path, statement)
     before = path.read_bytes()
     with opened(path) as file:
         for _ in range(2):
-            with pytest.raises(AnswerFileError, match=message):
+            with pytest.raises(SQLiteFileError, match=message):
                 file.get_many(KEYS[:1])
         assert file.set_aside is None
     assert path.read_bytes() == before
@@ -236,13 +245,13 @@ def test_a_healthy_file_of_others_is_left_alone(path, statement, message):
 
 @pytest.mark.parametrize("name", ["missing/answers.sqlite", "", "a\0b"])
 def test_a_path_that_cannot_be_a_file(tmp_path, name):
-    with opened(tmp_path / name) as file, pytest.raises(AnswerFileError, match="cannot be used"):
+    with opened(tmp_path / name) as file, pytest.raises(SQLiteFileError, match="cannot be used"):
         file.get_many(KEYS[:1])
 
 
 def test_a_full_disk_ends_writing_for_a_minute(path, file, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(answer_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sqlite_file.time, "monotonic", lambda: now[0])
     file.put_many({KEYS[0]: "a"})
     update = AnswerFile._update
 
@@ -252,7 +261,7 @@ def test_a_full_disk_ends_writing_for_a_minute(path, file, monkeypatch):
 
     monkeypatch.setattr(AnswerFile, "_update", full)
     for _ in range(2):
-        with pytest.raises(AnswerFileError, match=r"'answers\.sqlite'.*full"):
+        with pytest.raises(SQLiteFileError, match=r"'answers\.sqlite'.*full"):
             file.put_many(dict.fromkeys(KEYS[1:100], "x" * 1000))
         monkeypatch.setattr(AnswerFile, "_update", update)
     assert file.get_many(KEYS[:3]) == {KEYS[0]: "a"}  # reading goes on
@@ -271,7 +280,7 @@ def test_a_file_that_can_only_be_read(path, file, monkeypatch):
 
     monkeypatch.setattr(sqlite3, "connect", read_only)
     assert file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
-    with pytest.raises(AnswerFileError, match="readonly"):
+    with pytest.raises(SQLiteFileError, match="readonly"):
         file.put_many({KEYS[1]: "b"})
     assert file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
 
@@ -283,7 +292,7 @@ def test_a_locked_file_is_waited_for_a_moment_only(path, file, monkeypatch):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert file.get_many(KEYS[:1]) == {KEYS[0]: "a"}
-        with pytest.raises(AnswerFileError, match="locked"):
+        with pytest.raises(SQLiteFileError, match="locked"):
             file.put_many({KEYS[1]: "b"})
 
 
@@ -295,11 +304,11 @@ def test_a_file_that_cannot_be_opened_is_tried_once_a_minute(path, file, monkeyp
         tries.append(1)
         raise sqlite3.OperationalError("database is locked")
 
-    monkeypatch.setattr(answer_file.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(answer_file, "prepare", locked)
+    monkeypatch.setattr(sqlite_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sqlite_file, "prepare", locked)
     for expected in (1, 2):
         for call in (lambda: file.get_many(KEYS[:1]), lambda: file.put_many({KEYS[0]: "a"})) * 2:
-            with pytest.raises(AnswerFileError, match="locked"):
+            with pytest.raises(SQLiteFileError, match="locked"):
                 call()
         assert len(tries) == expected
         now[0] += 61
@@ -345,7 +354,7 @@ file.close()
             try:
                 for number in range(thread, 200, 4):
                     file.get_many([KEYS[number]])
-            except AnswerFileError as error:
+            except SQLiteFileError as error:
                 failed.append(error)
 
         threads = [threading.Thread(target=work, args=(thread,)) for thread in range(4)]
@@ -377,7 +386,9 @@ def test_a_forked_child_uses_the_file(path, file):
 
 def test_a_file_is_not_replaced_by_one_that_is_older(path, file, monkeypatch):
     """Two processes find the same damage; the second must not set aside the file of the first."""
-    path.write_text("no database")
+    with opened(path) as other:
+        other.put_many({KEYS[0]: "x" * 9000})
+    _overwrite(path, 16, b"\xff" * 40)
     prepare = sqlite_files.prepare
 
     def replaced_meanwhile(*args):
@@ -386,10 +397,10 @@ def test_a_file_is_not_replaced_by_one_that_is_older(path, file, monkeypatch):
         except sqlite3.DatabaseError:
             path.rename(path.with_name("set-aside"))  # so that its inode is not used again
             with opened(path) as other:
-                monkeypatch.setattr(answer_file, "prepare", prepare)
+                monkeypatch.setattr(sqlite_file, "prepare", prepare)
                 other.put_many({KEYS[0]: "a"})
             raise
 
-    monkeypatch.setattr(answer_file, "prepare", replaced_meanwhile)
+    monkeypatch.setattr(sqlite_file, "prepare", replaced_meanwhile)
     assert file.get_many(KEYS[:1]) == {KEYS[0]: "a"}
     assert file.set_aside is None

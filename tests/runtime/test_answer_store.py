@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from secondpass.runtime import answer_store
-from secondpass.runtime.answer_file import AnswerFile
+from secondpass.runtime.answer_file import LAYOUT, AnswerFile
 from secondpass.runtime.answer_store import AnswerStore
 
 KEYS = [bytes([number]) * 32 for number in range(4)]
@@ -136,7 +136,8 @@ def test_delete(store, tmp_path):
 
 
 def test_a_file_that_was_set_aside_is_reported_once(tmp_path):
-    (tmp_path / "answers").write_bytes(b"no database" * 100)
+    header = b"SQLite format 3\0" + bytes(52) + LAYOUT.application.to_bytes(4, "big")
+    (tmp_path / "answers").write_bytes(header + b"damaged" * 900)
     store = AnswerStore(str(tmp_path / "answers"), 10**8, None)
     write(store, {KEYS[0]: "a"})
     (issue,) = store.issues()

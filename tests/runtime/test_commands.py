@@ -61,10 +61,23 @@ def test_the_error_of_a_late_call():
 
 @pytest.mark.parametrize("missed", ["asked", "answered"])
 def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
-    late = ledger(10)
+    late = ledger(10, ago=20)
     error = question_deadline_error(late, missed)
     assert (error.code, str(error)) == ("deadline", f"the deadline passed before this was {missed}")
+    late = ledger(10)
     late.keep_time(False)
-    assert str(question_deadline_error(late, missed)) == (
-        f"the deadline, less the time kept for other methods, passed before this was {missed}"
-    )
+    late.started -= 20
+    kept = "the deadline, less the time kept for other methods, passed before"
+    assert str(question_deadline_error(late, missed)) == f"{kept} this was {missed}"
+    assert str(scoring_deadline_error([late])) == f"{kept} these were scored"
+
+
+def test_the_error_of_a_question_that_has_too_little_time():
+    late = ledger(100)
+    message = "not asked: too little time is left for an answer"
+    assert str(question_deadline_error(late, "asked")) == message
+    late.keep_time(False)
+    late.started -= 95
+    late.keep_time(True)
+    assert late.began_late
+    assert str(question_deadline_error(late, "answered")) == message

@@ -70,9 +70,9 @@ def test_a_plan_that_fails_says_why():
     [
         # Two seconds per call, two questions at a time: five take six seconds.
         (6.0, ["dry_run"] * 5, 5),
-        (5.9, ["dry_run"] * 4 + ["deadline"], 5),
+        (5.9, ["dry_run"] * 4 + ["deadline"], 4),
         (4.0, ["dry_run"] * 4 + ["deadline"], 4),
-        (2.1, ["dry_run"] * 2 + ["deadline"] * 3, 4),
+        (2.1, ["dry_run"] * 2 + ["deadline"] * 3, 2),
         (1.0, ["deadline"] * 5, 2),
     ],
 )

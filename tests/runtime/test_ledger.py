@@ -351,7 +351,7 @@ def test_questions_leave_a_fifth_of_the_time_to_fallbacks(deadline, since, start
     ledger = Ledger(Limits(deadline=deadline), now - since, waiting=not started)
     before = ledger.keep_time(last=False)
     ledger.start_clock()
-    left = ledger.seconds_left
+    left = deadline and max(0, deadline - ledger.seconds)
     assert ledger.question_seconds_left == (seconds and pytest.approx(seconds, abs=60))
     assert ledger.keeps_time == bool(seconds)
     ledger.keep_time(last=False, before=before)
@@ -386,3 +386,31 @@ def test_the_first_exception_is_kept_until_it_is_taken(caplog):
     assert [str(record.exc_info[1]) for record in caplog.records] == ["first", "second"]
     assert ledger.take_error() is first
     assert ledger.take_error() is None
+
+
+def test_the_fastest_answer_of_a_service_is_what_a_question_needs():
+    ledger, service, other = Ledger(Limits(deadline=100)), object(), object()
+    ledger.add_answer(service, 70.0)
+    ledger.add_answer(service, 50.0)
+    ledger.add_answer(service, 60.0)
+    ledger.started -= 45
+    assert ledger.has_time_for(service)
+    ledger.started -= 10
+    assert not ledger.has_time_for(service)
+    assert ledger.has_time_for(other)
+    assert Ledger().has_time_for(service)
+
+
+def test_a_method_within_one_that_began_late_is_late_too():
+    ledger = Ledger(Limits(deadline=100))
+    before = ledger.keep_time(last=False)
+    ledger.started -= 95  # half of what was kept, 10 seconds, is not left
+    ledger.keep_time(last=False, before=before)
+    outer = ledger.keep_time(last=True)
+    assert (ledger.question_seconds_left, ledger.rounds_left()) == (0.0, None)
+    assert ledger.left().seconds == 0
+    assert ledger.seconds_left > 0  # a scorer may still use it
+    ledger.keep_time(last=False)
+    assert ledger.question_seconds_left == 0
+    ledger.keep_time(last=True, before=outer)
+    assert not ledger.began_late

@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -312,7 +313,8 @@ def test_the_event_loop_is_not_blocked(path, monkeypatch):
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronous):
-    path.write_text("no database at all\n" * 100)
+    mark = answer_file.LAYOUT.application.to_bytes(4, "big")
+    path.write_bytes(b"SQLite format 3\0" + bytes(52) + mark + b"damaged" * 900)
     llm = model()
     reranker = grading(llm, path)
     with caplog.at_level(logging.WARNING):
@@ -323,14 +325,61 @@ def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronou
     assert (first.report.status, again.report.usage.cached, len(llm.prompts)) == ("ok", 1, 1)
 
 
-def test_another_applications_file_is_left_alone(path):
+def write_database(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE notes (text)")
+
+
+FOREIGN = {
+    "a corpus": (lambda path: path.write_text('{"text": "of the user"}\n' * 50), "of secondpass"),
+    "a short text": (lambda path: path.write_text("x"), "of secondpass"),
+    "a database": (write_database, "another application's file"),
+    "a folder": (lambda path: path.mkdir(), "a folder"),
+    "a pipe": (os.mkfifo, "not a file"),
+    "a link to a text": (
+        lambda path: path.symlink_to(Path(__file__).resolve()),
+        "of secondpass",
+    ),
+}
+
+
+@pytest.mark.parametrize(("create", "message"), FOREIGN.values(), ids=FOREIGN)
+def test_a_file_of_the_user_is_refused_and_not_touched(path, create, message):
+    create(path)
+    before = sorted(path.parent.iterdir()), path.lstat(), path.is_file() and path.read_bytes()
+    with pytest.raises(
+        ConfigurationError, match=rf"cache: .*{message}; it was not touched"
+    ) as error:
+        grading(model(), path)
+    assert str(path) in str(error.value)
+    after = sorted(path.parent.iterdir()), path.lstat(), path.is_file() and path.read_bytes()
+    assert after[0] == before[0]
+    assert after[1].st_mtime_ns == before[1].st_mtime_ns
+    assert after[2] == before[2]
+
+
+def test_a_file_of_the_user_that_comes_later_is_not_touched(path):
+    """Neither at use, nor when a run removes its answers."""
+    llm = model()
+    reranker = grading(llm, path)
+    path.write_text("written by the user")
+    ranking = reranker.rerank("q", TEXTS)
+    assert codes(ranking) == ["cache_failed"]
+    assert "not a file of secondpass" in ranking.report.issues[0].message
+    assert (ranking.report.status, len(llm.prompts)) == ("ok", 1)
+    with pytest.raises(OSError, match="is not removed: it is not a file of secondpass"):
+        reranker.cache.delete()
+    assert path.read_text() == "written by the user"
+
+
+def test_a_cache_of_another_user_is_not_used(path, monkeypatch):
+    grading(model(), path).rerank("q", TEXTS)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     llm = model()
     ranking = grading(llm, path).rerank("q", TEXTS)
     assert codes(ranking) == ["cache_failed"]
-    assert "another application's file" in ranking.report.issues[0].message
-    assert (ranking.report.status, len(llm.prompts)) == ("ok", 1)
+    assert "it belongs to another user" in ranking.report.issues[0].message
+    assert len(llm.prompts) == 1
 
 
 def test_a_full_disk_is_reported(path, monkeypatch):
@@ -464,7 +513,7 @@ def test_an_interruption_loses_no_answer(path):
         with closing(answer_file.AnswerFile(path, 10**9, None)) as file:
             for _ in range(1200):
                 await asyncio.sleep(0.05)
-                if file._run(0, count) == 2:
+                if file.run(0, count) == 2:
                     break
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -328,3 +328,11 @@ def test_unknown_effect_is_thrown_back():
 
     ((code, message),), _ = drive([Pass(confused(), Ledger(), GATE)])
     assert (code, message) == ("unknown_effect", "the method yielded a str, not an effect")
+
+
+def test_questions_behind_a_scorer_start_before_other_passes_are_scored():
+    """Their time runs while the others are scored."""
+    passes = [pass_of(score(Single(), 2), ask()) for _ in range(3)]
+    _, commands = drive(passes)
+    kinds = [type(command) for command in commands]
+    assert kinds == [CallScorer, StartQuestions] * 3 + [WaitForAnswers] * 3

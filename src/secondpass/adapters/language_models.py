@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from secondpass.concurrency.portal import HomeLoop
-from secondpass.concurrency.threads import in_thread
+from secondpass.concurrency.threads import in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 
@@ -44,7 +44,7 @@ class FrameworkLLM:
             self.used.add("async")
             return await method_async(*args, **kwargs)
         self.used.add("sync")
-        return await in_thread(partial(method, *args, **kwargs))
+        return await in_thread_of(method, partial(method, *args, **kwargs))
 
 
 class SavedByAdapter:

@@ -1,4 +1,7 @@
-"""Abandoned calls in daemon threads, which the process waits for a moment before it exits.
+"""Abandoned calls in daemon threads: bounds on their number, and the wait for them at exit.
+
+A thread cannot be ended from outside. A function that hangs would leave one behind with each call,
+so it is not called while as many of its calls were abandoned and still run as may run at once.
 
 Python ends a daemon thread when it returns from a model's C++ code after the interpreter has shut
 down. Within torch, onnxruntime and openvino this aborts the process (SIGABRT).
@@ -12,26 +15,96 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
+from types import MethodType
 from typing import Any, Generic, TypeVar
 
+from secondpass.errors import MethodError
+
 T = TypeVar("T")
+
+ALLOWED: ContextVar[int] = ContextVar("secondpass_abandoned_calls", default=8)
+"""How many abandoned calls a service may have: ``limits.concurrency`` of the ranking."""
 
 _SECONDS_AT_EXIT = 3.0
 """Enough for a batch in progress."""
 
+_abandoned: set[Abandonable[Any]] = set()
 _left: set[Call[Any]] = set()
 _modules = 0
 """Number of loaded modules when the exit function was registered."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_left.clear)  # threads do not survive a fork
+    for _calls in (_abandoned, _left):
+        os.register_at_fork(after_in_child=_calls.clear)  # threads do not survive a fork
 
 
-class Call(Generic[T]):
-    """A function that a thread calls once, and that its caller may abandon."""
+class AbandonedCallsError(MethodError):
+    """A function is not called, because too many of its abandoned calls still run."""
 
-    def __init__(self, function: Callable[[], T]) -> None:
+    code = "abandoned_calls"
+    sent = False
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"not called: {count} earlier calls, given up at their deadline or timeout, still run"
+        )
+
+
+class Abandonable(Generic[T]):
+    """A function that a thread calls once, and that its caller may abandon.
+
+    Args:
+        function: to call.
+        owner: the user's function or object that it calls; of a bound method, the object counts.
+    """
+
+    def __init__(self, function: Callable[[], T], owner: object = None) -> None:
         self._function = function
+        self._owner = _owner_of(owner)
+        self._done = False
+
+    def __call__(self) -> T:
+        try:
+            return self._function()
+        finally:
+            self._done = True
+            _abandoned.discard(self)
+
+    def abandon(self) -> None:
+        """Count the call as abandoned until it ends; no effect if it has ended."""
+        _abandoned.add(self)
+        if self._done:
+            _abandoned.discard(self)
+
+
+def check_abandoned(owner: object, allowed: int) -> None:
+    """Check that few of the abandoned calls of a function or object still run.
+
+    Args:
+        owner: as that of :class:`Abandonable`.
+        allowed: their number from which it is not called.
+
+    Raises:
+        AbandonedCallsError: there are as many.
+    """
+    if len(_abandoned) < allowed:  # the usual case
+        return
+    owner = _owner_of(owner)
+    count = sum(call._owner is owner for call in list(_abandoned))
+    if count >= allowed:
+        raise AbandonedCallsError(count)
+
+
+def _owner_of(function: object) -> object:
+    return function.__self__ if isinstance(function, MethodType) else function
+
+
+class Call(Abandonable[T]):
+    """One that the process waits for before it exits."""
+
+    def __init__(self, function: Callable[[], T], owner: object = None) -> None:
+        super().__init__(function, owner)
         self._ended = threading.Event()
         self._process = os.getpid()
 
@@ -39,10 +112,15 @@ class Call(Generic[T]):
         # The caller may be a daemon thread, and the process may end while it waits.
         self.leave()
         try:
-            return self._function()
+            return super().__call__()
         finally:
             self._ended.set()
             _left.discard(self)
+
+    def abandon(self) -> None:
+        """Count the call, and let the process wait for it."""
+        super().abandon()
+        self.leave()
 
     def ended(self, within: float = 0.0) -> bool:
         """Whether the call has ended, after waiting up to ``within`` seconds.

@@ -1,9 +1,14 @@
-"""SQLite files of secondpass: created once by any number of processes, and checked when opened."""
+"""SQLite files of secondpass: created once by any number of processes, and checked when opened.
+
+A path may be that of a user's file by mistake. Only files that do not exist, are empty, or have the
+header of a file of the same kind are written.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +19,8 @@ from typing import Any
 from secondpass.concurrency.sqlite_connection import connect, opening
 
 _OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
+_LEAST_SIZE = 4096  # bytes: a page
+_SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
 _KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 
 
@@ -26,34 +33,96 @@ class Layout:
         version: of the schema, from 1.
         schema: statements that create its tables.
         checks: queries that succeed in a file of this layout.
-        private: whether a new file is only for its owner (mode 0600).
     """
 
     application: int
     version: int
     schema: Sequence[str]
     checks: Sequence[str]
-    private: bool = False
 
 
 class WrongFileError(Exception):
-    """A file is intact, but not of the expected layout.
+    """A file must not be used: it is not of the expected layout, or of another user.
 
     Attributes:
         version: of its schema if it is of the same kind, else None.
     """
 
-    def __init__(self, version: int | None) -> None:
-        super().__init__(version)
+    def __init__(self, reason: str, version: int | None = None) -> None:
+        super().__init__(reason)
         self.version = version
+
+
+_recognized: set[tuple[int, int]] = set()
+"""Device and inode of the files that were found to be of secondpass."""
+
+
+def check_kind(path: Path, layout: Layout, *, again: bool = False) -> None:
+    """Check that the file does not exist, is empty, or is of this kind.
+
+    Args:
+        path: of the file.
+        layout: of its kind.
+        again: whether to read a file that was recognized before, and is not intact.
+
+    Raises:
+        WrongFileError: it is something else.
+    """
+    with opening:
+        _check_kind(path, layout, again)
+
+
+def _check_kind(path: Path, layout: Layout, again: bool = False) -> None:
+    try:
+        status = path.stat()
+        inode = status.st_dev, status.st_ino
+        # Closing a file ends the locks of this process's other connections to it, so one that may
+        # have connections is not opened again. If it was replaced by a short one, SQLite would
+        # take that for an empty database; by a longer one, it fails.
+        known = inode in _recognized and status.st_size >= _LEAST_SIZE and not again
+        if not status.st_size or known:
+            header = None
+        elif not stat.S_ISREG(status.st_mode):
+            header = b""
+        else:
+            with open(path, "rb") as file:
+                header = file.read(72)
+    except (OSError, ValueError):  # SQLite will say so
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise WrongFileError("it is a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise WrongFileError("it is not a file")
+    if header is None:
+        return
+    if not header.startswith(b"SQLite format 3\0"):
+        raise WrongFileError("it is not a file of secondpass")
+    if int.from_bytes(header[68:72], "big") != layout.application:
+        raise WrongFileError("it is another application's file")
+    _recognized.add(inode)
+
+
+def remove(path: Path, layout: Layout) -> None:
+    """Remove a closed file and its log.
+
+    Raises:
+        WrongFileError: it is something else.
+        OSError: it cannot be removed.
+    """
+    check_kind(path, layout, again=True)
+    for suffix in _SUFFIXES:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def prepare(path: Path, layout: Layout) -> None:
     """Create the file if it does not exist or is empty, and check its layout.
 
+    Only its owner can read and write it: a new file has the mode 0600, and an existing one gets it.
+
     Raises:
         sqlite3.Error: it is damaged, or cannot be used.
-        WrongFileError: it is another application's file, or of another version.
+        OSError: its mode cannot be changed.
+        WrongFileError: it is something else, of another version, or of another user.
     """
     deadline = time.monotonic() + _OPEN_WITHIN
     while True:
@@ -69,12 +138,12 @@ def prepare(path: Path, layout: Layout) -> None:
 
 
 def _prepare(path: Path, layout: Layout) -> None:
-    if layout.private:
-        # SQLite gives its log the mode of the file. An existing file is never opened here: closing
-        # it would end the locks of other connections of this process.
-        with suppress(OSError):
-            target = os.path.realpath(path)  # O_EXCL does not follow a link
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    _check_kind(path, layout)
+    target = os.path.realpath(path)  # O_EXCL does not follow a link
+    # SQLite gives its log the mode of the file.
+    with suppress(OSError):
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    _make_private(target)
     connection = connect(path.as_uri() + "?mode=rwc", _OPEN_WITHIN)
     try:
         execute = connection.execute
@@ -89,14 +158,35 @@ def _prepare(path: Path, layout: Layout) -> None:
             execute("COMMIT")
         application, version = _mark(connection)
         if application != layout.application:
-            raise WrongFileError(None)
+            raise WrongFileError("it is another application's file")
         if version != layout.version:
-            raise WrongFileError(version)
+            age = "a newer" if version > layout.version else "an older"
+            raise WrongFileError(f"it is of {age} version of secondpass", version)
         execute("PRAGMA journal_mode = WAL")
         for query in layout.checks:
             _check(connection, query)
+        status = path.stat()
+        _recognized.add((status.st_dev, status.st_ino))
     finally:
         connection.close()
+
+
+def _make_private(target: str) -> None:
+    """Take the rights to a file and its log from others.
+
+    Raises:
+        OSError: that is not possible.
+        WrongFileError: the file belongs to another user.
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    for suffix in _SUFFIXES:
+        with suppress(FileNotFoundError):
+            status = os.stat(target + suffix)
+            if status.st_uid != os.geteuid():
+                raise WrongFileError("it belongs to another user")
+            if status.st_mode & 0o077:
+                os.chmod(target + suffix, 0o600)
 
 
 def _check(connection: sqlite3.Connection, query: str) -> None:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from secondpass.concurrency.left_behind import ALLOWED, Abandonable, check_abandoned
+
 T = TypeVar("T")
 
 _MAX_IDLE = 32
@@ -26,7 +28,8 @@ async def in_thread(call: Callable[[], T]) -> T:
     """Run ``call`` in a daemon thread, in the caller's context.
 
     Cancellation returns at once and leaves the thread running. Unlike threads of an executor, these
-    are unlimited in number, and neither the event loop nor the process waits for them at its end.
+    are unlimited in number, and neither the event loop nor the process waits for them at its end:
+    what may hang needs :func:`in_thread_of`.
 
     Raises:
         RuntimeError: ``call`` raised StopIteration or an exit, such as SystemExit.
@@ -56,6 +59,23 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     start(work)
     return await future
+
+
+async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
+    """:func:`in_thread` for a call of a user's function or object, which may hang.
+
+    Raises:
+        AbandonedCallsError: as many of its calls were abandoned, and still run, as a ranking may
+            make at once.
+        RuntimeError: as :func:`in_thread`.
+    """
+    check_abandoned(owner, ALLOWED.get())
+    work = Abandonable(call, owner)
+    try:
+        return await in_thread(work)
+    except asyncio.CancelledError:
+        work.abandon()
+        raise
 
 
 def start(work: Callable[[], None]) -> None:

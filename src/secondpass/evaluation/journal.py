@@ -188,7 +188,11 @@ class Journal:
                 break
             complete += len(line)
             try:
-                self._lines[str(json.loads(line)["key"])] = line
+                row = json.loads(line)
+                if row.keys() >= {"key", "items", "report"}:
+                    self._lines[str(row["key"])] = line
+                else:
+                    is_foreign = True
             except _UNREADABLE:
                 is_foreign = True
         if is_foreign and not self._lines:  # do not cut or remove a file that is not a journal

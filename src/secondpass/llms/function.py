@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.concurrency.threads import in_thread
+from secondpass.concurrency.threads import in_thread_of
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.limits import Prices
@@ -87,7 +87,7 @@ class CallableLLM:
         ):
             reply = await self.function(messages, **keywords)
         else:
-            reply = await in_thread(lambda: self.function(messages, **keywords))
+            reply = await in_thread_of(self.function, lambda: self.function(messages, **keywords))
             if inspect.isawaitable(reply):
                 reply = await reply
         if isinstance(reply, Completion):

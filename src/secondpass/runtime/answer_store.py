@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
+from secondpass.errors import ConfigurationError
 from secondpass.types import Issue
 
 if TYPE_CHECKING:
@@ -53,6 +54,21 @@ class AnswerStore:
         """By method of the file: why its last call failed."""
         self._late: dict[str, Call[Any]] = {}
         """By "read" or "write": the last call that timed out."""
+
+    def check(self) -> None:
+        """Check that the path is not that of something else.
+
+        Raises:
+            ConfigurationError: it is.
+        """
+        from secondpass.concurrency.sqlite_files import WrongFileError, check_kind
+        from secondpass.runtime.answer_file import LAYOUT
+
+        try:
+            check_kind(self._path, LAYOUT)
+        except WrongFileError as error:
+            message = f"{str(self._path)!r} cannot be a response cache: {error}; it was not touched"
+            raise ConfigurationError(message) from None
 
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, str]:
         """The stored texts by key; none if the file does not respond in time.
@@ -107,11 +123,16 @@ class AnswerStore:
         """Close and remove the file.
 
         Raises:
-            OSError: it cannot be removed.
+            OSError: it cannot be removed, or is something else.
         """
+        from secondpass.concurrency.sqlite_files import WrongFileError, remove
+        from secondpass.runtime.answer_file import LAYOUT
+
         self.close()
-        for suffix in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        try:
+            remove(self._path, LAYOUT)
+        except WrongFileError as error:
+            raise OSError(f"{self._path.name!r} is not removed: {error}") from None
 
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report.
@@ -121,11 +142,7 @@ class AnswerStore:
         late = self._failures.pop("wait", None)
         failures = dict.fromkeys(filter(None, [late, *self._failures.values()]))
         issues = [Issue("cache_failed", f"the response cache {failure}") for failure in failures]
-        if self._file is not None and self._file.set_aside is not None:
-            name, self._file.set_aside = self._file.set_aside, None
-            message = f"a damaged or outdated file was renamed to {name!r}, and replaced"
-            issues.append(Issue("cache_set_aside", message))
-        return issues
+        return issues if self._file is None else issues + self._file.set_aside_issues()
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         """The texts of these keys, including those that wait to be written."""
@@ -153,7 +170,8 @@ class AnswerStore:
 
     def _call(self, method: str, *args: Any) -> Any:
         """The result of a method of the file; None if the file cannot be used."""
-        from secondpass.runtime.answer_file import AnswerFile, AnswerFileError  # imports sqlite3
+        from secondpass.concurrency.sqlite_file import SQLiteFileError  # imports sqlite3
+        from secondpass.runtime.answer_file import AnswerFile
 
         with self._lock:
             if self._file is None:
@@ -161,7 +179,7 @@ class AnswerStore:
             file = self._file
         try:
             result = getattr(file, method)(*args)
-        except AnswerFileError as error:
+        except SQLiteFileError as error:
             self._failures[method] = str(error)
             return None
         except Exception as error:

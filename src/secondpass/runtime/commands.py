@@ -119,12 +119,22 @@ class WaitForAnswers:
 Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | WaitForAnswers
 
 
-def scoring_deadline_error() -> DeadlineError:
-    """The outcome of a scorer call that the deadline cut off."""
-    return DeadlineError("the deadline passed before these were scored")
+def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
+    """The outcome of a scorer call that the deadline cut off.
+
+    Args:
+        ledgers: of the call.
+    """
+    return DeadlineError(f"{_deadline(ledgers)} passed before these were scored")
 
 
 def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:
     """The error of a question that was not asked, or not answered, before its deadline."""
-    kept = ", less the time kept for other methods," if ledger.keeps_time else ""
-    return DeadlineError(f"the deadline{kept} passed before this was {missed}")
+    if ledger.began_late or (missed == "asked" and ledger.question_seconds_left):
+        return DeadlineError("not asked: too little time is left for an answer")
+    return DeadlineError(f"{_deadline([ledger])} passed before this was {missed}")
+
+
+def _deadline(ledgers: Sequence[Ledger]) -> str:
+    kept = any(ledger.keeps_time for ledger in ledgers)
+    return "the deadline, less the time kept for other methods," if kept else "the deadline"

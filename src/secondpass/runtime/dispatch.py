@@ -20,6 +20,7 @@ import random
 import time
 from typing import Any, TypeVar
 
+from secondpass.concurrency.left_behind import ALLOWED
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
 from secondpass.effects import Answer, Ask, Completion, Question
 from secondpass.errors import (
@@ -63,6 +64,7 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     """
     started = time.perf_counter()
     ledger.rounds += 1
+    ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
     slots = gate.in_this_loop()
     questions = [
         PendingQuestion(effect.service, question, ledger, slots) for question in effect.questions
@@ -187,8 +189,9 @@ class PendingQuestion:
         async with self.slots:
             ledger.start_clock()
             left = ledger.question_seconds_left
-            if left == 0:
+            if not ledger.has_time_for(self.service):
                 raise question_deadline_error(ledger, "asked")
+            began = ledger.seconds
             ledger.reserve(estimate, prices)
             first_of_repair = self.question.repairs and not self.requests
             self.requests.append(first_of_repair or request is not self.question.request)
@@ -226,6 +229,7 @@ class PendingQuestion:
                 foreign = error
             else:
                 ledger.settle(estimate, prices, completion)
+                ledger.add_answer(self.service, ledger.seconds - began)
                 return completion
         # Outside the except clause, or the foreign error, which may hold a key, would be attached.
         translated = self._translated(foreign)

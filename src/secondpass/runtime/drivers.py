@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from secondpass.concurrency.left_behind import Call
+from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
 from secondpass.errors import MethodError, NestedCallError
 from secondpass.runtime.commands import (
     CallBatches,
@@ -44,7 +44,8 @@ blocked."""
 
 _SCORER_GATE = Gate(min(32, (os.cpu_count() or 1) + 4))
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
-only compete for the interpreter. Abandoned calls do not count."""
+only compete for the interpreter. It is also the number of abandoned calls of one such scorer from
+which that scorer is not called in a thread."""
 
 _JOINED_GATE = Gate(32)
 """The same for scorers that join calls. Their threads only wait, and more of them fill batches."""
@@ -176,6 +177,7 @@ class _NoThreadError(MethodError):
     """The system starts no more threads."""
 
     code = "no_thread"
+    sent = False
 
     def __init__(self) -> None:
         super().__init__("no thread could be started for the scorer")
@@ -184,10 +186,10 @@ class _NoThreadError(MethodError):
 def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
     """Score in a new thread; a DeadlineError if that takes longer."""
     try:
-        outcome = _within(lambda: score(call), seconds)
-    except _NoThreadError as error:
+        outcome = _within(call.scorer, lambda: score(call), seconds)
+    except (_NoThreadError, AbandonedCallsError) as error:
         return error
-    return scoring_deadline_error() if outcome is None else outcome
+    return scoring_deadline_error(call.ledgers) if outcome is None else outcome
 
 
 def _collection(
@@ -197,9 +199,9 @@ def _collection(
     collected: BatchScores | LatestLists
     if isinstance(call, CallBatches):
         ((_, documents),) = call.requests
-        collected = BatchScores(len(documents))
+        collected = BatchScores(len(documents), scoring_deadline_error(call.ledgers))
     else:
-        collected = LatestLists(call.requests)
+        collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
     return collected, lambda: collect(call, collected, reraised)
 
 
@@ -211,17 +213,18 @@ def _collect_within(call: CallBatches | CallLists) -> Any:
         if seconds is None:
             work()
         else:
-            _within(work, seconds)
-    except _NoThreadError as error:
+            _within(call.scorer, work, seconds)
+    except (_NoThreadError, AbandonedCallsError) as error:
         collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
     return outcome
 
 
-def _within(work: Callable[[], T], seconds: float) -> T | None:
+def _within(scorer: object, work: Callable[[], T], seconds: float) -> T | None:
     """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises."""
-    call = Call(work)
+    check_abandoned(scorer, _gate_of(scorer).width)
+    call = Call(work, scorer)
     outcome: list[T] = []
     raised: list[BaseException] = []
 
@@ -240,7 +243,7 @@ def _within(work: Callable[[], T], seconds: float) -> T | None:
     try:
         thread.join(min(seconds, threading.TIMEOUT_MAX))
     finally:
-        call.leave()
+        call.abandon()
     if raised:
         raise raised[0]
     return outcome[0] if outcome else None
@@ -257,8 +260,8 @@ async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
     try:
         return await (work if seconds is None else with_timeout(work, seconds))
     except TimeoutError:
-        return scoring_deadline_error()
-    except _NoThreadError as error:
+        return scoring_deadline_error(call.ledgers)
+    except (_NoThreadError, AbandonedCallsError) as error:
         return error
 
 
@@ -272,7 +275,7 @@ async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
         await (waiting if seconds is None else with_timeout(waiting, seconds))
     except TimeoutError:
         pass
-    except _NoThreadError as error:
+    except (_NoThreadError, AbandonedCallsError) as error:
         collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
@@ -285,13 +288,18 @@ async def _in_thread(scorer: object, work: Callable[[], T]) -> T:
 
     from secondpass.concurrency.threads import in_thread
 
-    gate = _JOINED_GATE if member(scorer, "joins_calls", False) is True else _SCORER_GATE
+    gate = _gate_of(scorer)
     async with gate.in_this_loop():
-        call = Call(work)
+        check_abandoned(scorer, gate.width)
+        call = Call(work, scorer)
         try:
             return await in_thread(call)
         except RuntimeError:  # the call itself raises nothing
             raise _NoThreadError from None
         except asyncio.CancelledError:
-            call.leave()
+            call.abandon()
             raise
+
+
+def _gate_of(scorer: object) -> Gate:
+    return _JOINED_GATE if member(scorer, "joins_calls", False) is True else _SCORER_GATE

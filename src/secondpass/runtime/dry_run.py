@@ -173,7 +173,11 @@ def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> lis
     sent = 0
     for question in effect.questions:
         wave = sent // ledger.limits.concurrency
-        if left is not None and (left == 0 or (seconds and wave * seconds >= left)):
+        if wave and seconds and left is not None:
+            has_time = (wave + 1) * seconds <= left
+        else:
+            has_time = ledger.has_time_for(effect.service)
+        if not has_time:
             answers.append(Answer(error=DeadlineError("the deadline would pass before this")))
             continue
         try:
@@ -193,6 +197,8 @@ def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> lis
         run.rounds.append(sent)
     if sent and seconds:
         took = -(-sent // ledger.limits.concurrency) * seconds
+        if left is None or seconds <= left:
+            ledger.add_answer(effect.service, seconds)
         took = took if left is None else min(took, left)
         ledger.add_question_round(took)
         ledger.elapsed += took

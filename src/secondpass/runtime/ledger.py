@@ -17,15 +17,22 @@ from secondpass.types import EngineInfo, Issue, Usage
 ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
 _KEPT_SHARE = 0.2
-"""Share of the time left that a method's questions leave to the methods after it."""
+"""Share of the time left that a method leaves to the methods after it."""
+_LEAST_SHARE = 0.5
+"""Share of that time without which a method that others ran before asks no questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Whether other methods follow the running one, and the seconds that are kept for them."""
+    """Whether other methods follow the running one, and the seconds that are kept for them.
+
+    Attributes:
+        late: whether too little is left of what was kept for the running method to ask questions.
+    """
 
     followed: bool = False
     seconds: float = 0.0
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -91,6 +98,10 @@ class Ledger:
     _question_seconds: float = 0.0
     _question_waves: int = 0
     _kept: Kept = Kept()
+    _kept_last: Kept = Kept()
+    """That of the method that began last."""
+    _fastest: dict[int, float] = field(default_factory=dict)
+    """By id of the service, seconds of its fastest answer."""
 
     def start_clock(self) -> None:
         """Restart the clock if the pass has only waited for others so far."""
@@ -105,15 +116,29 @@ class Ledger:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds to the deadline, 0 if it has passed; None without a deadline."""
+        """Seconds left for the running method, at least 0; None without a deadline.
+
+        To the deadline, less the time that is kept for the methods after it.
+        """
+        left = self._seconds_to_deadline
+        return None if left is None else max(0.0, left - self._kept.seconds)
+
+    @property
+    def question_seconds_left(self) -> float | None:
+        """Seconds left for questions of the running method; 0 if it began too late for these."""
+        return 0.0 if self._kept.late else self.seconds_left
+
+    @property
+    def _seconds_to_deadline(self) -> float | None:
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
 
     def keep_time(self, last: bool, before: Kept | None = None) -> Kept:
-        """Keep a fifth of the time left from the questions of the next method, if others follow it.
+        """Keep a fifth of the time left from the next method, if others follow it.
 
         Methods after the one that runs it count, too. The fifth is of all the time left, so nested
-        methods do not keep time twice.
+        methods do not keep time twice. A method that has less than half of what was kept for it,
+        because the one before did not end in time, asks no questions.
 
         Args:
             last: whether no method follows, except those after the method that runs it.
@@ -123,21 +148,35 @@ class Ledger:
             What was kept until now.
         """
         until_now = self._kept
+        if before is not None:
+            self._kept = before
+            return until_now
         followed = until_now.followed or not last
-        left = self.limits.deadline if self.waiting else self.seconds_left
-        self._kept = before or Kept(followed, _KEPT_SHARE * (left or 0.0) if followed else 0.0)
+        left = (self.limits.deadline if self.waiting else self._seconds_to_deadline) or 0.0
+        late = until_now.late or left < self._kept_last.seconds * _LEAST_SHARE
+        self._kept = Kept(followed, _KEPT_SHARE * left if followed else 0.0, late)
+        self._kept_last = self._kept
         return until_now
 
     @property
     def keeps_time(self) -> bool:
-        """Whether questions end before the deadline, so that other methods have time."""
+        """Whether the running method ends before the deadline, so that others have time."""
         return self._kept.seconds > 0
 
     @property
-    def question_seconds_left(self) -> float | None:
-        """Seconds left for questions, at least 0; None without a deadline."""
-        left = self.seconds_left
-        return None if left is None else max(0.0, left - self._kept.seconds)
+    def began_late(self) -> bool:
+        """Whether the running method has too little time left to ask questions."""
+        return self._kept.late
+
+    def add_answer(self, service: object, seconds: float) -> None:
+        """Keep the seconds of a service's fastest answer."""
+        known = self._fastest.get(id(service), seconds)
+        self._fastest[id(service)] = min(known, seconds)
+
+    def has_time_for(self, service: object) -> bool:
+        """Whether there is time for a question: that of the service's fastest answer so far."""
+        left = self.question_seconds_left
+        return left is None or (left > 0 and left >= self._fastest.get(id(service), 0.0))
 
     def record_exception(self, error: BaseException, source: str) -> None:
         """Keep the first exception of the user's code, and log each for diagnosis."""
@@ -231,7 +270,7 @@ class Ledger:
         limits = self.limits
         # The clock of a pass that has only waited starts with its first call.
         seconds = self.question_seconds_left
-        if self.waiting and limits.deadline is not None:
+        if self.waiting and limits.deadline is not None and not self._kept.late:
             seconds = limits.deadline - self._kept.seconds
         return Left(
             None if limits.calls is None else max(0, limits.calls - self.questions),

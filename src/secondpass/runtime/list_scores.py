@@ -19,14 +19,17 @@ class LatestLists:
 
     Args:
         requests: (query, documents) pairs.
+        late: why there are no lists, or documents without a score, if the scorer does not say.
     """
 
-    def __init__(self, requests: Sequence[tuple[str, list[str]]]) -> None:
+    def __init__(
+        self, requests: Sequence[tuple[str, list[str]]], late: MethodError | None = None
+    ) -> None:
         self.taken = False
         # Read before the call, because the scorer may change the lists.
         self._lengths = [[len(text) for text in documents] for _, documents in requests]
         self._lists: list[ListScores] | None = None
-        self._error: MethodError | None = scoring_deadline_error()
+        self._error: MethodError | None = late or scoring_deadline_error()
         self._lock = threading.Lock()
 
     def add(self, lists: object) -> bool:

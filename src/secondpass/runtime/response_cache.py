@@ -50,7 +50,8 @@ class ResponseCache:
     has an issue, and the service is asked.
 
     Args:
-        path: of the file; created if it does not exist, readable by its owner only.
+        path: of the file; created if it does not exist, and for its owner only. An existing file is
+            used only if it is empty, or a response cache of the same user.
         max_mb: maximum size of the file in 1e6 bytes; the least recently used answers are deleted.
         max_age_days: days after which an answer is no longer used; None for no limit.
     """
@@ -67,6 +68,7 @@ class ResponseCache:
         self.max_age_days = max_age_days
         max_age = None if max_age_days is None else max_age_days * 86400
         self._store = AnswerStore(path, max_mb * 1_000_000, max_age)
+        self._store.check()
         self._namespace = ""
 
     @classmethod

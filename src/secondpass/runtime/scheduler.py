@@ -71,15 +71,20 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
             else:
                 to_ask[number] = effect
 
+    def start_questions() -> Generator[StartQuestions, Any, None]:
+        nonlocal asking
+        for number in sorted(to_ask):
+            yield StartQuestions(
+                number, to_ask.pop(number), passes[number].ledger, passes[number].gate
+            )
+            asking += 1
+
     try:
         for number, item in enumerate(passes):
             item.ledger.waiting = len(passes) > 1
             advance(number, None)
         while to_score or to_ask or asking:
-            for number in sorted(to_ask):
-                item = passes[number]
-                yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
-                asking += 1
+            yield from start_questions()
             if not to_score:
                 answered = yield WaitForAnswers()
                 asking -= len(answered)
@@ -102,6 +107,7 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
                 # A pass that shares no call advances before the next scorer is called.
                 for number in numbers:
                     advance(number, scorings[number].raw)
+                yield from start_questions()  # whose time runs while others are scored
     finally:
         for item in passes:
             _close(item.plan)
@@ -150,8 +156,10 @@ class _Scoring:
             return not self.timed
         return not self.in_batches and _offers(self.effect.scorer, "score_many")
 
-    def count_call(self, pairs: int) -> None:
-        """Count a call that was made."""
+    def count_call(self, pairs: int, error: MethodError | None) -> None:
+        """Count a call, unless the error says that it was not made."""
+        if not getattr(error, "sent", True):
+            return
         self.raw.called = True
         self.ledger.calls += 1
         self.ledger.pairs += pairs
@@ -172,9 +180,10 @@ class _Slice:
         return self.stop - self.start
 
     def count_call(self, outcome: _Outcome) -> None:
-        """Count a call that was made; of a list, only the texts that were scored."""
+        """Count a call; of a list, only the texts that were scored."""
         unscored = len(_unscored(outcome.result)) if isinstance(outcome, PartialList) else 0
-        self.scoring.count_call(len(self) - unscored)
+        error = outcome if isinstance(outcome, MethodError) else None
+        self.scoring.count_call(len(self) - unscored, error)
 
     def add_outcome(self, outcome: _Outcome) -> None:
         raw = self.scoring.raw
@@ -218,11 +227,11 @@ def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores
     """Score what the deadline allows in one call; all other texts are failures."""
     effect, ledger, raw = scoring.effect, scoring.ledger, scoring.raw
     ledger.start_clock()
-    partial = PartialScores({}, scoring_deadline_error())
+    partial = PartialScores({}, scoring_deadline_error([ledger]))
     if ledger.seconds_left != 0:
         requests = [(effect.query, list(effect.texts))]
         partial = yield CallBatches(effect.scorer, requests, [ledger], effect.instruction)
-        scoring.count_call(len(partial.scores))
+        scoring.count_call(len(partial.scores), partial.error)
     for index in range(len(effect.texts)):
         raw.values.append(partial.scores.get(index))
         if index not in partial.scores:
@@ -236,7 +245,7 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
         for part in slices:
             part.scoring.ledger.start_clock()
             if part.scoring.ledger.seconds_left == 0:
-                part.add_outcome(scoring_deadline_error())
+                part.add_outcome(scoring_deadline_error([part.scoring.ledger]))
             else:
                 live.append(part)
         if len(live) > 1:

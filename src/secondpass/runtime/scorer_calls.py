@@ -35,7 +35,7 @@ def score(
         reraised: exceptions that are not caught.
     """
     if call.seconds_left == 0:  # it may have waited for a free thread
-        return scoring_deadline_error()
+        return scoring_deadline_error(call.ledgers)
     with scoring(call) as running:
         return running.ended(_score(call, reraised))
 
@@ -109,10 +109,12 @@ class BatchScores:
 
     Args:
         count: number of documents.
+        late: why documents without a score have none, if the scorer does not say.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, late: MethodError | None = None) -> None:
         self.taken = False
+        self._late = late or scoring_deadline_error()
         self._count = count
         self._scores: dict[int, Any] = {}
         self._error: MethodError | None = None
@@ -154,7 +156,7 @@ class BatchScores:
         """Return the scores so far. None is added afterwards."""
         with self._lock:
             self.taken = True
-        return PartialScores(self._scores, self._error or scoring_deadline_error())
+        return PartialScores(self._scores, self._error or self._late)
 
     def _read(self, row: Any) -> tuple[int, Any]:
         """The index of the document, and its score."""

@@ -21,11 +21,12 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.scorers.engines import choice
 from secondpass.scorers.engines.cached_pairs import CachedPairs
 from secondpass.scorers.engines.pairs import Requests, Scored
+from secondpass.scorers.engines.score_cache import check_cache
 from secondpass.scorers.engines.sharing import Shared, shared
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
-from secondpass.types import EngineInfo, ScoreKind
+from secondpass.types import EngineInfo, Issue, ScoreKind
 
 
 @configurable
@@ -64,7 +65,7 @@ class CrossEncoderScorer:
             probabilities.
         remember: number of passages whose tokens are kept, the last used ones, about 1 KB each.
         score_cache: number of pairs whose scores are kept in memory, or the path of a SQLite file
-            for scores. None keeps none.
+            for scores, which is created, or is a score cache of the same user. None keeps none.
         known_answers: whether the loaded model scores six questions with obvious answers first. One
             that does not find them makes reports ``degraded``, with the issue ``model_doubtful``.
         local_files_only: never contact the hub.
@@ -133,6 +134,7 @@ class CrossEncoderScorer:
         self.batch_size = batch_size
         self.activation = activation
         self.remember = remember
+        check_cache(score_cache)
         self.score_cache = score_cache
         self.known_answers = known_answers
         self.local_files_only = local_files_only
@@ -168,6 +170,11 @@ class CrossEncoderScorer:
         """Why the model is doubtful; None if it is not, or is not loaded."""
         pairs = self._pairs.loaded
         return None if pairs is None else pairs.doubt
+
+    def cache_issues(self) -> list[Issue]:
+        """What is wrong with the score cache, for a report."""
+        pairs = self._pairs.loaded
+        return [] if pairs is None else pairs.cache_issues()
 
     def score_pairs(
         self, query: str, documents: Sequence[str], *, instruction: str | None = None

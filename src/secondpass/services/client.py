@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from secondpass.concurrency.lazy import ForkLock, require
 from secondpass.concurrency.portal import Portal, portal
-from secondpass.concurrency.threads import in_thread
+from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.services.diagnosis import address, bare, private_parts, strings_in
@@ -187,7 +187,7 @@ class Client(Generic[R]):
             self._refused = None
         client = self._open(key)
         if client is None:
-            client = await in_thread(lambda: self._connected(key))
+            client = await in_thread_of(self, lambda: self._connected(key))
         sent = self._sent_with(key, request)
         foreign: Exception | None = None
         try:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 def in_turn(plan: Plan[T], *, last: bool) -> Plan[T]:
     """Run the plan of one of several successive methods.
 
-    Its questions end after four fifths of the time left, unless it is the last method: here, and
+    It ends after four fifths of the time left, unless it is the last method: here, and
     in any method that runs this one.
 
     Raises:

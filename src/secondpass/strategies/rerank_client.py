@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from secondpass.concurrency.lazy import require
-from secondpass.concurrency.threads import in_thread
+from secondpass.concurrency.threads import in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, ReplyError
 from secondpass.prompts.truncation import estimate_tokens
@@ -131,7 +131,9 @@ class RerankClient(Client[Pairs]):
         if (auth.sigv4 or auth.google) and self._key().reveal() == NO_KEY:
             self.check_installed()
             credentials = self._credentials = self._credentials or Credentials(auth)
-            await in_thread(credentials.prepare)  # may call a server of the provider
+            await in_thread_of(
+                credentials, credentials.prepare
+            )  # may call a server of the provider
         return await super()._complete(request)
 
     def _sent_with(self, key: Secret, request: Pairs) -> Sent:

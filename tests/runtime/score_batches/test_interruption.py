@@ -36,7 +36,7 @@ class Cut:
         self.arrived.set()
         assert self.returned.wait(SECONDS)
 
-    def within(self, work, _seconds):
+    def within(self, _scorer, work, _seconds):
         ended = threading.Event()
 
         def run():

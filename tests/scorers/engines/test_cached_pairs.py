@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 
 from fake_pairs import REQUESTS, FakeModel, InstructedModel, score_of
-from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.cached_pairs import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
 
@@ -100,6 +99,14 @@ def test_without_a_cache_the_engine_scores():
     assert cached.info.backend == "onnx"
 
 
-def test_a_file_that_cannot_be_opened(tmp_path):
-    with pytest.raises(ModelLoadError, match="not of a folder"):
-        CachedPairs(PairEngine(FakeModel()), str(tmp_path))
+def test_a_file_that_cannot_be_used_costs_no_score(tmp_path):
+    path = tmp_path / "scores"
+    path.write_text("written by the user, later")
+    cached = CachedPairs(PairEngine(FakeModel()), str(path))
+    assert cached.score([("q", ["a"])]) == [[score_of("q", "a")]]
+    (issue,) = cached.cache_issues()
+    assert issue.code == "cache_failed"
+    assert "the score cache 'scores' cannot be used: it is not a file of" in issue.message
+    assert path.read_text() == "written by the user, later"
+    assert CachedPairs(PairEngine(FakeModel()), None).cache_issues() == []
+    assert CachedPairs(PairEngine(FakeModel()), 10).cache_issues() == []

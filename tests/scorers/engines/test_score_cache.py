@@ -9,6 +9,7 @@ import pytest
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.score_cache import (
+    check_cache,
     file_digest,
     namespace,
     open_cache,
@@ -34,7 +35,7 @@ def cache(request, path):
 
 
 def test_scores_come_back_bit_by_bit(cache):
-    scores = [0.1, -0.0, 1.0, 5e-324, 1e300, math.inf, -1 / 3, 12345678901234567.0]
+    scores = [0.1, -0.0, 1.0, 5e-324, 1e300, 1.5e308, -1 / 3, 12345678901234567.0]
     cache.put_many(zip(KEYS, scores, strict=False))
     got = cache.get_many(KEYS[: len(scores) + 1])
     assert got.pop() is None
@@ -50,9 +51,9 @@ def test_many_keys_in_any_order(cache):
     assert cache.get_many([]) == []
 
 
-def test_not_a_number_is_not_kept(cache):
-    cache.put_many([(KEYS[0], math.nan), (KEYS[1], 1.0)])
-    assert cache.get_many(KEYS[:2]) == [None, 1.0]
+def test_only_finite_scores_are_kept(cache):
+    cache.put_many([(KEYS[0], math.nan), (KEYS[1], 1.0), (KEYS[2], math.inf)])
+    assert cache.get_many(KEYS[:3]) == [None, 1.0, None]
 
 
 def test_keys_name_everything():
@@ -102,11 +103,18 @@ def test_wrong_values(value):
         open_cache(value)
 
 
-def test_wrong_paths(tmp_path):
-    with pytest.raises(ConfigurationError, match="not of a folder"):
-        open_cache(tmp_path)
-    with pytest.raises(ConfigurationError, match="the folder of 'b' does not exist"):
-        open_cache(str(tmp_path / "a" / "b"))
+def test_a_path_of_something_else_is_refused(tmp_path):
+    check_cache(None)
+    check_cache(1000)
+    check_cache(str(tmp_path / "new"))
+    check_cache(str(tmp_path / "missing" / "new"))  # which may be there when it is used
+    with pytest.raises(ConfigurationError, match=r"score_cache: .*: it is a folder"):
+        check_cache(str(tmp_path))
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"text": "of the user"}')
+    with pytest.raises(ConfigurationError, match="not a file of secondpass; it was not touched"):
+        check_cache(str(path))
+    assert path.read_text() == '{"text": "of the user"}'
 
 
 def test_many_threads(cache):

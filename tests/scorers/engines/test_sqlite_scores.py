@@ -1,7 +1,9 @@
 """Scores in a SQLite file: what is deleted, damaged files, other processes and forks."""
 
 import gc
+import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -12,7 +14,7 @@ import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.concurrency import sqlite_connection, sqlite_files
-from secondpass.errors import ModelLoadError
+from secondpass.scorers.engines import sqlite_scores
 from secondpass.scorers.engines.score_cache import namespace, open_cache, pair_keys
 from secondpass.scorers.engines.sqlite_scores import SQLiteScores
 
@@ -87,80 +89,96 @@ def test_uses_are_written_at_the_end(path):
     second.close()
 
 
-@pytest.mark.parametrize("size", [100, 5000])
-def test_not_a_database(path, size):
-    path.write_bytes(b"This is a text of another kind. " * (size // 32) + b"x")
+def change(path, statement):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def overwrite(path, start, data):
+    with open(path, "r+b") as file:
+        file.seek(start)
+        file.write(data)
+
+
+LEFT_ALONE = {
+    "a short text": (lambda path: path.write_bytes(b"x" * 100), "not a file of secondpass"),
+    "a long text": (lambda path: path.write_bytes(b"x" * 5000), "not a file of secondpass"),
+    "a database": (lambda path: change(path, "CREATE TABLE pairs (a)"), "another application's"),
+    "a newer version": (
+        lambda path: (filled(path), change(path, "PRAGMA user_version = 99")),
+        "a newer version",
+    ),
+}
+
+
+def filled(path):
+    with closing(open_cache(path)) as cache:
+        cache.put_many((key, 1.0) for key in KEYS)
+
+
+@pytest.mark.parametrize(("create", "message"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_other_files_are_not_touched(path, caplog, create, message):
+    create(path)
     before = path.read_bytes()
-    with pytest.raises(ModelLoadError, match=r"the score cache 'scores.sqlite' cannot be used: "):
-        open_cache(path)
+    with closing(open_cache(path)) as cache:
+        cache.put_many([(KEYS[0], 1.0)])
+        assert cache.get_many(KEYS[:2]) == [None, None]
+        (issue,) = cache.issues()
+    assert issue.code == "cache_failed"
+    assert message in issue.message
     assert path.read_bytes() == before
-
-
-def test_a_file_of_another_application(path):
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE pairs (a)")
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(ModelLoadError, match=r"'scores\.sqlite' is another application's file"):
-        open_cache(path)
-    assert path.read_bytes() == before
-
-
-def test_another_version(path):
-    open_cache(path).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(ModelLoadError, match="of another version of secondpass; delete it"):
-        open_cache(path)
-
-
-def test_a_truncated_file(path):
-    cache = open_cache(path)
-    cache.put_many((key, 1.0) for key in KEYS)
-    cache.close()
-    data = path.read_bytes()
-    for size in (4096, len(data) // 2, len(data) - 4096):
-        path.write_bytes(data[:size])
-        try:
-            damaged = open_cache(path)
-        except ModelLoadError as error:
-            assert "the score cache 'scores.sqlite' cannot be used" in str(error)
-        else:
-            assert set(damaged.get_many(KEYS)) <= {None, 1.0}
-            damaged.put_many((key, 1.0) for key in KEYS)
-            damaged.close()
-
-
-def damage(path):
-    """Overwrite all but the first page."""
-    data = path.read_bytes()
-    path.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
-
-
-def test_a_failure_is_a_miss_and_logged_once(path, caplog, monkeypatch):
-    clock = [1000.0]
-    monkeypatch.setattr(sqlite_connection.time, "monotonic", lambda: clock[0])
-    cache = open_cache(path)
-    cache.put_many((key, 1.0) for key in KEYS)
-    cache.close()
-    good = path.read_bytes()
-    damage(path)
-    assert cache.get_many(KEYS[:2]) == [None, None]
-    cache.put_many([(KEYS[0], 1.0)])
-    path.write_bytes(good)
-    assert cache.get_many(KEYS[:1]) == [None]  # until a minute later
-    clock[0] += 61
-    assert cache.get_many(KEYS[:1]) == [1.0]
-    cache.close()
+    assert [item.name for item in path.parent.iterdir()] == [path.name]
     [record] = caplog.records
     assert (record.name, record.levelname) == ("secondpass", "WARNING")
-    assert "the score cache 'scores.sqlite' is not used for a minute" in record.getMessage()
+    assert "the score cache 'scores.sqlite' cannot be used" in record.getMessage()
+
+
+DAMAGE = {
+    "a broken header": lambda path: overwrite(path, 16, b"\xff" * 40),
+    "broken pages": lambda path: overwrite(path, 4096, b"\xff" * (path.stat().st_size - 4096)),
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "an older version": lambda path: change(path, "PRAGMA user_version = 0"),
+    "no table": lambda path: change(path, "DROP TABLE pairs"),
+    "no state": lambda path: change(path, "DELETE FROM state"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_damaged_file_is_set_aside_and_replaced(path, damage, mode):
+    filled(path)
+    damage(path)
+    path.chmod(mode)
+    with closing(open_cache(path)) as cache:
+        cache.put_many((key, 2.0) for key in KEYS)
+        cache.get_many(KEYS)
+        assert [issue.code for issue in cache.issues()] == ["cache_set_aside"]
+        assert cache.issues() == []
+        cache.put_many((key, 2.0) for key in KEYS)
+        assert cache.get_many(KEYS) == [2.0] * len(KEYS)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_disk_that_is_full_ends_writing_only(path, monkeypatch):
+    filled(path)
+
+    def full(*_args):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite_scores, "_update", full)
+    with closing(open_cache(path)) as cache:
+        cache.put_many([(KEYS[0], 2.0)])
+        assert cache.get_many(KEYS[:2]) == [1.0, 1.0]
+        assert [issue.code for issue in cache.issues()] == ["cache_failed"]
 
 
 @pytest.mark.parametrize(
     "change",
-    ["UPDATE pairs SET score = 'high'", "UPDATE pairs SET score = NULL", "DELETE FROM state"],
+    [
+        "UPDATE pairs SET score = 'high'",
+        "UPDATE pairs SET score = NULL",
+        "UPDATE pairs SET score = 9e999",
+    ],
 )
 def test_wrong_values_in_a_file(path, caplog, change):
     cache = open_cache(path)
@@ -169,20 +187,20 @@ def test_wrong_values_in_a_file(path, caplog, change):
         other.execute(change)
         other.commit()
     cache.put_many([(KEYS[1], 2.0)])
-    is_logged = change.startswith("DELETE")
-    assert cache.get_many(KEYS[:2]) == ([1.0, None] if is_logged else [None, 2.0])
-    assert len(caplog.records) == is_logged
+    assert cache.get_many(KEYS[:2]) == [None, 2.0]
+    assert not caplog.records
     cache.close()
 
 
-def test_a_file_that_is_gone(path, caplog):
+def test_a_file_that_is_gone_is_created_again(path):
     cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
     cache.close()
     path.unlink()
     assert cache.get_many(KEYS[:1]) == [None]
-    cache.put_many([(KEYS[0], 1.0)])
-    assert len(caplog.records) == 1
-    assert not path.exists()
+    cache.put_many([(KEYS[0], 2.0)])
+    assert cache.get_many(KEYS[:1]) == [2.0]
+    cache.close()
 
 
 def test_a_writer_that_does_not_end(path, caplog, monkeypatch):
@@ -267,7 +285,7 @@ def test_a_fork_during_a_long_write(path, monkeypatch):
     monkeypatch.setattr(sqlite_connection, "_FORK_WITHIN", 0.05)
     cache = open_cache(path)
     cache.put_many([(KEYS[0], 1.0)])
-    with cache._writer._lock:
+    with cache._connections[1]._lock:
         child = run_child(
             lambda: (
                 cache.put_many([(KEYS[1], 1.0)]) is None and cache.get_many(KEYS[:2]) == [1.0, None]
@@ -290,18 +308,19 @@ def test_opening_waits_for_another_process(path, monkeypatch):
         create(*where)
 
     monkeypatch.setattr(sqlite_files, "_prepare", locked_twice)
-    open_cache(path).close()
+    filled(path)
     assert len(tries) == 3
     monkeypatch.setattr(sqlite_files, "_OPEN_WITHIN", 0.0)
     tries.clear()
-    with pytest.raises(ModelLoadError, match="cannot be used: database is locked"):
-        open_cache(path)
+    with closing(open_cache(path)) as cache:
+        assert cache.get_many(KEYS[:1]) == [None]
+        assert "cannot be used: database is locked" in cache.issues()[0].message
 
 
 def test_an_interrupt_does_not_leave_the_file_locked(path):
     from secondpass.concurrency.sqlite_connection import Connection
 
-    open_cache(path).close()
+    filled(path)
     connection = Connection(path)
 
     def interrupted(file):
@@ -319,7 +338,7 @@ def test_garbage_is_not_collected_while_a_fork_holds_it(path):
     cache = open_cache(path)
     cache.put_many([(KEYS[0], 1.0)])
     cache.itself = cache
-    gone = weakref.ref(cache._writer)
+    gone = weakref.ref(cache._connections[1])
     del cache
 
     def fork():

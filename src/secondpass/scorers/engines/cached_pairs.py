@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from secondpass.errors import ConfigurationError, ModelLoadError
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.score_cache import (
     ScoreCache,
@@ -13,7 +12,7 @@ from secondpass.scorers.engines.score_cache import (
     pair_keys,
     with_instruction,
 )
-from secondpass.types import EngineInfo
+from secondpass.types import EngineInfo, Issue
 
 
 class CachedPairs:
@@ -22,9 +21,6 @@ class CachedPairs:
     Args:
         cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
         doubt: why the model is doubtful; None if it is not.
-
-    Raises:
-        ModelLoadError: the file of scores cannot be opened.
     """
 
     def __init__(
@@ -34,10 +30,7 @@ class CachedPairs:
         self.doubt = doubt
         self._cache: ScoreCache | None = None
         if cache is not None:
-            try:
-                self._cache = open_cache(cache)
-            except ConfigurationError as error:
-                raise ModelLoadError(str(error)) from error
+            self._cache = open_cache(cache)
             self._namespace = namespace(engine.model.identity())
 
     @property
@@ -93,6 +86,10 @@ class CachedPairs:
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
         """The indices of passages that the model did not read whole, as far as it is known."""
         return self._engine.model.truncated(query, passages)
+
+    def cache_issues(self) -> list[Issue]:
+        """What is wrong with the cache, for a report."""
+        return [] if self._cache is None else self._cache.issues()
 
     def close(self) -> None:
         """Release the cache; the engine is released with its last holder."""

@@ -11,13 +11,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from math import isnan
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.questions import written_spans
 from secondpass.scorers.engines.lru import LRU
+from secondpass.types import Issue
 
 DIGEST_SIZE = 16
 """Bytes of a digest. Two texts have the same one with a probability of 1e-38."""
@@ -26,7 +27,7 @@ DIGEST_SIZE = 16
 class ScoreCache(Protocol):
     """A bounded map from pairs to scores, which drops the least recently used pairs.
 
-    Scores are returned exactly as they were stored; NaN is not stored. Safe for use from many
+    Scores are returned exactly as they were stored; only finite ones are. Safe for use from many
     threads, and after a fork. No method raises: a cache that fails has no scores.
     """
 
@@ -35,6 +36,9 @@ class ScoreCache(Protocol):
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
         """Keep scores. A pair that is known may keep its score, or get the new one."""
+
+    def issues(self) -> list[Issue]:
+        """What is wrong with the cache, for a report."""
 
     def close(self) -> None:
         """Release memory and files; a later call opens them again."""
@@ -55,8 +59,12 @@ class MemoryScores:
         return self._scores.get_many(keys)
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
-        """Keep scores; NaN is not kept."""
-        self._scores.put_many((key, score) for key, score in pairs if not isnan(score))
+        """Keep finite scores."""
+        self._scores.put_many((key, score) for key, score in pairs if isfinite(score))
+
+    def issues(self) -> list[Issue]:
+        """None."""
+        return []
 
     def close(self) -> None:
         """Forget all scores."""
@@ -69,11 +77,11 @@ def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
     Args:
         value: number of pairs, at least 1, that are kept in memory; or the path of a SQLite file,
             which is created if it does not exist and keeps a million pairs (about 150 MB). Any
-            number of processes may use one file.
+            number of processes may use one file. If it cannot be used, the cache has no scores, and
+            its issues say why.
 
     Raises:
-        ConfigurationError: the value is neither, or the path cannot be that of a file.
-        ModelLoadError: the file is damaged, is something else, or cannot be opened.
+        ConfigurationError: the value is neither.
     """
     if isinstance(value, bool) or not isinstance(value, int | str | os.PathLike):
         raise ConfigurationError("score cache: must be a number of pairs or the path of a file")
@@ -81,14 +89,30 @@ def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
         if value < 1:
             raise ConfigurationError(f"score cache: must be 1 pair or more, not {value}")
         return MemoryScores(value)
-    path = Path(value)
-    if not str(value) or "\0" in str(value) or path.is_dir():
-        raise ConfigurationError("score cache: the path must be that of a file, not of a folder")
-    if not path.absolute().parent.is_dir():
-        raise ConfigurationError(f"score cache: the folder of {path.name!r} does not exist")
+    if not str(value) or "\0" in str(value):
+        raise ConfigurationError("score cache: the path must be that of a file")
     from secondpass.scorers.engines.sqlite_scores import SQLiteScores  # imports sqlite3
 
-    return SQLiteScores(path)
+    return SQLiteScores(value)
+
+
+def check_cache(value: int | str | None) -> None:
+    """Check that the path of a score cache is not that of something else.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    if not isinstance(value, str):
+        return
+    from secondpass.concurrency.sqlite_files import WrongFileError, check_kind
+    from secondpass.scorers.engines.sqlite_scores import LAYOUT
+
+    path = Path(value).absolute()
+    try:
+        check_kind(path, LAYOUT)
+    except WrongFileError as error:
+        message = f"{str(path)!r} cannot be a score cache: {error}; it was not touched"
+        raise ConfigurationError([Problem(("score_cache",), message)]) from None
 
 
 def text_digest(text: str) -> bytes:

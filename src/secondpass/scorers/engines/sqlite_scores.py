@@ -10,21 +10,20 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from math import isnan
-from pathlib import Path
+from math import isfinite
 from typing import TypeVar
 
-from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare, rows_of_keys
-from secondpass.errors import ModelLoadError
+from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile, SQLiteFileError
+from secondpass.concurrency.sqlite_files import Layout, rows_of_keys
 from secondpass.runtime import diagnostics
+from secondpass.types import Issue
 
 T = TypeVar("T")
 
 CAPACITY = 1_000_000
 """Pairs that a file keeps."""
 
-_LAYOUT = Layout(
+LAYOUT = Layout(
     application=0x73706373,
     version=1,
     schema=(
@@ -41,43 +40,46 @@ _MAX_READ_AGAIN = 10_000
 """Old pairs that were read since the last write, whose use is recorded by the next one."""
 
 
-class SQLiteScores:
+class SQLiteScores(SQLiteFile):
     """A :class:`~secondpass.scorers.engines.score_cache.ScoreCache` in a SQLite file.
 
     Args:
-        path: of the file; created if it does not exist.
+        path: of the file; created if it does not exist, readable by its owner only.
         capacity: number of pairs; about 150 bytes each.
-
-    Raises:
-        ModelLoadError: the file is damaged, is something else, or cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], capacity: int = CAPACITY) -> None:
-        path = Path(path).absolute()
-        self._name = path.name
+        super().__init__(path, LAYOUT)
         self._capacity = capacity
-        create(path)
-        # Two connections, so that reading does not wait while another process writes.
-        self._reader, self._writer = Connection(path), Connection(path)
         self._old = 0
         self._read_again: dict[bytes, None] = {}
+        self._problems: dict[int, str] = {}
+        """Why the last call to read or to write failed."""
         self._logged = False
+
+    def issues(self) -> list[Issue]:
+        """What is wrong with the file, for a report."""
+        reasons = dict.fromkeys(list(self._problems.values()))
+        issues = [Issue("cache_failed", f"the score cache {reason}") for reason in reasons]
+        return issues + self.set_aside_issues()
 
     def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
         """The score of each pair, or None."""
         if not keys:
             return []
-        rows = self._run(self._reader, lambda connection: _select(connection, keys)) or []
+        rows = self._tried(READ, lambda connection: _select(connection, keys)) or []
         for key, _, used in rows:
             if used < self._old and len(self._read_again) < _MAX_READ_AGAIN:
                 self._read_again[key] = None
         # SQLite does not check types: a damaged file may hold anything.
-        scores = {key: score for key, score, _ in rows if isinstance(score, float)}
+        scores = {
+            key: score for key, score, _ in rows if isinstance(score, float) and isfinite(score)
+        }
         return [scores.get(key) for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
-        """Keep scores; NaN is not kept. A pair that is known keeps its score."""
-        kept = [(key, float(score)) for key, score in pairs if not isnan(score)]
+        """Keep finite scores. A pair that is known keeps its score."""
+        kept = [(key, float(score)) for key, score in pairs if isfinite(score)]
         if kept:
             self._write(kept)
 
@@ -85,8 +87,7 @@ class SQLiteScores:
         """Close the file; the next call opens it again."""
         if self._read_again:
             self._write([])
-        self._writer.close()
-        self._reader.close()
+        super().close()
 
     def _write(self, pairs: list[tuple[bytes, float]]) -> None:
         read_again, self._read_again = self._read_again, {}
@@ -94,17 +95,20 @@ class SQLiteScores:
         def work(connection: sqlite3.Connection) -> int:
             return _update(connection, pairs, list(read_again), self._capacity)
 
-        self._old = self._run(self._writer, work) or self._old
+        self._old = self._tried(WRITE, work) or self._old
 
-    def _run(self, connection: Connection, work: Callable[[sqlite3.Connection], T]) -> T | None:
+    def _tried(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The result of ``work``; None if the file cannot be used."""
         try:
-            return connection.run(work)
-        except sqlite3.Error as error:
+            result = self.run(number, work)
+        except SQLiteFileError as error:
+            self._problems[number] = str(error)
             if not self._logged:
                 self._logged = True
-                message = "the score cache %r is not used for a minute: %s"
-                diagnostics.log("warning", message, self._name, error)
+                diagnostics.log("warning", "the score cache %s", error)
             return None
+        self._problems.pop(number, None)
+        return result
 
 
 def _select(
@@ -149,24 +153,3 @@ def _update(
     [(oldest,)] = execute("SELECT coalesce(min(used), 0) FROM pairs")
     execute("COMMIT")
     return (oldest + used) // 2
-
-
-def create(path: Path) -> None:
-    """Create the file if it does not exist, and check that it is one of this cache.
-
-    Raises:
-        ModelLoadError: it is not, or cannot be used.
-    """
-    try:
-        prepare(path, _LAYOUT)
-    except sqlite3.Error as error:
-        message = f"the score cache {path.name!r} cannot be used: {error}"
-        raise ModelLoadError(message) from error
-    except WrongFileError as error:
-        if error.version is None:
-            message = f"{path.name!r} is another application's file, not a score cache"
-        else:
-            message = (
-                f"the score cache {path.name!r} is of another version of secondpass; delete it"
-            )
-        raise ModelLoadError(message) from None
