@@ -45,7 +45,8 @@ HALF = 0.5
 BLEND = {"blend": {"original": 0.5, "normalize": "minmax"}}
 UNIT = {
     "probability": ("probability", {}, [0.2, 0.9], [0.9, 0.2], "rerank"),
-    "similarity": ("similarity", {}, [-0.2, 0.9], [0.9, 0.0], "rerank"),
+    "similarity": ("similarity", {}, [-1.0, 0.9], [0.9, 0.0], "rerank"),
+    "negative": ("similarity", {}, [-0.9, -0.2], [0.0008 / 1.001, 0.0001 / 1.001], "rerank"),
     "rank kind": ("rank", {}, [0.5, 1.0], [1.0, 0.5], "rank"),
     "logit": ("logit", {}, [0.0, 1000.0], [1.0, HALF], "sigmoid"),
     "low logit": ("logit", {}, [-1000.0, 0.0], [HALF, 0.0], "sigmoid"),
@@ -57,7 +58,7 @@ UNIT = {
         "probability",
         {"blend": {"original": 0.9, "normalize": "minmax"}},
         [0.9, 0.3],
-        [0.9, 0.9],
+        [0.9 + 1e-7, 0.9],
         "rerank",
     ),
     "unscored": ("probability", {}, [0.2, None], [0.2, 0.0], "rerank"),
@@ -138,7 +139,10 @@ class ByList:
     [
         ([0.7], [0.9], True, [0.7]),
         ([0.2, 0.7, 0.1], [0.9, 0.8, 0.3], True, [0.7, 0.7, 0.1]),
-        ([0.7, -0.2], [0.9, 0.3], True, [0.7, 0.0]),
+        # Clients sort the documents by score, in which the order would be lost.
+        ([0.7, 0.2], [0.8, 0.9], True, [0.7 + 1e-7, 0.7]),
+        ([1.0, 0.2], [0.8, 0.9], True, [1.0, 1.0]),
+        ([0.7, -1.0], [0.9, 0.3], True, [0.7, 0.0]),
         ([0.7, -0.2], [0.9, 0.3], False, [0.7, -0.2]),
         ([0.7, None], [0.9, None], True, [0.7, 0.0]),
     ],
@@ -146,7 +150,9 @@ class ByList:
 def test_served_scores_do_not_depend_on_the_list(scores, order_scores, unit, served):
     texts = [str(at) for at in range(len(scores))]
     ranking = Reranker(ByList(scores, order_scores), log_level="debug").rerank("q", texts)
-    assert [item.final_score for item in ranking] == order_scores
+    assert [item.final_score for item in ranking] == sorted(
+        order_scores, key=lambda score: -(score or 0)
+    )
     assert served_scores(ranking, unit=unit) == (served, "rerank")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from secondpass.candidates import retrieval_score
@@ -17,6 +17,8 @@ KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", 
 SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
+_STEP = 1e-7
+"""Difference of served scores that keeps two documents in order, also in single precision."""
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
@@ -65,7 +67,8 @@ def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float],
 
     They are rerank scores, and not final ones, which may depend on the other candidates. Each is the
     highest of its item and those below it, so that they never rise along the list, and no candidate
-    has less than its own. An item without a score counts as one of 0, or the lowest below 0.
+    has less than its own; it is higher by 1e-7 where equal scores would lose the order. An item
+    without a score counts as one of 0, or the lowest below 0.
 
     Args:
         ranking: the ranking.
@@ -90,13 +93,29 @@ def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float],
         elif kind == "grade" and scale is not None:
             low, high = scale
             own = [score if score is None else (score - low) / (high - low) for score in own]
-        own = [score if score is None else min(max(score, 0.0), 1.0) for score in own]
-    filled = [lowest if score is None else score for score in own]
-    return [*accumulate(reversed(filled), max)][::-1], rule
+        elif kind == "similarity":
+            own = [score if score is None else _positive(score) for score in own]
+    served: list[float] = []
+    below: Ranked | None = None
+    for item, score in zip(reversed(ranking.items), reversed(own), strict=True):
+        value = lowest if score is None else score
+        if below is not None and value <= served[-1]:
+            # Clients that sort the request's documents by score keep the order of equal ones.
+            step = _STEP if item.position > below.position else 0.0
+            value = min(served[-1] + step, 1.0) if unit else served[-1] + step
+        served.append(value)
+        below = item
+    return served[::-1], rule
 
 
 def _ranks(count: int) -> list[float]:
     return [(count - index) / count for index in range(count)]
+
+
+def _positive(similarity: float) -> float:
+    """A similarity as it is, but those from -1 to 0.001 within 0 to 0.001, in their order."""
+    least = 0.001
+    return similarity if similarity >= least else least * (1 + similarity) / (1 + least)
 
 
 def _sigmoid(logit: float) -> float:
