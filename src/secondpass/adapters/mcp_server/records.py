@@ -12,7 +12,7 @@ from secondpass.types import Ranked, Ranking
 class Document(BaseModel):
     """A document with more than its text."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     text: str
     id: str | None = Field(None, description="Your identifier of the document.")
