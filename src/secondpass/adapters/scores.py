@@ -65,10 +65,10 @@ to 1 is promised, by its place on the scale. ``sigmoid``: the same, of logits, a
 def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
     """The scores of a server's response, which clients compare with thresholds, and what they are.
 
-    They are rerank scores, and not final ones, which may depend on the other candidates. Each is the
-    highest of its item and those below it, so that they never rise along the list, and no candidate
-    has less than its own; it is higher by 1e-7 where equal scores would lose the order. An item
-    without a score counts as one of 0, or the lowest below 0.
+    They are rerank scores, and not final ones, which may depend on the other candidates. Each is
+    the highest of its item and those below it, so that they never rise along the list, and no
+    candidate has less than its own; it is higher by 1e-7 where equal scores would lose the order.
+    An item without a score counts as one of 0, or the lowest below 0.
 
     Args:
         ranking: the ranking.

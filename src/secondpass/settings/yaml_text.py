@@ -4,8 +4,8 @@ PyYAML's safe loader silently takes the last of two equal keys. Its merge keys (
 they merge, so a few hundred bytes can describe more copies than fit into memory. It reads words and
 numbers as YAML 1.1 has them: ``010`` as 8, ``1:30`` as 90, ``no`` as false, and ``1e-05``, which is
 how JSON writes that number, as a string. Here they are read as YAML 1.2 has them: a number is
-decimal or ``0x1f``, a boolean is ``true`` or ``false``, and all else is a string. ``010`` is refused,
-since it means another number in each version.
+decimal or ``0x1f``, a boolean is ``true`` or ``false``, and all else is a string. ``010`` is
+refused, since it means another number in each version.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import yaml
@@ -111,8 +111,6 @@ def _loader() -> type[yaml.SafeLoader]:
         return yaml.constructor.ConstructorError(None, None, message, node.start_mark)
 
     class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
-
         def __init__(self, stream: str) -> None:
             super().__init__(stream)
             # Ids of nodes, which live as long as the document.
@@ -169,7 +167,9 @@ def _loader() -> type[yaml.SafeLoader]:
             if number and len(node.value) > _MAX_DIGITS:
                 raise error(f"a number of more than {_MAX_DIGITS} characters", node)
             if node.tag == _OCTAL:
-                message = f"{node.value} is octal in YAML 1.1 and decimal in 1.2; leave out the zeros"
+                message = (
+                    f"{node.value} is octal in YAML 1.1 and decimal in 1.2; leave out the zeros"
+                )
                 raise error(f"{message} of a number, or put a text into quotes", node)
             is_float = node.tag == "tag:yaml.org,2002:float" and node.value[-1:].isdigit()
             if is_float and math.isinf(_number(node.value)):
@@ -180,6 +180,7 @@ def _loader() -> type[yaml.SafeLoader]:
         """Equal for nodes of the same key; a node of a list or mapping equals only itself."""
         return (node.tag, node.value) if isinstance(node, yaml.ScalarNode) else id(node)
 
+    Loader.yaml_implicit_resolvers = {}
     for tag, (form, first) in _SCALARS.items():
         Loader.add_implicit_resolver(tag, re.compile(rf"(?:{form})\Z"), list(first))
     Loader.add_constructor(_OCTAL, Loader.construct_scalar)

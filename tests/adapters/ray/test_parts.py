@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from job_blocks import blocks_of, written
+from secondpass.adapters.ray import storage
 from secondpass.adapters.ray.parts import (
     Part,
     PartWriter,
@@ -16,7 +17,6 @@ from secondpass.adapters.ray.parts import (
     parts_in,
     read_counts,
 )
-from secondpass.adapters.ray import storage
 from secondpass.adapters.ray.storage import files_in
 from secondpass.adapters.ray.worker import describe_error
 from secondpass.errors import InputError
@@ -64,9 +64,14 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch, size):
     monkeypatch.setattr(
         storage, "open", lambda name, mode: real("/dev/full" if "x" in mode else name, "wb"), False
     )
-    with pytest.raises(OSError) as caught, PartWriter(str(tmp_path), 0) as writer:
-        writer.write(["x" * size + "\n"], {"ok": 1})
-        writer.finish()
+
+    def write():
+        with PartWriter(str(tmp_path), 0) as writer:
+            writer.write(["x" * size + "\n"], {"ok": 1})
+            writer.finish()
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write()
     assert describe_error(caught.value) == f"{tmp_path}: No space left on device"
 
 

@@ -266,6 +266,6 @@ def test_names_of_chat_templates_that_are_no_file_names(model, tmp_path, name):
     templates = [{"name": "default", "template": "x"}, {"name": name, "template": "x"}]
     config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": templates}))
     before = files(tmp_path)
-    with pytest.raises(ExportError, match="has a chat template named .*: no file name"):
+    with pytest.raises(ExportError, match=r"has a chat template named .*: no file name"):
         export(str(model), into=tmp_path / "a" / "b" / "new", pairs=PAIRS)
     assert files(tmp_path) - before <= {"a", "a/b"}

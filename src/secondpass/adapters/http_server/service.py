@@ -68,7 +68,7 @@ class Service:
     async def load(self) -> None:
         """Load all models; failed ones are retried until they are loaded.
 
-        A reranker of which only a fallback can be loaded is not ready, though requests are answered.
+        A reranker of which only a fallback can be loaded is not ready, though it ranks.
         """
         waiting = dict(self.rerankers)
         while waiting:

@@ -117,7 +117,7 @@ def result_rows(
 
 
 def token_usage(answer: Answer) -> dict[str, int]:
-    """The number of tokens; 0 if it is unknown, as the APIs demand numbers, and clients add them up.
+    """The number of tokens; 0 if it is unknown, as the APIs demand numbers that clients add up.
 
     The report says what is known.
     """
