@@ -235,6 +235,8 @@ class RankingPass:
         if stage is None:
             order = list(self.head)
             outcome.keep_order(self.kept)
+            # A method that states the weight 1 has kept the original order on purpose.
+            outcome.trace.failed = bool(self.renderable) and not as_is and outcome.original != 1
             if self.head and self.skipped is not None and as_is:
                 has_floor = settings.stages[0].floor is not None
                 order = yield from outcome.reorder_skipped(

@@ -16,7 +16,6 @@ from secondpass.adapters.scores import (
     provenance,
     results,
     served_scores,
-    stated_scores,
 )
 from secondpass.effects import ListScores
 
@@ -43,41 +42,59 @@ def test_scores_never_rise_along_the_list(scores, settings, falling):
 
 
 HALF = 0.5
+BLEND = {"blend": {"original": 0.5, "normalize": "minmax"}}
 UNIT = {
-    "probability": ("probability", {}, [0.2, 0.9], [0.9, 0.2], "final"),
-    "rank kind": ("rank", {}, [0.5, 1.0], [1.0, 0.5], "final"),
+    "probability": ("probability", {}, [0.2, 0.9], [0.9, 0.2], "rerank"),
+    "similarity": ("similarity", {}, [-1.0, 0.9], [0.9, 0.0], "rerank"),
+    "negative": ("similarity", {}, [-0.9, -0.2], [0.0008 / 1.001, 0.0001 / 1.001], "rerank"),
+    "rank kind": ("rank", {}, [0.5, 1.0], [1.0, 0.5], "rank"),
     "logit": ("logit", {}, [0.0, 1000.0], [1.0, HALF], "sigmoid"),
     "low logit": ("logit", {}, [-1000.0, 0.0], [HALF, 0.0], "sigmoid"),
-    "similarity": ("similarity", {}, [0.2, 0.9], [1.0, HALF], "rank"),
+    "grade": ("grade", {}, [1.0, 4.0], [0.75, 0.0], "rerank"),
     "unbounded": ("unbounded", {}, [0.2, 0.9], [1.0, HALF], "rank"),
-    "blend": (
-        "unbounded",
-        {"blend": {"original": 0.5, "normalize": "minmax"}},
-        [3.0, 9.0],
-        [1.0, 0.0],
-        "final",
+    "blend": ("probability", BLEND, [0.3, 0.9], [0.9, 0.3], "rerank"),
+    "blend of logits": ("logit", BLEND, [-1000.0, 0.0], [HALF, 0.0], "sigmoid"),
+    "blend against the order": (
+        "probability",
+        {"blend": {"original": 0.9, "normalize": "minmax"}},
+        [0.9, 0.3],
+        [0.9 + 1e-7, 0.9],
+        "rerank",
     ),
-    "blend of zscore": (
-        "unbounded",
-        {"blend": {"original": 0.5, "normalize": "zscore"}},
-        [3.0, 9.0],
-        [1.0, HALF],
-        "rank",
-    ),
-    "unscored": ("probability", {}, [0.2, None], [1.0, HALF], "rank"),
+    "unscored": ("probability", {}, [0.2, None], [0.2, 0.0], "rerank"),
+    "beyond the depth": ("logit", {"depth": 1}, [0.0, 9.0], [HALF, 0.0], "sigmoid"),
     "none scored": ("logit", {}, [None, None], [1.0, HALF], "rank"),
-    "no candidate": ("logit", {}, [], [], "final"),
+    "no candidate": ("logit", {}, [], [], "rank"),
 }
 
 
 @pytest.mark.parametrize("case", UNIT)
-def test_scores_within_0_to_1(case):
+def test_served_scores_within_0_to_1(case):
     kind, settings, scores, expected, rule = UNIT[case]
     candidates = [Candidate(str(at), score=[0.1, 0.4][at]) for at in range(len(scores))]
-    config = {"method": InOrder(scores, score_kind=kind), **settings}
-    ranking = Reranker.from_config(config).rerank("q", candidates)
-    found, stated = stated_scores(ranking, unit=True)
-    assert (found, stated) == (pytest.approx(expected), rule)
+    method = InOrder(scores, score_kind=kind)
+    method.scale = (1.0, 5.0)
+    ranking = Reranker.from_config({"method": method, **settings}).rerank("q", candidates)
+    assert served_scores(ranking, unit=True) == (pytest.approx(expected), rule)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scores", "settings", "expected", "rule"),
+    [
+        ("logit", [-3.0, 2.0], {}, [2.0, -3.0], "rerank"),
+        ("logit", [2.0, -3.0], BLEND, [2.0, -3.0], "rerank"),
+        ("logit", [-3.0, None], {}, [-3.0, -3.0], "rerank"),
+        ("unbounded", [9.0, None], {}, [9.0, 0.0], "rerank"),
+        ("grade", [1.0, 4.0], {}, [4.0, 1.0], "rerank"),
+        ("rank", [0.5, 1.0], {}, [1.0, 0.5], "rank"),
+        ("logit", [None, None], {}, [1.0, 0.5], "rank"),
+    ],
+)
+def test_served_scores_of_a_model(kind, scores, settings, expected, rule):
+    method = InOrder(scores, score_kind=kind)
+    method.scale = (1.0, 5.0)
+    ranking = Reranker.from_config({"method": method, **settings}).rerank("q", ["a", "b"])
+    assert served_scores(ranking) == (expected, rule)
 
 
 @given(
@@ -91,12 +108,15 @@ def test_promised_range_and_order(kind, scores, settings):
         "q", [str(at) for at in range(len(scores))]
     )
     for unit in (False, True):
-        found, rule = stated_scores(ranking, unit=unit)
+        found, rule = served_scores(ranking, unit=unit)
         assert len(found) == len(ranking)
         assert all(a >= b for a, b in pairwise(found))
         assert rule != "sigmoid" or (unit and kind == "logit")
         if unit:
             assert all(0 <= score <= 1 for score in found)
+        elif ranking.report.status != "unchanged":
+            own = [item.rerank_score for item in ranking]
+            assert all(b is None or a >= b for a, b in zip(found, own, strict=True))
 
 
 class ByList:
@@ -115,28 +135,25 @@ class ByList:
 
 
 @pytest.mark.parametrize(
-    ("scores", "order_scores", "unit", "served", "rule"),
+    ("scores", "order_scores", "unit", "served"),
     [
-        ([0.7], [0.9], True, [0.7], "rerank"),
-        ([0.7, 0.2], [0.9, 0.3], True, [0.7, 0.2], "rerank"),
-        ([0.2, 0.7, 0.1], [0.9, 0.8, 0.3], True, [0.7, 0.7, 0.1], "rerank"),
-        ([0.7, -0.2], [0.9, 0.3], True, [0.7, 0.0], "rerank"),
-        ([0.7, -0.2], [0.9, 0.3], False, [0.7, -0.2], "rerank"),
-        ([0.7, None], [0.9, None], True, [1.0, 0.5], "rank"),
-        ([], [], True, [], "rerank"),
+        ([0.7], [0.9], True, [0.7]),
+        ([0.2, 0.7, 0.1], [0.9, 0.8, 0.3], True, [0.7, 0.7, 0.1]),
+        # Clients sort the documents by score, in which the order would be lost.
+        ([0.7, 0.2], [0.8, 0.9], True, [0.7 + 1e-7, 0.7]),
+        ([1.0, 0.2], [0.8, 0.9], True, [1.0, 1.0]),
+        ([0.7, -1.0], [0.9, 0.3], True, [0.7, 0.0]),
+        ([0.7, -0.2], [0.9, 0.3], False, [0.7, -0.2]),
+        ([0.7, None], [0.9, None], True, [0.7, 0.0]),
     ],
 )
-def test_served_scores_do_not_depend_on_the_list(scores, order_scores, unit, served, rule):
+def test_served_scores_do_not_depend_on_the_list(scores, order_scores, unit, served):
     texts = [str(at) for at in range(len(scores))]
     ranking = Reranker(ByList(scores, order_scores), log_level="debug").rerank("q", texts)
-    assert [item.final_score for item in ranking] == order_scores
-    found = served_scores(ranking, unit=unit)
-    assert found == (served, rule if scores else "final")
-
-
-def test_other_scores_are_served_as_adapters_state_them():
-    ranking = ranked([0.9, 0.5])
-    assert served_scores(ranking, unit=True) == stated_scores(ranking, unit=True)
+    assert [item.final_score for item in ranking] == sorted(
+        order_scores, key=lambda score: -(score or 0)
+    )
+    assert served_scores(ranking, unit=unit) == (served, "rerank")
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,8 @@ def test_wrong_rows_have_errors_and_the_others_are_ranked(job, write, tmp_path):
     told = job("-i", write("in.jsonl", given), "-p", "lexical")
     assert told.code == 1
     assert "1 rows are not requests" in told.flat
+    message = '"message": "in.jsonl:4: needs \'candidates\''  # whatever the folder is
+    assert message in b"".join(rows(tmp_path / "out")).decode()
     found = [json.loads(line) for line in rows(tmp_path / "out")]
     assert ["error" in row for row in found] == [False] * 3 + [True, False, False]
     assert job("-i", tmp_path / "in.jsonl", "-p", "lexical", "--resume").code == 1

@@ -133,8 +133,8 @@ def limits(monkeypatch):
     [
         ([], tools.ToolLimits(1000, 200_000, deadline=None)),
         (
-            ["--max-candidates", 3, "--max-characters", 50, "--deadline", 0.5],
-            tools.ToolLimits(3, 50, deadline=0.5),
+            ["--max-candidates", 3, "--max-characters", 50, "--deadline", 0.5, "--issue-messages"],
+            tools.ToolLimits(3, 50, deadline=0.5, issue_messages=True),
         ),
     ],
     ids=["none", "all"],

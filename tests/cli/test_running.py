@@ -22,6 +22,19 @@ def test_ctrl_c_is_reported_whatever_a_library_makes_of_it():
     assert (told.returncode, told.stderr) == (130, "secondpass: stopped\n")
 
 
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_sigterm_has_an_exit_code_of_the_table(swallowed):
+    told = python(
+        "import os, signal\n"
+        "from secondpass.cli.running import run\n"
+        "def command():\n"
+        "    try: os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"    except KeyboardInterrupt as error: raise {'OSError()' if swallowed else 'error'}\n"
+        "run(command)"
+    )
+    assert (told.returncode, told.stderr) == (143, "secondpass: stopped\n")
+
+
 def test_output_is_utf8_whatever_the_locale_says():
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     candidate = {"text": "Überfluß 日本 \ud83d\ude00 \ud800"}

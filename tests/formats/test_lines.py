@@ -56,6 +56,7 @@ def test_other_values_are_no_objects(tmp_path, text):
         ("1 2", "is not JSON: Extra data at column 3"),
         ("[NaN]", "is not JSON: NaN is not a JSON number"),
         ("-Infinity", "is not JSON: -Infinity is not a JSON number"),
+        ('{"score": -1e999}', "is not JSON: a number is too large"),
         ("[" * 100_000, "nested too deeply"),
     ],
     ids=lambda text: text[:20],

@@ -1,5 +1,8 @@
 """Parts of a request are found in a server's text, however it escapes them."""
 
+import base64
+from urllib.parse import quote
+
 import pytest
 
 from secondpass.services.echoes import RUN, Sent
@@ -54,6 +57,33 @@ def test_further_keys():
 @pytest.mark.parametrize("escape", [name for name in ESCAPES if name != "no white space"])
 def test_escaped_keys_are_found(escape):
     assert SENT.holds_secret(f"wrong: {ESCAPES[escape](KEY)}")
+
+
+ENCODED = {
+    "base64": lambda key: base64.b64encode(key.encode()).decode(),
+    "base64 without its end": lambda key: base64.b64encode(key.encode()).decode()[1:-3],
+    "base64 for URLs": lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
+    "Bearer": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+    "Basic": lambda key: "Basic " + base64.b64encode(f"user:{key}".encode()).decode(),
+    "base64 in a URL": lambda key: quote(base64.b64encode(f"?>{key}".encode()).decode(), safe=""),
+    "hexadecimal": lambda key: key.encode().hex(),
+    "hexadecimal without its start": lambda key: key.encode().hex().upper()[1:],
+    "hexadecimal with colons": lambda key: key.encode().hex(":"),
+}
+
+
+@pytest.mark.parametrize("encode", ENCODED)
+@pytest.mark.parametrize("key", [KEY, "~?>secret<?~"])
+def test_encoded_keys_are_found(encode, key):
+    sent = Sent([], [key])
+    assert sent.holds_secret(f"the header {ENCODED[encode](key)} is wrong")
+    assert not sent.holds_secret(f"the header {ENCODED[encode]('another-one-9876')} is wrong")
+
+
+@pytest.mark.parametrize("encode", ["base64", "base64 for URLs", "hexadecimal"])
+def test_encoded_passages_are_found(encode):
+    assert SENT.holds_part_of(ENCODED[encode](PASSAGE))
+    assert not SENT.holds_part_of(ENCODED[encode]("something that was never sent to anybody"))
 
 
 def test_very_long_requests_are_not_compared():

@@ -75,6 +75,22 @@ def voyage(url: str, key: str, query: str, documents: list[str], top: int) -> li
     return [row.index for row in found.results]
 
 
+@client("", "/infinity")
+def infinity(url: str, key: str, query: str, documents: list[str], top: int) -> list[int]:
+    from infinity_client import AuthenticatedClient
+    from infinity_client.api.default import rerank
+    from infinity_client.models import RerankInput
+
+    with AuthenticatedClient(base_url=url, token=key, raise_on_unexpected_status=True) as client:
+        body = RerankInput(query=query, documents=documents, top_n=top, return_documents=True)
+        found = rerank.sync(client=client, body=body)
+        if url.endswith("/infinity"):  # it reads the errors of invalid requests, too
+            refused = rerank.sync(client=client, body=RerankInput(query="", documents=documents))
+            assert "query" in refused.detail[0].msg
+    assert found.usage.total_tokens >= 0
+    return [row.index for row in found.results]
+
+
 def _litellm(provider: str, url: str, key: str, query: str, documents: Any, top: int) -> list[int]:
     import litellm
 

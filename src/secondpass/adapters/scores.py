@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from secondpass.candidates import retrieval_score
@@ -17,6 +17,8 @@ KEYS = ("rerank_score", "rerank_final_score", "retrieval_score", "rerank_rank", 
 SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
+_STEP = 1e-7
+"""Difference of served scores that keeps two documents in order, also in single precision."""
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
@@ -48,61 +50,72 @@ def falling_scores(ranking: Ranking) -> list[float]:
     The final scores, if every item has one and they do not rise; otherwise ``(n - i) / n`` for the
     i-th of n. Components that follow often sort by score and must not change the order.
     """
-    return stated_scores(ranking)[0]
+    finals = [item.final_score for item in ranking if item.final_score is not None]
+    if len(finals) == len(ranking) and all(a >= b for a, b in pairwise(finals)):
+        return finals
+    return _ranks(len(ranking))
 
 
-ScoreRule: TypeAlias = Literal["final", "sigmoid", "rerank", "rank"]
-"""How scores are computed. ``final``: final scores. ``sigmoid``: 1 / (1 + exp(-final score)).
-``rerank``: rerank scores, none below one that follows. ``rank``: (n - i) / n for the i-th of n."""
-
-
-def stated_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
-    """One score per item that never rises along the list, and how they were computed.
-
-    Args:
-        ranking: the ranking.
-        unit: whether scores must be within 0 to 1. Then final scores are used only if they are, and
-            their kind guarantees it (``probability``, ``rank``) or they are blended; scores of the
-            kind ``logit`` are mapped by the sigmoid.
-
-    Returns:
-        The final scores, or their sigmoids, if every item has one and they do not rise; otherwise
-        ``(n - i) / n`` for the i-th of n.
-    """
-    items = ranking.items
-    finals = [item.final_score for item in items if item.final_score is not None]
-    if len(finals) == len(items) and all(a >= b for a, b in pairwise(finals)):
-        if not unit:
-            return finals, "final"
-        kind = ranking.report.score_kind
-        blended = any(item.final_score != item.rerank_score for item in items)
-        if kind == "logit" and not blended:
-            return [_sigmoid(score) for score in finals], "sigmoid"
-        stated = kind in {"probability", "rank"} or (blended and kind is not None)
-        if (stated and all(0 <= score <= 1 for score in finals)) or not items:
-            return finals, "final"
-    count = len(items)
-    return [(count - index) / count for index in range(count)], "rank"
+ScoreRule: TypeAlias = Literal["rerank", "sigmoid", "rank"]
+"""What a server's scores are. ``rerank``: the method's own for query and document; a grade, where 0
+to 1 is promised, by its place on the scale. ``sigmoid``: the same, of logits, as
+1 / (1 + exp(-score)). ``rank``: they tell the order and nothing else."""
 
 
 def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
-    """The scores of a response, which clients compare with thresholds of their own.
+    """The scores of a server's response, which clients compare with thresholds, and what they are.
 
-    :func:`stated_scores`, but rerank scores if the order follows scores that depend on the list:
-    each the highest of its item and those below it, so that they never rise and no candidate has
-    less than its own.
+    They are rerank scores, and not final ones, which may depend on the other candidates. Each is
+    the highest of its item and those below it, so that they never rise along the list, and no
+    candidate has less than its own; it is higher by 1e-7 where equal scores would lose the order.
+    An item without a score counts as one of 0, or the lowest below 0.
 
     Args:
         ranking: the ranking.
-        unit: whether scores must be within 0 to 1; rerank scores are clipped.
+        unit: whether scores must be within 0 to 1.
+
+    Returns:
+        The scores; ``(n - i) / n`` for the i-th of n if nothing was scored, or 0 to 1 is demanded
+        of a kind of score without a range.
     """
-    own = [item.rerank_score for item in ranking if item.rerank_score is not None]
-    by_list = ranking.trace is not None and ranking.trace.order_scores is not None
-    if not by_list or len(own) < len(ranking):
-        return stated_scores(ranking, unit=unit)
+    kind = ranking.report.score_kind
+    known = [item.rerank_score for item in ranking if item.rerank_score is not None]
+    scale = None if ranking.trace is None else ranking.trace.scale
+    if kind is None or (unit and (kind == "unbounded" or (kind == "grade" and scale is None))):
+        return _ranks(len(ranking)), "rank"
+    own = [item.rerank_score for item in ranking]
+    rule: ScoreRule = "rank" if kind == "rank" else "rerank"
+    lowest = min([0.0, *known])
     if unit:
-        own = [min(max(score, 0.0), 1.0) for score in own]
-    return [*accumulate(reversed(own), max)][::-1], "rerank"
+        lowest = 0.0
+        if kind == "logit":
+            own, rule = [score if score is None else _sigmoid(score) for score in own], "sigmoid"
+        elif kind == "grade" and scale is not None:
+            low, high = scale
+            own = [score if score is None else (score - low) / (high - low) for score in own]
+        elif kind == "similarity":
+            own = [score if score is None else _positive(score) for score in own]
+    served: list[float] = []
+    below: Ranked | None = None
+    for item, score in zip(reversed(ranking.items), reversed(own), strict=True):
+        value = lowest if score is None else score
+        if below is not None and value <= served[-1]:
+            # Clients that sort the request's documents by score keep the order of equal ones.
+            step = _STEP if item.position > below.position else 0.0
+            value = min(served[-1] + step, 1.0) if unit else served[-1] + step
+        served.append(value)
+        below = item
+    return served[::-1], rule
+
+
+def _ranks(count: int) -> list[float]:
+    return [(count - index) / count for index in range(count)]
+
+
+def _positive(similarity: float) -> float:
+    """A similarity as it is, but those from -1 to 0.001 within 0 to 0.001, in their order."""
+    least = 0.001
+    return similarity if similarity >= least else least * (1 + similarity) / (1 + least)
 
 
 def _sigmoid(logit: float) -> float:

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from secondpass.formats.json_text import to_json
 
-ERROR, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-"""Exit codes: a file, a configuration or a model is wrong; wrong arguments; Ctrl-C."""
+ERROR, USAGE_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+"""Exit codes: a file, a configuration or a model is wrong; wrong arguments; Ctrl-C; SIGTERM."""
 
 _WIDE = 10_000
 """Columns where output is not a terminal, so that lines are not wrapped."""

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from secondpass.cli.console import INTERRUPTED, fail, warn
+from secondpass.cli.console import INTERRUPTED, TERMINATED, fail, warn
 from secondpass.errors import SecondPassError
 
 P = ParamSpec("P")
@@ -24,8 +24,14 @@ T = TypeVar("T")
 _MOST_WARNINGS = 10
 """Number of different log messages to print: each query may log another."""
 
+_SIGNALS = {
+    signal.SIGINT: (signal.default_int_handler, INTERRUPTED),
+    signal.SIGTERM: (signal.SIG_DFL, TERMINATED),
+}
+"""Signals that stop the command -> handler of a new process, and exit code."""
+
 _interrupts: list[int] = []
-"""An entry for each Ctrl-C since the command started."""
+"""The number of each of these signals since the command started."""
 
 
 def run(app: Callable[[], Any]) -> None:
@@ -57,13 +63,18 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
-            fail("stopped", INTERRUPTED)
+            fail("stopped", _stopped_code())
         except Exception as error:
             if _interrupts:  # a library may convert KeyboardInterrupt to another exception
-                fail("stopped", INTERRUPTED)
+                fail("stopped", _stopped_code())
             _report(error)
 
     return reported
+
+
+def _stopped_code() -> int:
+    """The exit code of the signal that came first; that of Ctrl-C if none was counted."""
+    return _SIGNALS[signal.Signals(_interrupts[0])][1] if _interrupts else INTERRUPTED
 
 
 def _report(error: Exception) -> NoReturn:
@@ -91,16 +102,19 @@ def _count_interrupts() -> Iterator[None]:
         raise KeyboardInterrupt
 
     _interrupts.clear()
-    previous = signal.getsignal(signal.SIGINT)
-    # Otherwise Ctrl-C is ignored, as in a background job of a shell, or has another handler.
-    replace = previous is signal.default_int_handler and current_thread() is main_thread()
-    if replace:
-        signal.signal(signal.SIGINT, interrupt)
+    # A signal with another handler is ignored, as in a background job of a shell, or not ours.
+    replaced = {
+        number: default
+        for number, (default, _) in _SIGNALS.items()
+        if current_thread() is main_thread() and signal.getsignal(number) == default
+    }
+    for number in replaced:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        if replace:
-            signal.signal(signal.SIGINT, previous)
+        for number, default in replaced.items():
+            signal.signal(number, default)
 
 
 def _flush_or_discard() -> None:

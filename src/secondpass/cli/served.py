@@ -47,6 +47,14 @@ ApiKeyFile = Annotated[
         help="File with keys that clients may use, one per line. It is read again when it changes."
     ),
 ]
+IssueMessages = Annotated[
+    bool,
+    typer.Option(
+        "--issue-messages",
+        help="Show clients the messages of issues, which may name internal addresses, variables "
+        "and paths. Otherwise they get codes, and the log has the messages.",
+    ),
+]
 
 
 def configurations(

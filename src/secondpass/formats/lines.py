@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
@@ -83,10 +84,10 @@ def parse_json(line: Line) -> Any:
     """Parse a line as JSON.
 
     Raises:
-        FormatError: it is not JSON, or has a NaN or an infinity.
+        FormatError: it is not JSON, or has a NaN, an infinity or a number such as 1e999.
     """
     try:
-        return json.loads(line.text, parse_constant=_reject_constant)
+        return json.loads(line.text, parse_constant=_reject_constant, parse_float=finite_float)
     except json.JSONDecodeError as error:
         raise line.error(
             f"is not JSON: {error.msg} at column {error.colno}; each line must be one value"
@@ -99,6 +100,18 @@ def parse_json(line: Line) -> Any:
 
 def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def finite_float(text: str) -> float:
+    """The number that a JSON text writes.
+
+    Raises:
+        ValueError: it is beyond the range of a float, and would be an infinity.
+    """
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
 
 
 def check_field(path: AnyPath, name: str, value: object) -> None:

@@ -146,6 +146,7 @@ class Outcome:
         """The final scores, and whether they are on the scale that blend and floor are set for."""
         ordering = self.trace.order_scores or self.rerank_score
         reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
+        self.trace.scale = method.scale
         if blend is None and not self.original:
             return reranked, True
         originals = [retrieval_score(self.candidates[position]) for position in scored]
@@ -158,7 +159,6 @@ class Outcome:
                 self.add_issue("scores_ascending", DISTANCES)
         self.trace.scored, self.trace.blend = scored, weighted
         self.trace.originals = originals
-        self.trace.scale = method.scale
         blended = weighted.mix(originals, reranked, method.scale)
         all_absent = len(blended.absent) == len(scored)
         if blended.absent and not (weighted.optional and all_absent):

@@ -32,9 +32,10 @@ class Trace:
         before: the order of the head before an ordering moved items; None if none did.
         ordering: the name of that ordering.
         blend: the blend that was applied; None if the final scores are the rerank scores.
-        scale: lowest and highest grade, if the rerank scores are grades.
+        scale: lowest and highest grade, if the method's scores are grades.
         floor: the threshold that was applied.
         spreads, probabilities: by input position, where there are any.
+        failed: whether nothing was scored because every method failed.
     """
 
     ids: Sequence[Any]
@@ -56,6 +57,7 @@ class Trace:
     floor: Floor | None = None
     spreads: Mapping[int, float | None] = field(default_factory=dict)
     probabilities: Mapping[int, float] = field(default_factory=dict)
+    failed: bool = False
 
     def original(self, position: int) -> float | None:
         """The retrieval score as a finite float; None if there is none."""

@@ -6,6 +6,7 @@ appear in a report.
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 import unicodedata
@@ -35,6 +36,9 @@ _ESCAPE = re.compile(
     r"|(?:%[0-9a-fA-F]{2})+",
     re.S,
 )
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}")
+_STANDARD = str.maketrans("-_", "+/")
+_HEX = re.compile(r"[0-9a-fA-F]{2}(?:[ :,-]?(?:0x)?[0-9a-fA-F]{2}){3,}[0-9a-fA-F]?")
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
@@ -75,7 +79,12 @@ def _letters(folded: str) -> str:
 
 def _forms(text: str) -> list[str]:
     """The folded text, and the same unescaped once, twice, …"""
-    forms = [_fold(text)]
+    return [_fold(form) for form in _unescapings(text)]
+
+
+def _unescapings(text: str) -> list[str]:
+    """The text, and the same unescaped once, twice, …"""
+    forms = [text]
     for _ in range(_ROUNDS):
         if not any(mark in text for mark in "\\&%"):
             break
@@ -83,8 +92,29 @@ def _forms(text: str) -> list[str]:
         if unescaped == text:
             break
         text = unescaped
-        forms.append(_fold(text))
+        forms.append(text)
     return forms
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What parts of a text stand for as base64 (of either alphabet) and as hexadecimal digits.
+
+    A part may begin anywhere in what was encoded, so it is read from each of its first characters.
+    """
+    for match in _BASE64.finditer(text):
+        digits = match[0].translate(_STANDARD)
+        for start in range(4):
+            group = digits[start:]
+            yield _text(base64.b64decode(group + "A" * (-len(group) % 4)))
+    for match in _HEX.finditer(text):
+        digits = re.sub(r"[^0-9a-fA-F]", "", match[0])
+        for start in range(2):
+            group = digits[start:]
+            yield _text(bytes.fromhex(group[: len(group) // 2 * 2]))
+
+
+def _text(encoded: bytes) -> str:
+    return _fold(encoded.decode("utf-8", "replace"))
 
 
 def _grams(text: str, size: int) -> set[str]:
@@ -154,6 +184,7 @@ class Sent:
         """Whether a text contains part of a key."""
         forms = [form.casefold() for form in _forms(text)]
         forms += [_letters(form) for form in forms]
+        forms += [form.casefold() for raw in _unescapings(text) for form in _decoded(raw)]
         for secret in self._secrets:
             for key in (secret.casefold(), _letters(secret.casefold())):
                 size = min(_KEY_PART, len(key))
@@ -167,6 +198,9 @@ class Sent:
         short = {
             line for size in range(_SHORT_WHOLE, RUN) for line in self._short_lines.get(size, ())
         }
+        for raw in _unescapings(text):
+            if any(any(_common(form, self._folded, RUN)) for form in _decoded(raw)):
+                return True
         for form in _forms(text):
             if any(_common(form, self._folded, RUN)):
                 return True

@@ -1,12 +1,16 @@
 """YAML text to plain values, within bounds.
 
 PyYAML's safe loader silently takes the last of two equal keys. Its merge keys (``<<``) copy what
-they merge, so a few hundred bytes can describe more copies than fit into memory. As in YAML 1.1, it
-reads ``1e-05``, which is how JSON writes that number, as a string, and the key ``on`` as true.
+they merge, so a few hundred bytes can describe more copies than fit into memory. It reads words and
+numbers as YAML 1.1 has them: ``010`` as 8, ``1:30`` as 90, ``no`` as false, and ``1e-05``, which is
+how JSON writes that number, as a string. Here they are read as YAML 1.2 has them: a number is
+decimal or ``0x1f``, a boolean is ``true`` or ``false``, and all else is a string. ``010`` is
+refused, since it means another number in each version.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -27,7 +31,21 @@ MAX_DEPTH = 64
 _MAX_DIGITS = 400
 """Of a number. Converting longer ones takes quadratic time, or is an error in Python."""
 
-_JSON_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][-+]?[0-9]{1,3}\Z")
+_OCTAL = "!octal"
+_SCALARS = {
+    "tag:yaml.org,2002:merge": (r"<<", "<"),
+    "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "tag:yaml.org,2002:int": (r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", "-+0123456789"),
+    _OCTAL: (r"[-+]?0[0-7]+", "-+0"),
+    "tag:yaml.org,2002:float": (
+        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]{1,3})?"
+        r"|[-+]?[0-9]+[eE][-+]?[0-9]{1,3}"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+}
+"""Tag -> the plain scalars that have it, and their first characters. All others are strings."""
 
 
 class NotYAMLError(ValueError):
@@ -88,7 +106,6 @@ def _loader() -> type[yaml.SafeLoader]:
     import yaml
 
     merge = "tag:yaml.org,2002:merge"
-    boolean, string = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 
     def error(message: str, node: yaml.Node) -> Exception:
         return yaml.constructor.ConstructorError(None, None, message, node.start_mark)
@@ -111,8 +128,6 @@ def _loader() -> type[yaml.SafeLoader]:
             own: dict[Any, Any] = {}
             merged: dict[Any, Any] = {}
             for key_node, value_node in node.value:
-                if key_node.tag == boolean and key_node.value == "on":
-                    key_node.tag = string  # the name of a setting
                 if key_node.tag == merge:
                     for pair in self._pairs_of(value_node):
                         # The first of several mappings takes precedence.
@@ -151,11 +166,30 @@ def _loader() -> type[yaml.SafeLoader]:
             number = node.tag in {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
             if number and len(node.value) > _MAX_DIGITS:
                 raise error(f"a number of more than {_MAX_DIGITS} characters", node)
+            if node.tag == _OCTAL:
+                message = (
+                    f"{node.value} is octal in YAML 1.1 and decimal in 1.2; leave out the zeros"
+                )
+                raise error(f"{message} of a number, or put a text into quotes", node)
+            is_float = node.tag == "tag:yaml.org,2002:float" and node.value[-1:].isdigit()
+            if is_float and math.isinf(_number(node.value)):
+                raise error("a number that is too large", node)
             return super().construct_scalar(node)
 
     def _key(node: yaml.Node) -> Any:
         """Equal for nodes of the same key; a node of a list or mapping equals only itself."""
         return (node.tag, node.value) if isinstance(node, yaml.ScalarNode) else id(node)
 
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _JSON_FLOAT, list("-0123456789"))
+    Loader.yaml_implicit_resolvers = {}
+    for tag, (form, first) in _SCALARS.items():
+        Loader.add_implicit_resolver(tag, re.compile(rf"(?:{form})\Z"), list(first))
+    Loader.add_constructor(_OCTAL, Loader.construct_scalar)
     return Loader
+
+
+def _number(text: str) -> float:
+    """A decimal number as a float; 0 for other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

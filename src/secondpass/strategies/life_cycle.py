@@ -59,25 +59,29 @@ class MethodOwner:
             self._other_cache = None
             cache.close()
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> bool:
         """Load the model of the method, or of the first fallback that can be loaded; and those of
         orderings.
+
+        Returns:
+            Whether the method itself can run; False if only a fallback can.
 
         Raises:
             ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
         """
-        warm_up(self._methods, self.log_level)
+        is_first = warm_up(self._methods, self.log_level)
         for ordering in self._orderings:
             try:
                 _call(ordering, "warm_up")
             except Exception as error:  # rankings work without it
                 log(self.log_level, "warming up an ordering failed: %s", _reason(error))
+        return is_first
 
-    async def awarm_up(self) -> None:
+    async def awarm_up(self) -> bool:
         """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
         from secondpass.concurrency.threads import in_thread
 
-        await in_thread(self.warm_up)
+        return await in_thread(self.warm_up)
 
     def close(self) -> None:
         """Release models and connections. They are loaded again when this is used again."""
@@ -180,8 +184,8 @@ def runnable(stages: Sequence[Stage]) -> Stage:
     return stages[0]
 
 
-def warm_up(methods: Iterable[Method], log_level: str) -> None:
-    """Load the models of the first method that can be loaded.
+def warm_up(methods: Iterable[Method], log_level: str) -> bool:
+    """Load the models of the first method that can be loaded; return whether it is the first.
 
     Raises:
         ModelLoadError | MissingExtraError: none can be loaded; this is the error of the first.
@@ -190,12 +194,13 @@ def warm_up(methods: Iterable[Method], log_level: str) -> None:
     for method in methods:
         try:
             _call(inner(method), "warm_up")
-            return
+            return first_error is None
         except Exception as error:
             log(log_level, "warming up %s failed: %s", method.name, _reason(error))
             first_error = first_error or error
     if first_error is not None:
         raise first_error
+    return True
 
 
 def close(methods: Iterable[Method]) -> None:

@@ -9,10 +9,12 @@ import pytest
 
 from fakes import Answering, ByTable, InOrder, raising
 from raw_http import request, until
-from secondpass import ConfigurationError, Reranker
+from secondpass import ConfigurationError, Issue, Reranker
 from secondpass.adapters.http_server.application import create_app
 from secondpass.adapters.http_server.service import Service
 from secondpass.adapters.http_server.settings import ServerSettings
+from secondpass.effects import ListScores
+from secondpass.errors import MethodError, ModelLoadError
 
 BODY = {"query": "q", "documents": ["a", "ccc", "bb"]}
 MARKER = "wombats of 1899"
@@ -147,40 +149,103 @@ DEADLINES = {
 
 
 @pytest.mark.parametrize("case", DEADLINES)
-def test_the_best_order_so_far_at_the_deadline(case, serving, held):
+def test_nothing_is_scored_at_the_deadline(case, serving, held):
     settings, config, headers = DEADLINES[case]
     server = serving(Reranker.from_config({"method": held, **config}), **settings)
-    response = server.post("/v1/rerank", BODY, **headers)
+    assert server.post("/v1/rerank", BODY, **headers).status_code == 504
+    response = server.post("/v1/rerank", BODY, **headers, secondpass_strict="false")
     assert response.status_code == 200
     assert order(response) == [0, 1, 2]
     assert response.headers["secondpass-status"] == "unchanged"
     assert response.headers["secondpass-issues"] == "deadline"
 
 
-@pytest.mark.parametrize(
-    ("server_strict", "header", "status"),
-    [(False, None, 200), (True, None, 503), (False, "true", 503), (True, "false", 503)],
-)
-def test_strict(server_strict, header, status, serving):
-    server = serving(Reranker(Answering(lambda count: [0.5] * (count - 1))), strict=server_strict)
+FAILING = Answering(raising(OSError("the address 10.0.0.7")))
+PARTIAL = Answering(lambda count: [0.5, float("nan"), 0.7])
+ANSWERS = {
+    # scorer and settings of the reranker, server, header: status, and that of the ranking
+    "failed": (FAILING, {}, {}, None, 503, "unchanged"),
+    "failed, forgiving server": (FAILING, {}, {"forgiving": True}, None, 200, "unchanged"),
+    "failed, forgiving client": (FAILING, {}, {}, "false", 200, "unchanged"),
+    "failed, strict client": (FAILING, {}, {"forgiving": True}, "true", 503, "unchanged"),
+    "partial": (PARTIAL, {}, {}, None, 200, "partial"),
+    "partial, strict client": (PARTIAL, {}, {}, "true", 503, "partial"),
+    "partial, strict reranker": (PARTIAL, {"strict": True}, {}, None, 503, "partial"),
+    "partial, forgiving client": (PARTIAL, {"strict": True}, {}, "false", 200, "partial"),
+    "fallback": (FAILING, {"fallback": [ByTable()]}, {}, None, 200, "degraded"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_failed_and_incomplete_rankings(case, serving):
+    scorer, config, settings, header, status, report = ANSWERS[case]
+    server = serving(Reranker(scorer, **config), **settings)
     headers = {} if header is None else {"secondpass_strict": header}
     response = server.post("/cohere/v2/rerank", BODY, **headers)
     assert response.status_code == status
-    assert response.headers["secondpass-status"] in {"partial", "unchanged"}
-    if status == 503:
-        assert "strict is set" in response.json()["message"]
+    assert response.headers["secondpass-status"] == report
+    assert len(response.json().get("results", ())) == (3 if status == 200 else 0)
+    # A ranking that failed counts, too.
+    counted = f'secondpass_rankings_total{{model="m",status="{report}"}} 1.0'
+    assert counted in server.get("/metrics").text
 
 
-def test_a_deadline_of_a_strict_request_is_504(serving, held):
-    server = serving(Reranker(held), deadline=0.05, strict=True)
-    assert server.post("/tei/rerank", {"query": "q", "texts": ["a"]}).status_code == 504
+def test_what_a_method_declines_is_no_failure(serving):
+    """A method that keeps the order on purpose, and documents without any text."""
+
+    class Declining:
+        model_name = "declining"
+
+        def score_pairs(self, query, documents):
+            raise AssertionError
+
+        def score_lists(self, requests, deadline):
+            issue = Issue("not_for_me", "another language")
+            yield [ListScores([0.0] * len(texts), [issue], 1.0) for _, texts in requests]
+
+    response = serving(Reranker(Declining())).post("/v1/rerank", BODY)
+    assert (response.status_code, response.headers["secondpass-status"]) == (200, "unchanged")
+    server = serving(Reranker(FAILING, render={"fields": ["title?"]}))
+    response = server.post("/v1/rerank", {"query": "q", "documents": ["a", "b"]})
+    assert (response.status_code, order(response)) == (200, [0, 1])
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_clients_get_codes_and_the_log_the_messages(shown, serving, caplog):
+    """Messages may name internal addresses, variables of keys and paths of models."""
+
+    class Failing:
+        model_name = "failing"
+
+        def score_pairs(self, query, documents):
+            raise MethodError("no answer from http://10.0.0.7:9/", "unreachable")
+
+    server = serving(Reranker(Failing()), issue_messages=shown)
+    for headers in ({}, {"secondpass_strict": "true"}, {"secondpass_strict": "false"}):
+        caplog.clear()
+        response = server.post("/v1/rerank", BODY, **headers)
+        assert response.headers["secondpass-issues"] == "unreachable"
+        assert "unreachable" in response.text
+        assert ("10.0.0.7" in response.text) == shown
+        assert "10.0.0.7" in caplog.text
+
+
+def test_not_ready_while_only_a_fallback_can_be_loaded(serving, caplog):
+    class Broken(ByTable):
+        def warm_up(self):
+            raise ModelLoadError("there is no such model")
+
+    server = serving(Reranker(Broken(), fallback=[ByTable()]))
+    until(lambda: "only a fallback of the model 'm' could be loaded" in caplog.text)
+    assert server.get("/ready").status_code == 503
+    assert server.post("/v1/rerank", BODY).status_code == 200
 
 
 def test_exceptions_show_nothing(serving, caplog):
     """A scorer's exceptions are issues; those of other code are 500, without their message."""
     server = serving(Reranker(Answering(raising(ValueError(MARKER)))))
     response = server.post("/v1/rerank", {"query": MARKER, "documents": [MARKER]})
-    assert response.status_code == 200
+    assert response.status_code == 503
     assert response.headers["secondpass-issues"] == "scorer_raised"
     server.service.rerankers["m"].arerank = lambda *args, **options: raising(OSError(MARKER))(0)
     response = server.post("/v1/rerank", {"query": MARKER, "documents": [MARKER]})

@@ -155,6 +155,14 @@ def test_calls_at_a_time():
         until(lambda: served.under_way == 0)
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD"])
+def test_there_are_no_streams(method):
+    """A stream would hold its connection open, and never have an event."""
+    with Served(Reranker("lexical")) as served:
+        response = http_client().request(method, served.url, headers={"Accept": ACCEPT})
+        assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
 def test_requests_of_one_connection():
     """The end of a response is not taken for the end of the connection."""
     listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}

@@ -77,7 +77,11 @@ def test_a_failure_is_told_and_loses_nothing():
     found = call("rerank", asked(), model=Reranker(Failing())).structured_content
     assert (found["reranked"], found["status"]) == (False, "unchanged")
     assert [item["index"] for item in found["results"]] == [0, 1, 2]
-    assert any("RuntimeError" in reason for reason in found["why_not"])
+    assert found["why_not"] == [
+        "scorer_raised: concerns all documents; the log of the server has the message"
+    ]
+    shown = call("rerank", asked(), ToolLimits(issue_messages=True), model=Reranker(Failing()))
+    assert any("RuntimeError" in reason for reason in shown.structured_content["why_not"])
     assert "secret" not in str(found)
 
 
@@ -138,7 +142,8 @@ def test_models_are_chosen_by_name():
 
 def test_no_document():
     found = call("rerank", asked(documents=[])).structured_content
-    assert found["results"] == []
+    assert (found["results"], found["reranked"], found["status"]) == ([], False, "ok")
+    assert found["why_not"] == ["there was nothing to put into another order"]
 
 
 def test_a_server_needs_a_reranker():

@@ -115,4 +115,4 @@ def test_a_row_that_python_cannot_hold_does_not_fail_others(tmp_path):
         pq.write_table(pa.table({**columns, "extra": column}), path)
         rows = rows_of(JobInput(str(path)).prepare(str(tmp_path), 10, nothing)[0])
         assert b'"candidates": ["a"]' in rows[0].content
-        assert str(rows[1].content).startswith(f"{path}:2: Python cannot hold its values (")
+        assert str(rows[1].content).startswith(f"{name}.parquet:2: Python cannot hold its values (")

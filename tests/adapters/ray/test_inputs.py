@@ -23,6 +23,10 @@ def test_files_of_a_folder_are_one_input(tmp_path):
     blocks, _ = source.prepare(str(tmp_path / "out"), 2, nothing)
     assert [(block.first, block.rows) for block in blocks] == [(0, 2), (2, 1), (3, 2)]
     assert [row.number for row in rows_of(blocks)] == [*range(5)]
+    # Messages about rows are part of the output, which says nothing of this machine.
+    assert [block.source for block in blocks] == ["a/c.jsonl.gz"] * 2 + ["b.jsonl"]
+    (block,), _ = JobInput(str(tmp_path / "in" / "b.jsonl")).prepare(str(tmp_path), 2, nothing)
+    assert (block.source, block.file) == ("b.jsonl", str(tmp_path / "in" / "b.jsonl"))
 
 
 def test_an_input_that_changes_or_moves_is_another(tmp_path):

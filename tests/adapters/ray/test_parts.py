@@ -1,10 +1,13 @@
 """Parts of the output: what is done is never asked for again, what is not, always."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from job_blocks import blocks_of, written
+from secondpass.adapters.ray import storage
 from secondpass.adapters.ray.parts import (
     Part,
     PartWriter,
@@ -15,6 +18,7 @@ from secondpass.adapters.ray.parts import (
     read_counts,
 )
 from secondpass.adapters.ray.storage import files_in
+from secondpass.adapters.ray.worker import describe_error
 from secondpass.errors import InputError
 
 
@@ -50,6 +54,25 @@ def test_a_part_is_there_whole_or_not_at_all(tmp_path):
     assert not useless
     assert (part.first, part.last, part.name) == (3, 4, "part-000000000003-000000000004.jsonl")
     assert read_counts(str(tmp_path), part, files[part.name]) == {"ok": 2}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
+@pytest.mark.parametrize("size", [1, 100_000], ids=["at the end", "while it is written"])
+def test_a_full_disk_is_named(tmp_path, monkeypatch, size):
+    """By the folder of the job, as the name of the incomplete file says nothing."""
+    real = open
+    monkeypatch.setattr(
+        storage, "open", lambda name, mode: real("/dev/full" if "x" in mode else name, "wb"), False
+    )
+
+    def write():
+        with PartWriter(str(tmp_path), 0) as writer:
+            writer.write(["x" * size + "\n"], {"ok": 1})
+            writer.finish()
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        write()
+    assert describe_error(caught.value) == f"{tmp_path}: No space left on device"
 
 
 def test_an_empty_part_is_not_written(tmp_path):

@@ -102,9 +102,10 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
         (b'{"query": "q", "candidates": [], "top_k": 0}', "top_k: must be 1 or more"),
         (b'{"query": "q", "candidates": [{"text": "a", "score": "x"}]}', "must be a number"),
         (b'{"query": NaN, "candidates": []}', "NaN is not a JSON number"),
+        (b'{"query": "q", "candidates": [{"text": "a", "score": 1e999}]}', "a number is too large"),
         (b'{"query":' + b"[" * 9999 + b"]" * 9999 + b"}", "nested too deeply"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
     good = json_lines(requests(2)).splitlines()
@@ -115,7 +116,7 @@ def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
     assert [record["row"] for record in records] == [0, 1, 2]
     assert records[1].keys() == {"row", "error"}
     assert records[1]["error"]["code"] == "not_a_request"
-    assert records[1]["error"]["message"].startswith(f"{path}:2: ")
+    assert records[1]["error"]["message"].startswith("in.jsonl:2: ")
     assert problem in records[1]["error"]["message"]
     assert [records[index]["query_id"] for index in (0, 2)] == ["q0", "q1"]
 

@@ -72,12 +72,23 @@ def test_models_are_loaded_before_requests_are_taken(replica, created, monkeypat
 
     async def load(reranker):
         loaded.append(reranker.depth)
+        return True
 
     monkeypatch.setattr(Reranker, "awarm_up", load)
     server = replica.RerankServer(MODELS, {})
     assert loaded == []
     assert asyncio.run(server.__serve_build_asgi_app__()) == "app"
     assert loaded == [20, 5]
+
+
+def test_a_fallback_alone_is_not_ready(replica, monkeypatch):
+    async def load(_reranker):
+        return False
+
+    monkeypatch.setattr(Reranker, "awarm_up", load)
+    server = replica.RerankServer(MODELS, {})
+    with pytest.raises(SecondPassError, match="only a fallback of the model 'deep'"):
+        asyncio.run(server.__serve_build_asgi_app__())
 
 
 @pytest.mark.parametrize(

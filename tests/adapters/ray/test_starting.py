@@ -1,5 +1,8 @@
 """Connecting to Ray."""
 
+import signal
+import sys
+
 import pytest
 
 from secondpass.adapters.ray.starting import connected
@@ -34,3 +37,19 @@ def test_a_cluster_of_our_own_is_closed_to_others(monkeypatch):
     assert given["include_dashboard"] is False
     assert given["dashboard_host"] == "127.0.0.1"
     assert "runtime_env" not in given
+
+
+def test_sigterm_still_stops_the_command(monkeypatch):
+    """Ray's handler would exit with 15, without a word."""
+    before = signal.getsignal(signal.SIGTERM)
+    ours = lambda *_: None  # noqa: E731
+    signal.signal(signal.SIGTERM, ours)
+    try:
+        monkeypatch.setattr(
+            ray, "init", lambda **_: signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
+        )
+        monkeypatch.setattr(ray, "shutdown", lambda: None)
+        with connected(None, 1):
+            assert signal.getsignal(signal.SIGTERM) is ours
+    finally:
+        signal.signal(signal.SIGTERM, before)

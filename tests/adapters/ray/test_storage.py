@@ -58,7 +58,7 @@ def test_names_within_a_folder(folder, name):
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     with NewFile(str(tmp_path)) as new:
-        new.file.write(b"a part")
+        new.write(b"a part")
         (temporary,) = files_in(str(tmp_path))
         assert is_temporary(temporary)
     assert files_in(str(tmp_path)) == {}

@@ -113,12 +113,11 @@ def test_an_output_knows_any_context_again(secondpass, write, tmp_path, content)
     assert (told.code, "was made with another context" in told.flat) == (1, True)
 
 
-def test_non_finite_numbers_become_null(secondpass):
-    (told,) = secondpass(
-        *LEXICAL, "-q", "x", stdin=b'{"text": "x", "score": 1e999, "far": [-1e999]}\n'
-    ).lines()
-    assert told["ranking"][0]["score"] is None
-    assert told["ranking"][0]["metadata"] == {"far": [None]}
+@pytest.mark.parametrize("field", ['"score": 1e999', '"far": [-1e999]'])
+def test_numbers_that_would_be_infinite_are_refused(secondpass, field):
+    told = secondpass(*LEXICAL, "-q", "x", stdin=f'{{"text": "x", {field}}}\n'.encode())
+    assert (told.code, told.out) == (1, "")
+    assert "standard input:1: is not JSON: a number is too large" in told.flat
 
 
 def test_a_ranking_is_one_line_for_every_reader(secondpass):

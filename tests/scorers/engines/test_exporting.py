@@ -258,3 +258,14 @@ def test_a_model_that_lacks_weights_is_not_exported(tmp_path):
     with pytest.raises(ModelLoadError, match=r"has no classifier\.bias, classifier\.weight"):
         export(str(folder), pairs=PAIRS)
     assert not (folder / "onnx").exists()
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "", ".."])
+def test_names_of_chat_templates_that_are_no_file_names(model, tmp_path, name):
+    config = model / "tokenizer_config.json"
+    templates = [{"name": "default", "template": "x"}, {"name": name, "template": "x"}]
+    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": templates}))
+    before = files(tmp_path)
+    with pytest.raises(ExportError, match=r"has a chat template named .*: no file name"):
+        export(str(model), into=tmp_path / "a" / "b" / "new", pairs=PAIRS)
+    assert files(tmp_path) - before <= {"a", "a/b"}

@@ -24,7 +24,11 @@ from secondpass.adapters.http_server.bodies import (
     error_headers,
     wait_for_disconnect,
 )
-from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
+from secondpass.adapters.http_server.errors import (
+    ClientGoneError,
+    IncompleteError,
+    RequestError,
+)
 from secondpass.adapters.http_server.fields import Fields
 from secondpass.adapters.http_server.keys import Keys
 from secondpass.adapters.http_server.metrics import Metrics
@@ -50,8 +54,9 @@ def create_app(
         settings: limits, keys and defaults. None: the default settings.
 
     Returns:
-        The application; ``app.state.service`` is its :class:`Service`. Its lifespan loads the
-        models in the background and closes them at the end.
+        The application; ``app.state.service`` is its :class:`Service`, and ``app.state.metrics``
+        its :class:`Metrics`. Its lifespan loads the models in the background and closes them at the
+        end.
 
     Raises:
         ConfigurationError: there is no reranker, or a setting is wrong.
@@ -102,6 +107,7 @@ class _Server:
         )
         application.router.redirect_slashes = False
         application.state.service = self.service
+        application.state.metrics = self.metrics
         return application
 
     @contextlib.asynccontextmanager
@@ -152,6 +158,8 @@ class _Server:
                 else:
                     response = await asyncio.to_thread(_response, shape, answer)
         except RequestError as error:
+            if isinstance(error, IncompleteError):
+                self.metrics.add_ranking(error.model, error.ranking, len(rerank_request.texts))
             headers = await error_headers(error, body)
             response = _json(shape.error(error), shape.status(error), headers)
         except ClientGoneError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from secondpass.types import Ranking
+
 
 class RequestError(Exception):
     """A request that is not answered with a ranking.
@@ -46,6 +48,25 @@ class TooManyTextsError(RequestError):
         self.count = count
         self.most = most
         super().__init__(None, f"{field}: has {count} texts; at most {most} are accepted")
+
+
+class IncompleteError(RequestError):
+    """A ranking failed, or is not complete although the request demands it.
+
+    Args:
+        status: 504 if the deadline was the reason, else 503.
+        message: what is wrong.
+        model: name of the reranker.
+        ranking: what was found.
+        headers: of the response.
+    """
+
+    def __init__(
+        self, status: int, message: str, model: str, ranking: Ranking, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(status, message, "incomplete", headers=headers)
+        self.model = model
+        self.ranking = ranking
 
 
 class ClientGoneError(Exception):

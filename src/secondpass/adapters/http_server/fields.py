@@ -187,8 +187,8 @@ class Fields:
         Args:
             name: name of the field.
             objects: whether objects with a ``text`` are accepted as well as strings.
-            fields: fields of these objects that are ranked instead of ``text``, as lines
-                ``name: value``.
+            fields: fields of these objects that are ranked instead of ``text``: the value of a
+                single one as it is, several as lines ``name: value``.
 
         Raises:
             RequestError: it is absent, empty or too long, or an item has a wrong type.
@@ -234,6 +234,8 @@ def _text_of(document: Any, place: str, fields: list[str] | None) -> Any:
         parts[name] = part if isinstance(part, str) else str(part)
     if not parts:
         raise RequestError(None, f"{place}: has none of the fields in rank_fields")
+    if len(fields) == 1:
+        return parts[fields[0]]
     return "\n".join(f"{name}: {part}" for name, part in parts.items())
 
 

@@ -41,6 +41,12 @@ class Metrics:
         self._under_way = Gauge(
             "requests_under_way", "Requests under way.", multiprocess_mode="livesum", **own
         )
+        self._connections = Gauge(
+            "connections", "Open connections.", multiprocess_mode="livesum", **own
+        )
+        self._closed_connections = Counter(
+            "connections_closed", "Idle connections closed to make room for others.", **own
+        )
         self._rankings = Counter(
             "rankings", "Rankings by model and report status.", ["model", "status"], **own
         )
@@ -64,6 +70,14 @@ class Metrics:
     def set_under_way(self) -> None:
         """Update the number of running requests."""
         self._under_way.set(self._admission.requests)
+
+    def set_connections(self, count: int) -> None:
+        """Update the number of open connections."""
+        self._connections.set(count)
+
+    def add_closed_connection(self) -> None:
+        """Count an idle connection that was closed to make room."""
+        self._closed_connections.inc()
 
     def add_ranking(self, model: str, ranking: Ranking, candidates: int) -> None:
         """Count a ranking, its issues and its usage."""

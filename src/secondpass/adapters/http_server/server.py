@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import logging
 import signal
 import socket
@@ -13,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from secondpass.adapters.http_server.application import create_app
-from secondpass.adapters.http_server.connections import Connection
+from secondpass.adapters.http_server.connections import Connection, Connections
 from secondpass.adapters.http_server.service import Service
 from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
 from secondpass.config import load
@@ -24,6 +26,9 @@ _KEEP_ALIVE = 75
 does not close a connection while a client sends a request."""
 _HEAD_BYTES = 2**15
 """Maximum bytes of the head of a request."""
+_OTHER_FILES = 200
+"""File descriptors of the process that are not connections of clients."""
+_FEWEST_CONNECTIONS = 16
 
 
 @dataclass(frozen=True)
@@ -115,21 +120,21 @@ class Plan:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listening.getsockname()[1]}"
 
-    def config(self, application: Any) -> uvicorn.Config:
+    def config(self, application: Any) -> Config:
         """Settings of uvicorn."""
         # Its warnings are errors of clients, or are logged by the application.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        return uvicorn.Config(
+        metrics = getattr(getattr(application, "state", None), "metrics", None)
+        return Config(
             application,
+            Connections(_most_connections(self.settings.max_requests), metrics),
             loop="asyncio",
-            http=Connection,
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,  # the metrics count requests
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=4 * self.settings.max_requests + 100,
             timeout_keep_alive=_KEEP_ALIVE,
             timeout_graceful_shutdown=max(1, round(self.grace)),
             h11_max_incomplete_event_size=_HEAD_BYTES,
@@ -138,8 +143,41 @@ class Plan:
         )
 
 
+def _most_connections(max_requests: int) -> int:
+    """Maximum number of connections: several per request, as far as the system has descriptors."""
+    wanted = 4 * max_requests + 100
+    try:
+        import resource
+    except ModuleNotFoundError:  # on Windows
+        return wanted
+    needed = wanted + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    return max(_FEWEST_CONNECTIONS, min(wanted, soft - _OTHER_FILES))
+
+
+class Config(uvicorn.Config):
+    """uvicorn's settings, with the connections of the server.
+
+    Args:
+        application: the ASGI application.
+        connections: counts and limits them.
+        settings: of uvicorn.
+    """
+
+    def __init__(self, application: Any, connections: Connections, **settings: Any) -> None:
+        self.connections = connections
+        protocol: Any = functools.partial(Connection, connections=connections)
+        super().__init__(application, http=protocol, **settings)
+
+
 class Server(uvicorn.Server):
-    """uvicorn's server, which drains before it stops listening.
+    """uvicorn's server, which drains before it stops listening, and answers what was sent by then.
 
     Args:
         config: of uvicorn.
@@ -150,8 +188,9 @@ class Server(uvicorn.Server):
         cut_off: number of requests that had not finished after the grace period.
     """
 
-    def __init__(self, config: uvicorn.Config, service: Service | None, drain: float) -> None:
+    def __init__(self, config: Config, service: Service | None, drain: float) -> None:
         super().__init__(config)
+        self._connections = config.connections
         self.cut_off = 0
         self._service = service
         self._drain = drain
@@ -162,11 +201,37 @@ class Server(uvicorn.Server):
             self._service.draining = True
         if signal.SIGINT not in self._captured_signals:  # Ctrl-C stops without draining
             await asyncio.sleep(self._drain)
+        self._connections.closing = True
+        await self._accept_last(sockets or [])
         watch = asyncio.create_task(self._count_cut_off())
         await super().shutdown(sockets)
         watch.cancel()
         if signal.SIGINT not in self._captured_signals:
             self._captured_signals.clear()  # uvicorn would raise SIGTERM again: exit code not 0
+
+    async def _accept_last(self, sockets: list[socket.socket]) -> None:
+        """Stop listening, and accept the connections that clients have made before."""
+        accepted: list[socket.socket] = []
+        for listening in sockets:
+            with contextlib.suppress(OSError):  # none is left
+                while True:
+                    accepted.append(listening.accept()[0])
+        for server in self.servers:
+            server.close()
+        for connection in accepted:
+            connection.setblocking(False)
+            with contextlib.suppress(OSError):  # such as a TLS handshake that failed
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    self._protocol, connection, ssl=self.config.ssl
+                )
+
+    def _protocol(self) -> asyncio.Protocol:
+        """The protocol of a connection, as uvicorn makes it."""
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     async def _count_cut_off(self) -> None:
         grace = self.config.timeout_graceful_shutdown or 0

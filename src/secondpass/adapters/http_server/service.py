@@ -8,20 +8,27 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
-from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
+from secondpass.adapters.http_server.errors import (
+    ClientGoneError,
+    IncompleteError,
+    RequestError,
+)
 from secondpass.adapters.http_server.fields import RerankRequest
 from secondpass.adapters.http_server.settings import ServerSettings
 from secondpass.adapters.http_server.shapes import Answer, Shape
+from secondpass.adapters.issue_messages import without_messages
 from secondpass.adapters.scores import served_scores
 from secondpass.call_options import CallOptions
 from secondpass.concurrency.threads import retrieve_exception
 from secondpass.errors import ConfigurationError, RerankError, SecondPassError
 from secondpass.reranker import Reranker
-from secondpass.runtime.diagnostics import log, log_exception
+from secondpass.runtime.diagnostics import log, log_exception, log_issues
 from secondpass.settings import suggestion
 from secondpass.types import Issue, Ranking
+
+_T = TypeVar("_T")
 
 DEADLINE_HEADER = "secondpass-deadline"
 STRICT_HEADER = "secondpass-strict"
@@ -42,7 +49,7 @@ class Service:
         ConfigurationError: there is no reranker, or a name is not a line of printable ASCII.
 
     Attributes:
-        ready: whether the models are loaded.
+        ready: whether the models are loaded, those of first methods and not of fallbacks.
         draining: whether the server is stopping, so that clients should connect to another one.
     """
 
@@ -59,12 +66,17 @@ class Service:
         self.draining = False
 
     async def load(self) -> None:
-        """Load all models; failed ones are retried until they are loaded."""
+        """Load all models; failed ones are retried until they are loaded.
+
+        A reranker of which only a fallback can be loaded is not ready, though it ranks.
+        """
         waiting = dict(self.rerankers)
         while waiting:
             for name, reranker in list(waiting.items()):
                 try:
-                    await reranker.awarm_up()
+                    if not await reranker.awarm_up():
+                        log("error", "only a fallback of the model %r could be loaded", name)
+                        continue
                 except Exception as error:
                     known = isinstance(error, SecondPassError)
                     reason = str(error) if known else type(error).__name__
@@ -112,8 +124,9 @@ class Service:
             gone: returns when the client has disconnected.
 
         Raises:
-            RequestError: a header is not valid, no reranker has the name, or the ranking is not
-                complete under ``strict``.
+            RequestError: a header is not valid, or no reranker has the name.
+            IncompleteError: every method failed, unless the request or the server is forgiving; or
+                the request is strict, and the ranking not complete.
             ClientGoneError: the client has disconnected.
         """
         model, reranker = self.choose(request.model)
@@ -121,9 +134,17 @@ class Service:
         deadline = self._deadline(headers, reranker)
         if deadline is not None:
             options["deadline"] = max(deadline - (time.monotonic() - arrived), _SHORTEST)
-        if self._strict(headers):
-            options["strict"] = True
-        ranking = await _unless_gone(_ranked(reranker, request, options), gone)
+        strict = _strict(headers)
+        if strict is not None:
+            options["strict"] = strict
+        forgiving = self.settings.forgiving if strict is None else not strict
+        work = _ranked(reranker, request, options)
+        ranking, complete = await _unless_gone(work, gone)
+        if not self.settings.issue_messages:
+            ranking = without_messages(ranking)
+        failed = ranking.trace is not None and ranking.trace.failed
+        if not complete or (failed and not forgiving):
+            raise incomplete(ranking, model)
         scores, rule = served_scores(ranking, unit=shape.unit_scores(request))
         report = report_of(ranking, model, rule, _unused(request))
         return Answer(uuid.uuid4().hex, model, request, ranking, scores, rule, report)
@@ -142,20 +163,26 @@ class Service:
             known.append(seconds)
         return min((seconds for seconds in known if seconds is not None), default=None)
 
-    def _strict(self, headers: Mapping[str, str]) -> bool:
-        text = headers.get(STRICT_HEADER)
-        if text is None:
-            return self.settings.strict
-        if text.strip().lower() not in {"true", "false"}:
-            raise RequestError(400, f"{STRICT_HEADER}: give true or false")
-        return text.strip().lower() == "true" or self.settings.strict
+
+def _strict(headers: Mapping[str, str]) -> bool | None:
+    """What a request demands: only a complete ranking, any ranking, or one that did not fail."""
+    text = headers.get(STRICT_HEADER)
+    if text is None:
+        return None
+    if text.strip().lower() not in {"true", "false"}:
+        raise RequestError(400, f"{STRICT_HEADER}: give true or false")
+    return text.strip().lower() == "true"
 
 
-async def _ranked(reranker: Reranker, request: RerankRequest, options: CallOptions) -> Ranking:
+async def _ranked(
+    reranker: Reranker, request: RerankRequest, options: CallOptions
+) -> tuple[Ranking, bool]:
+    """The ranking, and whether it is as complete as ``strict`` demands."""
     try:
-        return await reranker.arerank(request.query, request.texts, **options)
+        return await reranker.arerank(request.query, request.texts, **options), True
     except RerankError as error:
-        raise incomplete(error.ranking) from None
+        log_issues([error.ranking], reranker.log_level)
+        return error.ranking, False
     except Exception as error:
         # Such as an exception of an observer; its message may contain texts or keys.
         log_exception(error, "a ranking of the server")
@@ -164,7 +191,7 @@ async def _ranked(reranker: Reranker, request: RerankRequest, options: CallOptio
         raise RequestError(500, message, "internal_error") from None
 
 
-async def _unless_gone(work: Awaitable[Ranking], gone: Callable[[], Awaitable[object]]) -> Ranking:
+async def _unless_gone(work: Awaitable[_T], gone: Callable[[], Awaitable[object]]) -> _T:
     """Await the work; cancel it when the client disconnects."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(retrieve_exception)
@@ -179,14 +206,19 @@ async def _unless_gone(work: Awaitable[Ranking], gone: Callable[[], Awaitable[ob
         watch.cancel()
 
 
-def incomplete(ranking: Ranking) -> RequestError:
-    """The error of a ranking that is not complete under ``strict``."""
+def incomplete(ranking: Ranking, model: str) -> IncompleteError:
+    """The error of a ranking that failed, or is not complete though that is demanded.
+
+    Args:
+        ranking: the ranking.
+        model: name of the reranker.
+    """
     issues = ranking.report.issues
     codes = [issue.code for issue in issues]
     late = bool(codes) and all(code in {"deadline", "asked_again"} for code in codes)
     reasons = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
-    message = f"reranking is {ranking.report.status}, and strict is set: {reasons}"
-    return RequestError(504 if late else 503, message, "incomplete", headers=_head(ranking))
+    message = f"reranking failed, the ranking is {ranking.report.status}: {reasons}"
+    return IncompleteError(504 if late else 503, message, model, ranking, headers=_head(ranking))
 
 
 def _unused(request: RerankRequest) -> tuple[Issue, ...]:

@@ -26,8 +26,11 @@ class ServerSettings:
             rebinding).
         strict_models: whether a model name that is not served is an error; otherwise the first
             reranker answers.
-        strict: whether a ranking that is not complete is an error (status 503, or 504 at the
-            deadline). Clients may ask for it per request, by the header ``Secondpass-Strict``.
+        forgiving: whether requests whose documents could not be ranked at all are answered with the
+            order of the request, instead of an error (status 503, or 504 at the deadline). Clients
+            may choose per request, by the header ``Secondpass-Strict``.
+        issue_messages: whether clients get the messages of issues, which may name internal
+            addresses, variables and paths; otherwise their codes and positions.
         deadline: seconds for a request, from its arrival; at the deadline the best order so far is
             the answer. Clients may set a shorter one, by the header ``Secondpass-Deadline``.
         max_requests: maximum number of running requests; further ones are answered 429.
@@ -44,7 +47,8 @@ class ServerSettings:
     api_key_file: str | None = None
     local_names: bool = False
     strict_models: bool = False
-    strict: bool = False
+    forgiving: bool = False
+    issue_messages: bool = False
     deadline: Annotated[float, Gt(0)] | None = None
     max_requests: Annotated[int, Ge(1)] = 256
     max_total_bytes: Annotated[int, Ge(1)] = 128 * 2**20

@@ -66,9 +66,10 @@ class _Guarded:
         body = Body(request, self.settings)
         try:
             self.keys.check(request.headers)
-            if request.method != "POST":  # may be a stream of events
-                await self.application(scope, receive, send)
-                return
+            if request.method != "POST":
+                # Without sessions, a stream of events would stay open without any event.
+                message = "there are no streams and no sessions; send calls by POST"
+                raise RequestError(405, message, headers={"Allow": "POST"})
             body.check_head()
             with self.admission.slot() as slot:
                 content = await body.read_bytes(slot)

@@ -12,7 +12,7 @@ from secondpass.types import Ranked, Ranking
 class Document(BaseModel):
     """A document with more than its text."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     text: str
     id: str | None = Field(None, description="Your identifier of the document.")
@@ -37,7 +37,9 @@ Model = Annotated[str | None, Field(description="Which reranker; omit for the de
 class Outcome(BaseModel):
     """Whether the documents were really reranked, and why not."""
 
-    reranked: bool = Field(description="Whether all documents that can be were scored.")
+    reranked: bool = Field(
+        description="Whether all documents that can be were scored; false if there was none."
+    )
     status: str = Field(
         description="`ok`, `partial` (some are not scored), `degraded` (a fallback gave the order) "
         "or `unchanged` (the order is that of the input)."
@@ -104,12 +106,16 @@ class PackedText(Outcome):
 def outcome(ranking: Ranking) -> dict[str, Any]:
     """The fields of :class:`Outcome`."""
     report = ranking.report
-    skipped = [] if report.skipped is None else [f"skipped by `when`: {report.skipped.reason}"]
+    why_not = [f"{issue.code}: {issue.message}" for issue in report.issues]
+    if report.skipped is not None:
+        why_not.insert(0, f"skipped by `when`: {report.skipped.reason}")
+    elif report.status == "ok" and report.method is None:  # as of a single document
+        why_not.insert(0, "there was nothing to put into another order")
     return {
-        "reranked": report.status == "ok" and report.skipped is None,
+        "reranked": report.status == "ok" and report.skipped is None and report.method is not None,
         "status": report.status,
         "method": report.method,
-        "why_not": [*skipped, *(f"{issue.code}: {issue.message}" for issue in report.issues)],
+        "why_not": why_not,
     }
 
 

@@ -15,6 +15,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from secondpass import __version__
+from secondpass.adapters.issue_messages import without_messages
 from secondpass.adapters.mcp_server.records import (
     Document,
     Documents,
@@ -33,7 +34,7 @@ from secondpass.adapters.packing import pack
 from secondpass.call_options import CallOptions
 from secondpass.errors import ConfigurationError, RerankError, SecondPassError
 from secondpass.reranker import Reranker
-from secondpass.runtime.diagnostics import log_exception
+from secondpass.runtime.diagnostics import log_exception, log_issues
 from secondpass.settings import suggestion
 from secondpass.types import Candidate, Ranking
 
@@ -56,12 +57,15 @@ class ToolLimits:
         query_characters: maximum number of characters of the query, and of the instruction.
         deadline: seconds for a ranking; None: that of the configuration. At the deadline the best
             order so far is the answer.
+        issue_messages: whether clients get the messages of issues, which may name internal
+            addresses, variables and paths; otherwise their codes.
     """
 
     documents: int = 1000
     characters: int = 200_000
     query_characters: int = 20_000
     deadline: float | None = None
+    issue_messages: bool = False
 
 
 def create_server(
@@ -220,14 +224,16 @@ class _Tools:
         if self.limits.deadline is not None:
             options["deadline"] = self.limits.deadline
         try:
-            return await reranker.arerank(query, candidates, **options)
+            ranking = await reranker.arerank(query, candidates, **options)
         except RerankError as error:  # under `strict`; the report has the issues
-            return error.ranking
+            log_issues([error.ranking], reranker.log_level)
+            ranking = error.ranking
         except SecondPassError as error:
             raise ToolError(str(error)) from None
         except Exception as error:
             log_exception(error, "a tool of the MCP server")
             raise ToolError(f"the reranker raised {type(error).__name__}") from None
+        return ranking if self.limits.issue_messages else without_messages(ranking)
 
     def _check(
         self, query: str, documents: Sequence[str | Document], instruction: str | None

@@ -28,7 +28,8 @@ class Block:
 
     Attributes:
         file: path or URI of the file.
-        source: name of the file in messages; the original if ``file`` is a copy.
+        source: name of the file in messages, within the input; the original's if ``file`` is a
+            copy.
         form: ``lines`` (JSON lines) or ``parquet``.
         start, stop: range of the rows in the file: bytes of lines, or row groups of Parquet.
         line: 1-based number, in the source, of the first line or row.

@@ -23,6 +23,7 @@ from secondpass.adapters.ray.storage import (
     in_parallel,
     is_temporary,
     is_uri,
+    is_within,
     joined,
     kind_of,
     make_folder,
@@ -169,7 +170,9 @@ class JobFolder:
     def lacks_copies(self, blocks: Iterable[Block]) -> bool:
         """Whether copies that blocks refer to were deleted, as at the end of a job."""
         copies = {joined(self.name, name) for name in self._files() if is_copy(name)}
-        return any(block.file != block.source and block.file not in copies for block in blocks)
+        return any(
+            is_within(block.file, self.name) and block.file not in copies for block in blocks
+        )
 
     def finish(self, rows: int) -> None:
         """Delete the copies of the input, and files that workers of earlier runs have left.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secondpass.adapters.ray.blocks import Block, Progress
@@ -18,7 +18,7 @@ from secondpass.adapters.ray.scanning import (
     scan,
 )
 from secondpass.adapters.ray.staging import packed_lines, run_lines, staged
-from secondpass.adapters.ray.storage import in_parallel, located, stamp
+from secondpass.adapters.ray.storage import in_parallel, is_within, located, stamp
 from secondpass.errors import InputError
 from secondpass.formats.reading import read_queries
 
@@ -56,7 +56,7 @@ class JobInput:
         """
         if self.run is not None and self.queries is not None and self.corpus is not None:
             lines = run_lines(self.run, read_queries(self.queries), self.corpus, progress)
-            return [*staged(folder, str(self.run), lines, 0, rows)], self.hash()
+            return [*staged(folder, self.run.name, lines, 0, rows)], self.hash()
         blocks: list[Block] = []
         hashes: list[str] = []
         total = 0
@@ -73,7 +73,8 @@ class JobInput:
                 file_blocks, digest = scan(file, rows, report)
                 file_blocks = numbered(file_blocks, total)
                 hashes.append(_named(file, digest))
-            blocks += file_blocks
+            source = self._relative(file.name)
+            blocks += [replace(block, source=source) for block in file_blocks]
             total += sum(block.rows for block in file_blocks)
             progress("Reading the input", total, None)
         return blocks, _combined(hashes)
@@ -115,6 +116,12 @@ class JobInput:
                 raise InputError(f"{path}: there is no such file")
             if path is not None and not path.is_file():
                 raise InputError(f"{path}: {NOT_A_FILE}")
+
+    def _relative(self, name: str) -> str:
+        """The name of a file within the input, for messages that are part of the output."""
+        root = located(self.name or "").partition("?")[0].rstrip("/")
+        path = name.partition("?")[0]
+        return path[len(root) + 1 :] if is_within(path, root) else path.rpartition("/")[2]
 
     def _files(self) -> list[InputFile]:
         return input_files(located(self.name or ""))

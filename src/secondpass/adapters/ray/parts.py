@@ -86,7 +86,7 @@ class PartWriter:
     def write(self, lines: Sequence[str], counts: Mapping[str, int]) -> None:
         """Add lines, one per row."""
         data = "".join(lines).encode("utf-8", "backslashreplace")
-        self._new.file.write(data)
+        self._new.write(data)
         self._size += len(data)
         self.rows += len(lines)
         self.counts.update(counts)

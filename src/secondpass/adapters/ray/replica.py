@@ -39,17 +39,19 @@ class RerankServer:
         """The application. Its models are loaded before Serve sends requests to this replica.
 
         Raises:
-            SecondPassError: a model cannot be loaded. Serve then starts another replica; during an
-                update it keeps the old ones.
+            SecondPassError: a model cannot be loaded, or only a fallback of it. Serve then starts
+                another replica; during an update it keeps the old ones.
         """
         for name, reranker in self._rerankers.items():
             try:
-                await reranker.awarm_up()
+                is_first = await reranker.awarm_up()
             except SecondPassError:
                 raise
             except Exception as error:  # its message may contain secrets
                 reason = type(error).__name__
                 raise SecondPassError(f"the model {name!r} could not be loaded: {reason}") from None
+            if not is_first:
+                raise SecondPassError(f"only a fallback of the model {name!r} could be loaded")
         return self._application
 
     async def check_health(self) -> None:

@@ -195,7 +195,7 @@ def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> 
     for message in outcome.warnings:
         warn(message)
     if outcome.failed:
-        raise JobError(outcome.failed)
+        raise JobError(f"{outcome.failed}; what is done is kept, use --resume to continue")
     result.done += outcome.rows
     result.counts.update(outcome.counts or {})
     result.exhausted |= outcome.exhausted

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any
 
 from secondpass.errors import InputError, MissingExtraError
@@ -65,6 +67,7 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         yield ray
         return
     quiet: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         if address is None:
             os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -86,6 +89,9 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         else:
             problem = f"does not answer at {address}, or refuses the token (RAY_AUTH_TOKEN)"
         raise InputError(f"Ray {problem} ({type(error).__name__})") from None
+    finally:
+        if current_thread() is main_thread():  # Ray's own would exit with 15
+            signal.signal(signal.SIGTERM, handler)
     try:
         yield ray
     finally:

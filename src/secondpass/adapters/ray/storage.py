@@ -12,7 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
@@ -165,9 +165,6 @@ class NewFile:
     Args:
         folder: path or URI of its folder.
 
-    Attributes:
-        file: the temporary file to write to.
-
     Raises:
         OSError: the temporary file cannot be created.
     """
@@ -177,18 +174,28 @@ class NewFile:
         self._temporary: Path | None = None
         if is_uri(folder):
             # A local file, as a stream to an object store cannot be abandoned.
-            self.file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
+            self._file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see __exit__
         else:
             self._temporary = Path(folder) / _temporary_name()
-            self.file = open(self._temporary, "xb")  # noqa: SIM115 - see __exit__
+            self._file = open(self._temporary, "xb")  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> NewFile:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self.file.close()
+        with suppress(OSError):  # of what is not needed any more, such as on a full disk
+            self._file.close()
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        """Add to the file.
+
+        Raises:
+            OSError: the data cannot be written.
+        """
+        with _naming(self._folder):
+            self._file.write(data)
 
     def publish(self, name: str) -> None:
         """Move the file to its name in the folder; an existing file is replaced.
@@ -198,18 +205,20 @@ class NewFile:
             OSError: a path cannot be written.
         """
         if self._temporary is not None:
-            flush_file(self.file)
+            with _naming(self._folder):
+                flush_file(self._file)
             os.replace(self._temporary, Path(self._folder) / name)
             flush_folder(Path(self._folder))
             return
-        self.file.seek(0)
+        with _naming(self._folder):
+            self._file.seek(0)
         target = joined(self._folder, name)
         with _errors_of(target):
             system, path = _resolved(target)
             is_atomic = system.type_name in _ATOMIC_STORES
             written = path if is_atomic else f"{path.removesuffix(name)}{_temporary_name()}"
             with system.open_output_stream(written) as stream:
-                copyfileobj(self.file, stream, 1 << 20)
+                copyfileobj(self._file, stream, 1 << 20)
             if not is_atomic:
                 system.move(written, path)
 
@@ -221,7 +230,7 @@ def write_whole(folder: str, name: str, data: bytes) -> None:
         InputError, OSError: as for :class:`NewFile`.
     """
     with NewFile(folder) as new:
-        new.file.write(data)
+        new.write(data)
         new.publish(name)
 
 
@@ -260,6 +269,15 @@ def make_folder(name: str) -> None:
     with _errors_of(name):
         system, path = _resolved(name)
         system.create_dir(path, recursive=True)
+
+
+@contextmanager
+def _naming(folder: str) -> Iterator[None]:
+    """Name the folder in errors of writing, which have no path."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, folder.partition("?")[0]) from None
 
 
 @contextmanager

@@ -173,6 +173,9 @@ def parse_outcome(text: str) -> Outcome:
 
 def describe_error(error: Exception) -> str:
     """A message without text of rows: errors of other packages are described by their type."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, OSError):  # of the coordinator, as Ray raises it
+        error = cause
     if isinstance(error, SecondPassError):
         return str(error)
     if isinstance(error, OSError):

@@ -9,7 +9,14 @@ import typer
 
 from secondpass.cli.console import info
 from secondpass.cli.options import Set
-from secondpass.cli.served import ApiKeyEnv, ApiKeyFile, Configs, Presets, configurations
+from secondpass.cli.served import (
+    ApiKeyEnv,
+    ApiKeyFile,
+    Configs,
+    IssueMessages,
+    Presets,
+    configurations,
+)
 from secondpass.config import load
 from secondpass.errors import ConfigurationError, MissingExtraError
 
@@ -52,6 +59,7 @@ def mcp(
     max_characters: Annotated[
         int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
     ] = 200_000,
+    issue_messages: IssueMessages = False,
 ) -> None:
     """Serve rerankers to agents as tools of the Model Context Protocol.
 
@@ -69,7 +77,9 @@ def mcp(
             raise
         raise MissingExtraError("mcp", "the MCP server") from None
 
-    limits = ToolLimits(max_candidates, max_characters, deadline=deadline)
+    limits = ToolLimits(
+        max_candidates, max_characters, deadline=deadline, issue_messages=issue_messages
+    )
     served = configurations(preset, config, settings)
     if transport is Transport.stdio:
         server = create_server({name: load(value) for name, value in served.items()}, limits)
@@ -77,6 +87,7 @@ def mcp(
         return
     from secondpass.adapters.http_server.server import Plan
     from secondpass.adapters.http_server.settings import ServerSettings, is_loopback
+    from secondpass.adapters.http_server.workers import log_to_stderr
     from secondpass.adapters.mcp_server import http
 
     keys = ServerSettings(
@@ -94,4 +105,5 @@ def mcp(
     plan = Plan(served, keys, host=host, port=port, drain=0.0, grace=_GRACE)
     listening = plan.bind()
     info(f"serving {', '.join(served)} at {plan.url(listening)}{http.PATH}")
+    log_to_stderr()
     http.run(application, plan, listening)

@@ -9,7 +9,14 @@ import typer
 
 from secondpass.cli.console import info
 from secondpass.cli.options import Set
-from secondpass.cli.served import ApiKeyEnv, ApiKeyFile, Configs, Presets, configurations
+from secondpass.cli.served import (
+    ApiKeyEnv,
+    ApiKeyFile,
+    Configs,
+    IssueMessages,
+    Presets,
+    configurations,
+)
 from secondpass.errors import MissingExtraError
 
 _MIB = 2**20
@@ -29,10 +36,15 @@ def serve(
     strict_models: Annotated[
         bool, typer.Option("--strict-models", help="Reject model names that are not served.")
     ] = False,
-    strict: Annotated[
+    forgiving: Annotated[
         bool,
-        typer.Option("--strict", help="Answer 503 if not all candidates could be scored."),
+        typer.Option(
+            "--forgiving",
+            help="Answer with the order of the request if no candidate could be scored, instead of "
+            "503 (at the deadline 504).",
+        ),
     ] = False,
+    issue_messages: IssueMessages = False,
     deadline: Annotated[
         float | None,
         typer.Option(
@@ -97,7 +109,8 @@ def serve(
             api_key_env=api_key_env,
             api_key_file=_path(api_key_file),
             strict_models=strict_models,
-            strict=strict,
+            forgiving=forgiving,
+            issue_messages=issue_messages,
             deadline=deadline,
             max_requests=max_requests,
             max_bytes=max_body * _MIB,

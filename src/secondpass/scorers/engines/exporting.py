@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,8 +211,19 @@ def _write_others(encoder: CrossEncoder, folder: Path, draft: Path, *, complete:
         return
     config: Any = encoder.config
     config.architectures = [type(encoder.model).__name__]
-    config.save_pretrained(str(draft))
-    encoder.tokenizer.save_pretrained(str(draft))
+    templates = getattr(encoder.tokenizer, "chat_template", None)
+    for name in templates if isinstance(templates, Mapping) else ():
+        # Templates are written to files of their names, by some versions also outside the folder.
+        if not re.fullmatch(r"\w[\w .-]*", str(name)):
+            raise ExportError(f"the tokenizer has a chat template named {name!r}: no file name")
+    try:
+        config.save_pretrained(str(draft))
+        encoder.tokenizer.save_pretrained(str(draft))
+    except OSError:
+        raise
+    except Exception as error:
+        message = f"the configuration or the tokenizer cannot be saved: {error}"
+        raise ExportError(message) from error
 
 
 def _agreements(

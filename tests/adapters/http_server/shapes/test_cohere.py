@@ -52,6 +52,19 @@ def test_spans(case, path, serving):
     assert found["secondpass"]["issues"] == []
 
 
+@pytest.mark.parametrize("names", [None, ["text"]], ids=repr)
+def test_rank_fields_of_the_text_rank_the_text(names, serving):
+    body = {
+        "query": QUERY,
+        "documents": [{"text": text, "title": "no"} for text in TEXTS],
+        "rank_fields": names,
+        "relevant_spans": {"mode": "enabled"},
+    }
+    found = serving(Reranker(Spanned())).post("/cohere/v1/rerank", body).json()["results"]
+    assert [row["relevance_score"] for row in found] == [0.3, 0.2, 0.1]
+    assert found[0]["relevant_spans"] == [{"start": 2, "end": 3, "score": 0.3}]
+
+
 def test_no_spans_of_a_text_that_the_server_made(serving):
     body = {
         "query": QUERY,

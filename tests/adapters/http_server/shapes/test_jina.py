@@ -15,6 +15,21 @@ def test_infinity_has_documents_as_strings(lengths):
     assert [row["document"] for row in rows] == ["ccc", "bb", "a"]
 
 
+def test_infinity_is_as_its_schema_demands(lengths):
+    """Its client demands both numbers, this object, and errors of requests as lists."""
+    found = lengths.post("/infinity/rerank", {"query": QUERY, "documents": TEXTS}).json()
+    assert (found["object"], found["usage"]) == (
+        "rerank",
+        {"prompt_tokens": 0, "total_tokens": 0},
+    )
+    refused = lengths.post("/infinity/rerank", {"query": QUERY})
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == [
+        {"loc": ["body"], "msg": "documents: is required", "type": "invalid_request"}
+    ]
+    assert SHAPES["infinity"].error(RequestError(503, "x")) == {"detail": "x"}
+
+
 @pytest.mark.parametrize(
     ("name", "returned"),
     [("jina", True), ("vllm", True), ("infinity", False), ("llama_cpp", False)],

@@ -20,6 +20,8 @@ def test_top_k_is_the_number_of_inputs_by_default():
 
 
 def test_fields_of_inputs():
-    inputs = [{"title": "t", "text": "no"}]
+    inputs = [{"title": "t", "text": "x"}]
     request = read(MIXEDBREAD, query="q", input=inputs, rank_fields=["title"])
-    assert request.texts == ["title: t"]
+    assert request.texts == ["t"]
+    request = read(MIXEDBREAD, query="q", input=inputs, rank_fields=["title", "text"])
+    assert request.texts == ["title: t\ntext: x"]

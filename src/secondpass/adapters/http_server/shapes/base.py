@@ -117,7 +117,9 @@ def result_rows(
 
 
 def token_usage(answer: Answer) -> dict[str, int]:
-    """The number of tokens, absent if it is unknown, as clients compute with it."""
-    if answer.tokens is None:
-        return {}
-    return {"total_tokens": answer.tokens, "prompt_tokens": answer.tokens}
+    """The number of tokens; 0 if it is unknown, as the APIs demand numbers that clients add up.
+
+    The report says what is known.
+    """
+    count = answer.tokens or 0
+    return {"total_tokens": count, "prompt_tokens": count}

@@ -43,8 +43,8 @@ def read_request(fields: Fields) -> RerankRequest:
         model=fields.model(),
         top_n=fields.count("top_n"),
         return_documents=fields.flag("return_documents"),
-        # Texts made of several fields have other offsets than the client's document.
-        span_threshold=_span_threshold(fields) if rank_fields is None else None,
+        # Texts made of other fields have other offsets than the client's document.
+        span_threshold=_span_threshold(fields) if rank_fields in (None, ["text"]) else None,
     )
 
 

@@ -34,7 +34,6 @@ class Common(Shape):
         return {
             "id": answer.id,
             "model": answer.model,
-            "object": "list",
             "results": rows_with_spans(answer),
             "usage": token_usage(answer),
             **cohere_meta(answer),

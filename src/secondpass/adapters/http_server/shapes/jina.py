@@ -72,10 +72,17 @@ class Infinity(Jina):
     def response(self, answer: Answer) -> Any:
         """See :meth:`Shape.response`; documents are strings."""
         body = super().response(answer)
+        body["object"] = "rerank"  # its own client refuses others
         for row in body["results"]:
             if "document" in row:
                 row["document"] = answer.request.texts[row["index"]]
         return body
+
+    def error(self, error: RequestError) -> Any:
+        """See :meth:`Shape.error`; those of invalid requests are lists, as FastAPI's."""
+        if self.status(error) != self.invalid:
+            return super().error(error)
+        return {"detail": [{"loc": ["body"], "msg": error.message, "type": error.kind}]}
 
 
 class LlamaCpp(Vllm):

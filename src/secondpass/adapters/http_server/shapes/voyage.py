@@ -6,7 +6,7 @@ from typing import Any
 
 from secondpass.adapters.http_server.errors import RequestError
 from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows
+from secondpass.adapters.http_server.shapes.base import Answer, Shape, result_rows, token_usage
 
 
 class Voyage(Shape):
@@ -38,7 +38,7 @@ class Voyage(Shape):
             "object": "list",
             "data": result_rows(answer, as_object=False),
             "model": answer.model,
-            "usage": {"total_tokens": answer.tokens},
+            "usage": token_usage(answer),
             "secondpass": answer.report,
         }
 
