@@ -33,8 +33,8 @@ def test_a_key_is_refused():
 
 
 def test_an_explicitly_empty_mapping_is_kept():
-    reranker = Reranker({"type": "cross_encoder", "model": "m", "prompts": {}})
-    assert reranker.to_config()["method"]["prompts"] == {}
+    reranker = Reranker({"type": "cross_encoder", "model": "m", "model_kwargs": {}})
+    assert reranker.to_config()["method"]["model_kwargs"] == {}
 
 
 def test_nested_defaults_are_left_out():
