@@ -178,7 +178,6 @@ def _load(model: str) -> TorchModel:
         source.is_offline(),
         device="cpu",
         precision="exact",
-        dtype="float32",
         prompt=None,
         prompt_name=None,
         # The runtimes recognise and fuse eager attention only.
