@@ -61,3 +61,50 @@ def test_built_in_kinds_are_configurable(family):
         cls = registry.kind(family, name)
         assert model_of(cls).model_json_schema()["additionalProperties"] is False
         assert cls.__module__.startswith("secondpass.")
+
+
+USED = {
+    "hub": (
+        "BAAI/bge-reranker-base",
+        "{'type': 'cross_encoder', 'model': 'BAAI/bge-reranker-base'}",
+    ),
+    "openai": ("gpt-4.1-mini", "'llm': {'type': 'openai', 'model': 'gpt-4.1-mini'}"),
+    "anthropic": ("claude-haiku-4-5", "'llm': {'type': 'anthropic', 'model': 'claude-haiku-4-5'}"),
+    "provider": ("google", "'llm': {'type': 'google', 'model': …}"),
+    "cohere": ("rerank-v3.5", "{'type': 'endpoint', 'api': 'cohere', 'model': 'rerank-v3.5'}"),
+    "rerank API": ("contextual", "{'type': 'endpoint', 'api': 'contextual', 'model': …}"),
+}
+UNKNOWN = [
+    "some/rerank.yaml",
+    "some/rerank.json",
+    "./rerank",
+    "/models/rerank",
+    "~/rerank",
+    "",
+    "rerank",
+]
+
+
+@pytest.mark.parametrize(("name", "use"), USED.values(), ids=USED)
+@pytest.mark.parametrize("entry", [Reranker, Reranker.from_preset, config.resolve])
+def test_a_name_of_another_kind_is_explained(entry, name, use):
+    with pytest.raises(ConfigurationError, match=r"use \{'method'") as caught:
+        entry(name)
+    assert use in str(caught.value)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_other_names_are_not_guessed_at(name):
+    assert registry.meaning(name) == ""
+
+
+def test_the_folder_of_a_model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    assert "cross_encoder" in registry.meaning(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["gone.yaml", "gone.json", "some/gone.yml", "./gone"])
+def test_files_that_do_not_exist(name):
+    with pytest.raises(ConfigurationError) as caught:
+        config.resolve(name)
+    assert str(caught.value) == f"there is no such file or preset: {name}"

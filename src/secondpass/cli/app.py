@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from secondpass import __version__
-from secondpass.cli.running import report_errors
+from secondpass.cli.running import Subcommand, report_errors
 
 COMMANDS = {
     "rerank": "rerank:rerank",
@@ -58,7 +58,7 @@ def _build(name: str) -> Any:
         command = typer.Typer(
             add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
         )
-        command.command(name)(report_errors(function))
+        command.command(name, cls=Subcommand)(report_errors(function))
     return get_command(command)
 
 

@@ -44,6 +44,11 @@ class RerankInput:
     lines: bool = False
     """Whether each line is the text of a candidate, not JSON."""
 
+    @property
+    def is_file(self) -> bool:
+        """Whether the input is a file, not standard input."""
+        return str(self.file or self.run or "-") != "-"
+
     def check(self, output: Path | None, *, resume: bool, force: bool) -> None:
         """Exit if the options do not go together."""
         run_options = self.queries is not None, self.corpus is not None

@@ -8,14 +8,15 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
-from secondpass.cli.console import INTERRUPTED, TERMINATED, fail, warn
+from secondpass.cli.console import INTERRUPTED, TERMINATED, USAGE_ERROR, fail, warn
 from secondpass.errors import SecondPassError
 
 P = ParamSpec("P")
@@ -50,6 +51,21 @@ def run(app: Callable[[], Any]) -> None:
         _flush_or_discard()
 
 
+class Subcommand(TyperCommand):
+    """A subcommand that refuses an option that is given twice, of which only the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; the exit code is 2 if they are wrong."""
+        order: list[Any] = self.make_parser(ctx).parse_args(list(args))[2]
+        for option in self.params:
+            is_single = option.param_type_name == "option" and not (
+                getattr(option, "multiple", False) or getattr(option, "is_flag", False)
+            )
+            if is_single and order.count(option) > 1:
+                fail(f"{option.opts[0]}: give it once", USAGE_ERROR)
+        return super().parse_args(ctx, args)
+
+
 def report_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Decorate a command so that an error is reported in one sentence."""
 
@@ -63,10 +79,10 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
-            fail("stopped", _stopped_code())
+            fail(_stopped(kwargs), _stopped_code())
         except Exception as error:
             if _interrupts:  # a library may convert KeyboardInterrupt to another exception
-                fail("stopped", _stopped_code())
+                fail(_stopped(kwargs), _stopped_code())
             _report(error)
 
     return reported
@@ -75,6 +91,13 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
 def _stopped_code() -> int:
     """The exit code of the signal that came first; that of Ctrl-C if none was counted."""
     return _SIGNALS[signal.Signals(_interrupts[0])][1] if _interrupts else INTERRUPTED
+
+
+def _stopped(options: Mapping[str, Any]) -> str:
+    """The message after Ctrl-C; it says whether the command can be continued."""
+    if "resume" in options and (options.get("output") or options.get("into")):
+        return "stopped; the same command with --resume continues"
+    return "stopped"
 
 
 def _report(error: Exception) -> NoReturn:

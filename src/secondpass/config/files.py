@@ -26,7 +26,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         with path.open(encoding="utf-8") as file:
             text = file.read(yaml_text.MAX_CHARACTERS + 1)
     except FileNotFoundError:
-        message = f"there is no such file{_file_hint(str(path))}"
+        message = f"there is no such file{registry.meaning(str(path))}"
         raise ConfigurationError(message, str(path)) from None
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"cannot be read ({type(error).__name__})", str(path)) from None
@@ -48,14 +48,6 @@ def _parsed(text: str, about: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"must hold a mapping, not {describe(value)}", about)
     return value
-
-
-def _file_hint(name: str) -> str:
-    if name in registry.preset_names():
-        return f"; {name!r} is a preset: use Reranker.from_preset({name!r})"
-    if name in registry.names("methods"):
-        return f"; {name!r} is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
-    return ""
 
 
 # ---------------------------------------------------------------------- presets
@@ -107,19 +99,9 @@ def _text(name: str) -> str:
             encoding="utf-8"
         )
     hint = ""
-    if isinstance(name, str) and name in registry.names("methods"):
-        hint = f"; it is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
-    elif isinstance(name, str) and _is_rerank_api(name):
-        method = f"{{'type': 'endpoint', 'api': {name!r}, 'model': …}}"
-        hint = f"; it is a rerank API: use {{'method': {method}}}"
-    elif isinstance(name, str):
-        hint = suggestion(name, registry.preset_names())
+    if isinstance(name, str):
+        hint = registry.meaning(name) or suggestion(name, registry.preset_names())
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
-
-
-def _is_rerank_api(name: str) -> bool:
-    folder = files("secondpass") / "data" / "rerank_apis"
-    return f"{name}.yaml" in {file.name for file in folder.iterdir()}
 
 
 def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:

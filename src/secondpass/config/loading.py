@@ -51,7 +51,7 @@ def resolve(
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
-    A string is a path if it ends in ``.yaml`` or ``.yml`` or holds a separator, else a preset name.
+    A string is a path if it ends in ``.yaml``, ``.yml`` or ``.json``, or holds a separator, else a preset name.
 
     Args:
         reranker: as above.
@@ -113,7 +113,10 @@ def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any
         raise ConfigurationError(message)
     name = fspath(source)
     bare = isinstance(source, str) and not ("/" in name or "\\" in name)
-    if not bare or Path(name).suffix in {".yaml", ".yml"}:
+    if not bare or Path(name).suffix in registry.CONFIGURATION_SUFFIXES:
+        if not Path(name).is_file():
+            message = f"there is no such file or preset: {name}{registry.meaning(name)}"
+            raise ConfigurationError(message)
         return read_yaml(Path(name)), name
     return preset(name), "configuration"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
@@ -49,6 +50,32 @@ _BUILT_IN: dict[Family, dict[str, str]] = {
         "project": "secondpass.prompts.context:ProjectContext",
     },
 }
+
+
+CONFIGURATION_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+"""How the names of files with a configuration end."""
+
+_LANGUAGE_MODELS = {
+    "gpt-": "openai",
+    "chatgpt-": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude-": "anthropic",
+    "gemini-": "google",
+}
+"""How the names of language models begin, with their provider."""
+
+_RERANK_MODELS = {
+    "rerank-v": "cohere",
+    "rerank-english": "cohere",
+    "rerank-multilingual": "cohere",
+    "jina-reranker": "jina",
+    "rerank-1": "voyage",
+    "rerank-2": "voyage",
+    "zerank": "zeroentropy",
+}
+"""The same for models of rerank APIs."""
 
 
 def register(family: Family, name: str) -> Callable[[type[T]], type[T]]:
@@ -91,12 +118,8 @@ def kind(family: Family, name: str) -> type:
             message = f"the package that provides {name!r} cannot be loaded ({reason})"
             raise ConfigurationError([Problem(("type",), message)]) from error
         return loaded
-    hint = suggestion(name, names(family))
-    if family == "methods" and name in preset_names():
-        hint = (
-            f"; {name!r} is a preset, which is a whole reranker: "
-            f"use Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
-        )
+    hint = meaning(name) if family == "methods" else ""
+    hint = hint or suggestion(name, names(family))
     raise ConfigurationError([Problem(("type",), f"no kind is named {name!r}{hint}")])
 
 
@@ -106,6 +129,65 @@ def preset_names() -> list[str]:
 
     folder = files("secondpass") / "config" / "presets"
     return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def rerank_apis() -> list[str]:
+    """The names of the built-in descriptions of rerank APIs, in alphabetical order."""
+    from importlib.resources import files
+
+    folder = files("secondpass") / "data" / "rerank_apis"
+    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def meaning(name: str) -> str:
+    """``; …`` what a name is and how to use it; empty if that is not known.
+
+    Args:
+        name: of no method, preset or file, where one of these is expected.
+    """
+    if name in preset_names():
+        return (
+            f"; {name!r} is a preset, which is a whole reranker: "
+            f"use Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
+        )
+    if name in names("methods"):
+        return f"; it is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
+    if name in rerank_apis():
+        return "; it is a rerank API: " + _use("endpoint", f"'api': {name!r}, 'model': …")
+    if name in names("llms"):
+        return "; it is a provider of language models: " + _use(
+            "graded", f"'llm': {{'type': {name!r}, 'model': …}}"
+        )
+    for beginning, provider in _LANGUAGE_MODELS.items():
+        if name.startswith(beginning):
+            llm = f"'llm': {{'type': {provider!r}, 'model': {name!r}}}"
+            return f"; if it is a language model, {_use('graded', llm)}"
+    for beginning, api in _RERANK_MODELS.items():
+        if name.startswith(beginning):
+            endpoint = _use("endpoint", f"'api': {api!r}, 'model': {name!r}")
+            return f"; if it is a model of that rerank API, {endpoint}"
+    if _may_be_model(name):
+        use = _use("cross_encoder", f"'model': {name!r}")
+        return f"; if it is a reranking model, {use}"
+    return ""
+
+
+def _use(method: str, settings: str) -> str:
+    return f"use {{'method': {{'type': {method!r}, {settings}}}}}"
+
+
+def _may_be_model(name: str) -> bool:
+    """Whether it is the folder of a model, or may be the name of one on the Hugging Face hub."""
+    if (Path(name) / "config.json").is_file():
+        return True
+    owner, slash, model = name.partition("/")
+    return bool(
+        slash
+        and owner.strip(".~")
+        and model
+        and "/" not in model
+        and Path(name).suffix not in CONFIGURATION_SUFFIXES
+    )
 
 
 def name_of(family: Family, instance: object) -> str | None:

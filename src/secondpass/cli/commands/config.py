@@ -21,7 +21,7 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.cli.options import AsJson, Preset, Set
-from secondpass.cli.running import report_errors
+from secondpass.cli.running import Subcommand, report_errors
 from secondpass.config import load
 from secondpass.config.keys import with_hidden_keys, with_placeholder_keys
 from secondpass.errors import ConfigurationError, MissingExtraError
@@ -147,5 +147,5 @@ config_app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-config_app.command()(report_errors(validate))
-config_app.command()(report_errors(show))
+config_app.command(cls=Subcommand)(report_errors(validate))
+config_app.command(cls=Subcommand)(report_errors(show))

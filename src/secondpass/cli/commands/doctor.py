@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,7 +14,14 @@ from rich.text import Text
 
 from secondpass import __version__
 from secondpass.cli.configurations import configuration
-from secondpass.cli.console import ERROR, escaped, one_line, print_json, result_console
+from secondpass.cli.console import (
+    ERROR,
+    escaped,
+    on_terminal,
+    one_line,
+    print_json,
+    result_console,
+)
 from secondpass.cli.network import check_network
 from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.config import load
@@ -47,7 +55,7 @@ def doctor(
     With `--preset` or `--config`, the reranker is constructed, its models are loaded, and it ranks
     two sentences; a model behind an API receives one request. `--network` opens a connection to
     each address and sends nothing. Keys are never shown, only whether their variables are set. The
-    exit code is 1 if the configuration cannot run.
+    exit code is 1 if the configuration cannot run. In a pipe, and with `--json`, the result is JSON.
     """
     result: dict[str, Any] = {
         "secondpass": __version__,
@@ -65,7 +73,7 @@ def doctor(
         result["network"] = check_network(config_values)
     if config_values is not None:
         result["reranker"] = _run_reranker(config_values)
-    if as_json:
+    if as_json or not on_terminal(sys.stdout):
         print_json(result)
     else:
         _print(result)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from secondpass.cli.console import print_json, print_yaml, result_console
+from secondpass.cli.console import on_terminal, print_json, print_yaml, result_console
 from secondpass.cli.options import AsJson, complete_preset
 from secondpass.config import preset
 from secondpass.config import presets as all_presets
@@ -20,7 +21,10 @@ def presets(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the presets, or show one as YAML, to start your own configuration from."""
+    """List the presets, or show one as YAML, to start your own configuration from.
+
+    On a terminal the list is a table. In a pipe, and with `--json`, it is JSON.
+    """
     if name is not None:
         config = preset(name)
         if as_json:
@@ -29,7 +33,7 @@ def presets(
             print_yaml(config)
         return
     purposes = all_presets()
-    if as_json:
+    if as_json or not on_terminal(sys.stdout):
         print_json(purposes)
         return
     table = Table("preset", "purpose", box=None, pad_edge=False)

@@ -201,12 +201,17 @@ def rerank(
         def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
             return _rank(reranker, window, options, context_value, before)
 
-        total = _write_rankings(windows, rank, formatter, sink, progress)
+        total, candidates = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
     for identifier in sorted(unexplained):
         warn(f"--explain {identifier}: no candidate has this id")
     if not quiet:
         info(summary(total, sink.counts, time.monotonic() - started))
+    if candidates == 0:
+        message = f"there is no {'candidate' if total else 'query'} in the input"
+        if source.is_file:
+            fail(message)
+        warn(message)  # what writes into a pipe may have nothing to rank
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
 
@@ -217,9 +222,9 @@ def _write_rankings(
     formatter: Formatter,
     sink: Stream | Resumable,
     progress: Progress,
-) -> int:
-    """Rank and write batches of requests, and return the number of requests."""
-    total = 0
+) -> tuple[int, int]:
+    """Rank and write batches of requests, and return the numbers of requests and candidates."""
+    total = candidates = 0
     for window in windows:
         done = sink.count_done(request.digest for request in window)
         if done < len(window):
@@ -234,8 +239,9 @@ def _write_rankings(
             ]
             sink.write("".join(texts), count(rankings))
         total += len(window)
+        candidates += sum(len(request.candidates) for request in window)
         progress("Reranking", total, None)
-    return total
+    return total, candidates
 
 
 def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator[InputRequest]:
