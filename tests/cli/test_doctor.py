@@ -8,8 +8,10 @@ import pytest
 from checkpoint_folders import bare
 from fake_provider import FakeProvider
 from secondpass.scorers import known_answers
+from terminals import on_a_terminal
 from tiny_models import write_classifier
 
+WIDE = {"COLUMNS": "300", "NO_COLOR": "1"}
 DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 
 
@@ -19,8 +21,8 @@ def test_extras_are_told_with_their_versions(secondpass):
     assert told["extras"]["cli"]["packages"]["typer"] == metadata.version("typer")
     assert "dev" not in told["extras"]
     assert set(told) == {"secondpass", "python", "platform", "extras"}
-    shown = secondpass("doctor")
-    assert (shown.code, f"typer {metadata.version('typer')}" in shown.out) == (0, True)
+    assert json.loads(secondpass("doctor").out) == told
+    assert f"typer {metadata.version('typer')}" in on_a_terminal("doctor", env=WIDE)
 
 
 def test_an_extra_that_is_missing_is_told_with_the_command(secondpass, monkeypatch):
@@ -32,10 +34,10 @@ def test_an_extra_that_is_missing_is_told_with_the_command(secondpass, monkeypat
         return real(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    told = secondpass("doctor")
-    assert told.code == 0  # nothing was asked of it
-    assert 'pip install "secondpass[embedded]"' in told.out
-    assert "tokenizers is missing" in told.out
+    assert secondpass("doctor").code == 0  # nothing was asked of it
+    shown = on_a_terminal("doctor", env=WIDE)
+    assert 'pip install "secondpass[embedded]"' in shown
+    assert "tokenizers is missing" in shown
 
 
 def test_a_preset_is_made_loaded_and_run(secondpass):
@@ -43,7 +45,7 @@ def test_a_preset_is_made_loaded_and_run(secondpass):
     found = json.loads(told.out)["reranker"]
     assert (told.code, found["runs"], found["report"]["status"]) == (0, True, "ok")
     assert found["order"] == ["banana", "moon"]
-    assert "runs: status ok, method lexical" in secondpass("doctor", "-p", "lexical").out
+    assert "runs: status ok, method lexical" in on_a_terminal("doctor", "-p", "lexical", env=WIDE)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +75,9 @@ def test_what_cannot_run_is_told_and_exits_with_1(
     assert (told.code, found["runs"]) == (1, False)
     assert reason in found["reason"]
     if "closed.yaml" in arguments:
-        shown = secondpass("doctor", *arguments)
-        assert (shown.code, "cannot run: " in shown.out) == (1, True)
-        assert reason in shown.out
+        shown = on_a_terminal("doctor", *arguments, env=WIDE)
+        assert "cannot run: " in shown
+        assert reason in shown
 
 
 def test_a_stored_answer_does_not_stand_for_the_service(secondpass, write, tmp_path):

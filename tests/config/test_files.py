@@ -122,7 +122,7 @@ UNKNOWN = {
     "empty": ("", "no preset is named ''"),
     "None": (None, "no preset is named nothing"),
     "number": (7, "no preset is named 7"),
-    "rerank API": ("contextual", "no preset is named 'contextual'; it is a rerank API: use {'me"),
+    "rerank API": ("contextual", "no preset is named 'contextual'; it is a rerank API, use {'me"),
     "method": ("graded", "no preset is named 'graded'; it is a method: use Reranker('graded')"),
 }
 

@@ -52,7 +52,7 @@ def run(app: Callable[[], Any]) -> None:
 
 
 class Subcommand(TyperCommand):
-    """A subcommand that refuses an option that is given twice, of which only the last would count."""
+    """A subcommand that refuses an option given twice, of which only the last would count."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the exit code is 2 if they are wrong."""
@@ -95,8 +95,8 @@ def _stopped_code() -> int:
 
 def _stopped(options: Mapping[str, Any]) -> str:
     """The message after Ctrl-C; it says whether the command can be continued."""
-    if "resume" in options and (options.get("output") or options.get("into")):
-        return "stopped; the same command with --resume continues"
+    if "resume" in options and options.get("output"):
+        return "stopped; continue with --resume"
     return "stopped"
 
 

@@ -51,7 +51,8 @@ def resolve(
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
-    A string is a path if it ends in ``.yaml``, ``.yml`` or ``.json``, or holds a separator, else a preset name.
+    A string is a path if it ends in ``.yaml``, ``.yml`` or ``.json``, or holds a separator, else a
+    preset name.
 
     Args:
         reranker: as above.

@@ -153,27 +153,26 @@ def meaning(name: str) -> str:
     if name in names("methods"):
         return f"; it is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
     if name in rerank_apis():
-        return "; it is a rerank API: " + _use("endpoint", f"'api': {name!r}, 'model': …")
-    if name in names("llms"):
-        return "; it is a provider of language models: " + _use(
-            "graded", f"'llm': {{'type': {name!r}, 'model': …}}"
-        )
-    for beginning, provider in _LANGUAGE_MODELS.items():
-        if name.startswith(beginning):
-            llm = f"'llm': {{'type': {provider!r}, 'model': {name!r}}}"
-            return f"; if it is a language model, {_use('graded', llm)}"
-    for beginning, api in _RERANK_MODELS.items():
-        if name.startswith(beginning):
-            endpoint = _use("endpoint", f"'api': {api!r}, 'model': {name!r}")
-            return f"; if it is a model of that rerank API, {endpoint}"
-    if _may_be_model(name):
-        use = _use("cross_encoder", f"'model': {name!r}")
-        return f"; if it is a reranking model, {use}"
-    return ""
+        what, method, settings = "it is a rerank API", "endpoint", f"'api': {name!r}, 'model': …"
+    elif name in names("llms"):
+        what, method = "it is a provider of language models", "graded"
+        settings = f"'llm': {{'type': {name!r}, 'model': …}}"
+    elif provider := _by_beginning(name, _LANGUAGE_MODELS):
+        what, method = "if it is a language model", "graded"
+        settings = f"'llm': {{'type': {provider!r}, 'model': {name!r}}}"
+    elif api := _by_beginning(name, _RERANK_MODELS):
+        what, method = "if it is a model of that rerank API", "endpoint"
+        settings = f"'api': {api!r}, 'model': {name!r}"
+    elif _may_be_model(name):
+        what, method = "if it is a reranking model", "cross_encoder"
+        settings = f"'model': {name!r}"
+    else:
+        return ""
+    return f"; {what}, use {{'method': {{'type': {method!r}, {settings}}}}}"
 
 
-def _use(method: str, settings: str) -> str:
-    return f"use {{'method': {{'type': {method!r}, {settings}}}}}"
+def _by_beginning(name: str, values: Mapping[str, str]) -> str | None:
+    return next((value for start, value in values.items() if name.startswith(start)), None)
 
 
 def _may_be_model(name: str) -> bool:

@@ -87,6 +87,8 @@ def test_requests_beside_query_are_refused(secondpass):
         (["--batch", "many"], 2, "--batch"),
         (["--format", "xml"], 2, "--format"),
         (["--nosuch"], 2, "--nosuch"),
+        (["-p", "lexical"], 2, "--preset: give it once"),
+        (["-q", "x", "-q", "y"], 2, "--query: give it once"),
     ],
 )
 def test_invalid_calls(secondpass, tmp_path, monkeypatch, arguments, code, told):

@@ -60,8 +60,15 @@ def test_standard_input_is_a_dash_too(secondpass):
 def test_nothing_in_gives_nothing_out(secondpass):
     told = secondpass(*LEXICAL)
     assert (told.code, told.out) == (0, "")
+    assert "warning: there is no query in the input" in told.flat
     (empty,) = secondpass(*LEXICAL, "-q", "x").lines()
     assert empty["ranking"] == []
+
+
+@pytest.mark.parametrize(("options", "missing"), [((), "query"), (("-q", "x"), "candidate")])
+def test_an_empty_file_is_no_success(secondpass, write, options, missing):
+    told = secondpass(*LEXICAL, write("empty.jsonl", ""), *options)
+    assert (told.code, f"there is no {missing} in the input" in told.flat) == (1, True)
 
 
 @pytest.mark.parametrize(

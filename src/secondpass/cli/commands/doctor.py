@@ -55,7 +55,7 @@ def doctor(
     With `--preset` or `--config`, the reranker is constructed, its models are loaded, and it ranks
     two sentences; a model behind an API receives one request. `--network` opens a connection to
     each address and sends nothing. Keys are never shown, only whether their variables are set. The
-    exit code is 1 if the configuration cannot run. In a pipe, and with `--json`, the result is JSON.
+    exit code is 1 if the configuration cannot run. In a pipe, and with `--json`, it is JSON.
     """
     result: dict[str, Any] = {
         "secondpass": __version__,

@@ -208,12 +208,17 @@ def rerank(
     if not quiet:
         info(summary(total, sink.counts, time.monotonic() - started))
     if candidates == 0:
-        message = f"there is no {'candidate' if total else 'query'} in the input"
-        if source.is_file:
-            fail(message)
-        warn(message)  # what writes into a pipe may have nothing to rank
+        _report_nothing("candidate" if total else "query", source)
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
+
+
+def _report_nothing(missing: str, source: RerankInput) -> None:
+    """Warn that the input has none; a file without any is an error."""
+    message = f"there is no {missing} in the input"
+    if source.is_file:
+        fail(message)
+    warn(message)  # what writes into a pipe may have nothing to rank
 
 
 def _write_rankings(
