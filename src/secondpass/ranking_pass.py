@@ -17,7 +17,7 @@ from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
-from secondpass.scoring import DOUBTFUL
+from secondpass.scoring import DOUBTFUL, ScorerMethod
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.parts import in_turn
 from secondpass.strategies.skipping import When
@@ -139,7 +139,9 @@ class RankingPass:
             if self.listener is not None:
                 plan = self._with_listener(plan, stage, task, self.listener)
             try:
-                judgement = yield from in_turn(plan, last=number == len(self.settings.stages))
+                # A fallback runs only if nothing was scored, so a scorer has all of the time.
+                last = isinstance(stage.method, ScorerMethod) or number == len(self.settings.stages)
+                judgement = yield from in_turn(plan, last=last)
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)

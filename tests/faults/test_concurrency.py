@@ -329,7 +329,7 @@ def test_loop_ends_before_its_scorers(stuck, cancelled):
 
 def test_late_scorers_hold_no_slot(stuck):
     stuck_one = Reranker(stuck, limits={"deadline": 0.05}, log_level="debug")
-    other = Reranker(stuck)
+    other = Reranker(Stuck())
 
     async def main():
         given_up = await asyncio.gather(

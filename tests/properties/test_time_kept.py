@@ -216,3 +216,10 @@ def test_no_question_is_sent_that_takes_longer_than_is_left(durations, deadline,
     assert sent
     assert ledger.questions == len(sent)
     assert {answer.error.code for answer in answers if answer.error} <= {"deadline"}
+
+
+def test_a_scorer_before_a_fallback_has_all_of_the_time():
+    """The fallback runs only if nothing was scored."""
+    scorer = Scoring(1.0)
+    rank_with_hanging_questions(ScorerMethod(scorer), [Stage(Asking(1))], 100.0, "rerank")
+    assert scorer.had == pytest.approx([100], abs=1)

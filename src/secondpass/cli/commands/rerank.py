@@ -207,7 +207,7 @@ def rerank(
         warn(f"--explain {identifier}: no candidate has this id")
     if not quiet:
         info(summary(total, sink.counts, time.monotonic() - started))
-    if candidates == 0:
+    if candidates == 0 and (total == 0 or query is not None):
         _report_nothing("candidate" if total else "query", source)
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
