@@ -102,7 +102,7 @@ def patient_files():
     Tests of these limits set their own.
     """
     from secondpass.concurrency import sqlite_connection, sqlite_files
-    from secondpass.formats import day_files
+    from secondpass.monitoring import day_files
     from secondpass.runtime import answer_store
 
     with pytest.MonkeyPatch.context() as patch:

@@ -26,10 +26,10 @@ from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
 from secondpass.errors import InputError
-from secondpass.evaluation.calibration.calibrating import scores_without_relevant
-from secondpass.evaluation.calibration.conformal import best_threshold, share_kept, threshold
-from secondpass.evaluation.calibration.mapping import fit_probabilities
-from secondpass.evaluation.calibration.samples import Sample, samples, separation
+from secondpass_evaluation.calibration.calibrating import scores_without_relevant
+from secondpass_evaluation.calibration.conformal import best_threshold, share_kept, threshold
+from secondpass_evaluation.calibration.mapping import fit_probabilities
+from secondpass_evaluation.calibration.samples import Sample, samples, separation
 
 SPLITS = 200
 KEEPS = (0.8, 0.9, 0.95)

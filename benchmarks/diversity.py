@@ -35,8 +35,8 @@ from typing import Any
 from quality import MEASURE, FirstStage, first_stages
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.evaluation import evaluate, ranking_to_run
 from secondpass.ordering import to_ordering
+from secondpass_evaluation import evaluate, ranking_to_run
 
 TOP = 10
 ALPHA = 0.5

@@ -26,12 +26,12 @@ from quality import RETRIEVED, first_stages, with_title
 
 import secondpass
 from secondpass import Candidate, MethodError, Reranker
-from secondpass.evaluation import HybridRetriever, drift, make_suite, read_corpus
-from secondpass.evaluation.observations import Observations
-from secondpass.formats.ranking_days import DayCounts, DayKey, Days, days_to_lines
+from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days, days_to_lines
+from secondpass.monitoring.ranking_statistics import ranking_statistics
 from secondpass.runtime.observers import Operation, RankingOperation
-from secondpass.runtime.ranking_statistics import ranking_statistics
-from secondpass.search.embedders import default_embedder
+from secondpass_evaluation import HybridRetriever, drift, make_suite, read_corpus
+from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.search.embedders import default_embedder
 
 PROMPT = "Represent this question for searching relevant passages: "
 BLEND = {"original": 0.3, "normalize": "minmax"}

@@ -22,9 +22,9 @@ from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, first_stages
 
 from secondpass import Reranker
 from secondpass.blending import Blend
-from secondpass.evaluation import evaluate, ranking_to_run
 from secondpass.scorers.minilm import MiniLM, unit
 from secondpass.scorers.similarity import Match, encoded_text, list_scores, match
+from secondpass_evaluation import evaluate, ranking_to_run
 
 Vector = NDArray[np.float64]
 CHOSEN = {"feedback": 5, "idf": True}

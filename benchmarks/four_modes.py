@@ -4,7 +4,7 @@
     python benchmarks/four_modes.py --rerank embedded lexical my.yaml --shuffles 3
     python benchmarks/four_modes.py --each        reranking after each of the three searches
 
-Prints the Markdown of :func:`secondpass.evaluation.compare` for every collection. A collection is
+Prints the Markdown of :func:`secondpass_evaluation.compare` for every collection. A collection is
 a folder with corpus.jsonl, queries.jsonl and qrels.tsv; a first stage's own results
 (candidates.jsonl) are not used. Vectors are computed by the embedded MiniLM and cached in
 ``build/``. Missing collections are listed; nothing is downloaded.
@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from secondpass import Reranker, SecondPassError
 from secondpass.config import resolve
-from secondpass.evaluation import HybridRetriever, Mode, compare, load_suite
 from secondpass.formats.files import atomic_write
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
+from secondpass_evaluation import HybridRetriever, Mode, compare, load_suite
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"

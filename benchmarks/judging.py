@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from observed import EMBEDDED, add_options, observe
 
 from secondpass import Reranker
-from secondpass.evaluation import corrected_mean, evaluate, ranking_to_run
+from secondpass_evaluation import corrected_mean, evaluate, ranking_to_run
 
 POOL_DEPTH = 20
 CUTOFF = 10

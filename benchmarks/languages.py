@@ -28,9 +28,9 @@ from xml.etree import ElementTree
 from quality import MEASURE, SETS, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
-from secondpass.evaluation import HybridRetriever, evaluate, ranking_to_run
 from secondpass.scorers.english import Measures, measure
 from secondpass.scorers.minilm import load_tokenizer
+from secondpass_evaluation import HybridRetriever, evaluate, ranking_to_run
 
 LISTS = Path(__file__).resolve().parents[1] / "tests/scorers/languages"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from quality import MEASURE, FirstStage, first_stages
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.evaluation import evaluate, ranking_to_run
+from secondpass_evaluation import evaluate, ranking_to_run
 
 PLACES = 10
 DEPTH = 20

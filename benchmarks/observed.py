@@ -15,9 +15,9 @@ from typing import Any
 from quality import RETRIEVED, first_stages
 
 from secondpass import Reranker
-from secondpass.evaluation import make_suite
-from secondpass.evaluation.journal import Journal
-from secondpass.evaluation.observations import Observations
+from secondpass_evaluation import make_suite
+from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.observations import Observations
 
 EMBEDDED: Mapping[str, Any] = {"method": {"type": "embedded", "remember": 20_000}}
 LEXICAL: Mapping[str, Any] = {"method": {"type": "lexical"}}

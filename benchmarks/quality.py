@@ -24,7 +24,7 @@ from pathlib import Path
 
 from secondpass import Candidate, Reranker, SecondPassError
 from secondpass.config import resolve
-from secondpass.evaluation import (
+from secondpass_evaluation import (
     Evaluation,
     HybridRetriever,
     Qrels,

@@ -34,7 +34,7 @@ from quality import LANGUAGES, MEASURE, RETRIEVED, SETS, FirstStage, first_stage
 
 from secondpass import Reranker, SecondPassError
 from secondpass.config import load, merged, preset
-from secondpass.evaluation import HybridRetriever, evaluate, ranking_to_run, read_corpus
+from secondpass_evaluation import HybridRetriever, evaluate, ranking_to_run, read_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "quality.json"

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from quality import MEASURE, TIE
 
-from secondpass.evaluation import difference
-from secondpass.evaluation.report.svg import (
+from secondpass_evaluation import difference
+from secondpass_evaluation.report.svg import (
     ACCENT,
     GAIN,
     INK,
@@ -242,7 +242,7 @@ def write_docs(records: Sequence[Record], root: Path) -> None:
 
 def standalone(svg: str) -> str:
     """A plot as an SVG file, with the colours of the report's page."""
-    css = files("secondpass.evaluation.report") / "templates" / "page.css"
+    css = files("secondpass_evaluation.report") / "templates" / "page.css"
     light, dark = re.findall(r":root \{.*?\}", css.read_text(encoding="utf-8"), re.DOTALL)[:2]
     style = (
         f"<style>{light} @media (prefers-color-scheme: dark) {{ {dark} }}"

@@ -26,11 +26,11 @@ from benchmarks.speed import workloads
 from benchmarks.speed.machine import describe
 
 from secondpass import Reranker
-from secondpass.adapters.ray.blocks import Row
-from secondpass.adapters.ray.ranking import Choices, RowRanker, in_batches
-from secondpass.adapters.ray.scanning import LINES, InputFile, scan
 from secondpass.config import load, merged, preset
 from secondpass.scorers import minilm
+from secondpass_ray.blocks import Row
+from secondpass_ray.ranking import Choices, RowRanker, in_batches
+from secondpass_ray.scanning import LINES, InputFile, scan
 
 SECONDS = 0.3
 DOCUMENTED = {"`cross_encoder`, `auto`": 192.4, "`cross_encoder`, `exact`": 111.3}

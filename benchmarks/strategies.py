@@ -30,8 +30,8 @@ from quality import MEASURE, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion, Prompt
-from secondpass.evaluation import evaluate, ranking_to_run
 from secondpass.prompts.truncation import estimate_tokens
+from secondpass_evaluation import evaluate, ranking_to_run
 
 DEPTH = 100
 STRATEGIES: Mapping[str, Mapping[str, Any]] = {

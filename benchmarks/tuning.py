@@ -38,13 +38,13 @@ from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
 from secondpass.blending import Blend
-from secondpass.evaluation import evaluate, ranking_to_run
-from secondpass.evaluation.journal import ranking_key
-from secondpass.evaluation.observations import Observations
-from secondpass.evaluation.tuning.replay import replayed_run
-from secondpass.evaluation.tuning.selection import select, winner
-from secondpass.evaluation.tuning.trials import WEIGHTS
-from secondpass.evaluation.tuning.tuning import SMALLEST_GAIN
+from secondpass_evaluation import evaluate, ranking_to_run
+from secondpass_evaluation.journal import ranking_key
+from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.tuning.replay import replayed_run
+from secondpass_evaluation.tuning.selection import select, winner
+from secondpass_evaluation.tuning.trials import WEIGHTS
+from secondpass_evaluation.tuning.tuning import SMALLEST_GAIN
 
 MEASURE = "nDCG@10"
 HARM, MISS, NEAR = 0.005, 0.03, 0.005

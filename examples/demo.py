@@ -30,7 +30,9 @@ from rich.table import Table
 from rich.text import Text
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.evaluation import (
+from secondpass.formats.files import atomic_write
+from secondpass.scorers.minilm import MODEL_NAME, MiniLM
+from secondpass_evaluation import (
     Difference,
     Evaluation,
     HybridRetriever,
@@ -41,8 +43,6 @@ from secondpass.evaluation import (
     read_qrels,
     read_queries,
 )
-from secondpass.formats.files import atomic_write
-from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 
 HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"

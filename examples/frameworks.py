@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from secondpass.evaluation import HybridRetriever, Mode
+from secondpass_evaluation import HybridRetriever, Mode
 
 HERE = Path(__file__).parent
 

@@ -96,7 +96,7 @@ def test_upward_imports_are_found():
         "secondpass.settings.configurable",
         "secondpass.strategies.listwise.Listwise",
         "secondpass.scorers.lexical.LexicalScorer",
-        "secondpass.search.fusion.reciprocal_rank_fusion",
+        "secondpass_evaluation.search.fusion.reciprocal_rank_fusion",
         "secondpass.types.ScoreKind",
         "secondpass.effects.Scorer",
         "secondpass.effects.Completion",

@@ -8,10 +8,10 @@ import pytest
 
 from fakes import Answering, ByTable, Model
 from secondpass import Candidate, Reranker, Skipped, observe
-from secondpass.evaluation import Journal
 from secondpass.monitoring import Monitor, read_days
 from secondpass.strategies.graded import Graded
 from secondpass.types import Usage
+from secondpass_evaluation import Journal
 
 CERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3, 2])]
 UNCERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 9.5, 3, 2])]

@@ -276,7 +276,7 @@ NEEDS_SOURCES = (
     "tests/benchmarks",
     "tests/test_mirrored.py",
     "tests/test_mutation_configuration.py",
-    "tests/adapters/http_server/test_dockerfile.py",
+    "tests/server/http/test_dockerfile.py",
     "integrations/haystack/tests/test_distribution.py::test_only_the_namespace_leaf_is_packaged",
     "integrations/llama_index/tests/test_distribution.py::"
     "test_the_distribution_is_laid_out_as_llamahub_wants",

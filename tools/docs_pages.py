@@ -301,7 +301,7 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api/methods.md": (
         "Methods and effects",
         "Protocols for your own scorer, method, language model or ordering, and fusion of lists.",
-        ("secondpass.effects", "secondpass.llms", "secondpass.search.fusion", "secondpass.blending",
+        ("secondpass.effects", "secondpass.llms", "secondpass_evaluation.search.fusion", "secondpass.blending",
          "secondpass.ordering"),
     ),
     "api/building-blocks.md": (
@@ -314,10 +314,10 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
          "secondpass.errors", "secondpass.strategies.interim", "secondpass.runtime.observers",
          "secondpass.runtime.floors", "secondpass.runtime.probabilities",
          "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
-         "secondpass.search.embedders", "secondpass.search.indexing", "secondpass.adapters.options",
+         "secondpass_evaluation.search.embedders", "secondpass_evaluation.search.indexing", "secondpass.adapters.options",
          "secondpass.adapters.scores", "secondpass.adapters.opentelemetry",
-         "secondpass.adapters.http_server.application", "secondpass.adapters.http_server.settings",
-         "secondpass.adapters.packing", "secondpass.adapters.mcp_server.tools"),
+         "secondpass_server.http.application", "secondpass_server.http.settings",
+         "secondpass_server.packing", "secondpass_server.mcp.tools"),
     ),
     "api/config.md": (
         "Configurations",
@@ -326,12 +326,12 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api/evaluation.md": (
         "Evaluation",
-        "`secondpass.evaluation`: suites, measures, comparisons and reports.",
-        ("secondpass.evaluation",),
+        "`secondpass_evaluation`: suites, measures, comparisons and reports.",
+        ("secondpass_evaluation",),
     ),
     "api/monitoring.md": (
         "Monitoring",
-        "`secondpass.monitoring`: sketches of rankings by day. `secondpass.evaluation.drift` "
+        "`secondpass.monitoring`: sketches of rankings by day. `secondpass_evaluation.drift` "
         "compares them.",
         ("secondpass.monitoring",),
     ),
@@ -343,8 +343,8 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "api/ray.md": (
         "Ray",
-        "`secondpass.ray`: rerankers on Ray Data and Ray Serve. Needs the extra `ray`.",
-        ("secondpass.ray",),
+        "`secondpass_ray`: rerankers on Ray Data and Ray Serve. Needs the extra `ray`.",
+        ("secondpass_ray",),
     ),
 }  # fmt: skip
 
@@ -374,15 +374,15 @@ PARTS = {
     ),
     "secondpass.scorers.minilm": ("MiniLM",),
     "secondpass.scorers.engines.exporting": ("export",),
-    "secondpass.search.embedders": ("default_embedder",),
-    "secondpass.search.indexing": ("build",),
+    "secondpass_evaluation.search.embedders": ("default_embedder",),
+    "secondpass_evaluation.search.indexing": ("build",),
     "secondpass.adapters.options": ("checked_list",),
     "secondpass.adapters.scores": ("results",),
     "secondpass.adapters.opentelemetry": ("instrument",),
-    "secondpass.adapters.http_server.application": ("create_app",),
-    "secondpass.adapters.http_server.settings": ("ServerSettings",),
-    "secondpass.adapters.packing": ("Packed", "Source", "pack"),
-    "secondpass.adapters.mcp_server.tools": ("ToolLimits", "create_server"),
+    "secondpass_server.http.application": ("create_app",),
+    "secondpass_server.http.settings": ("ServerSettings",),
+    "secondpass_server.packing": ("Packed", "Source", "pack"),
+    "secondpass_server.mcp.tools": ("ToolLimits", "create_server"),
 }
 """The public names of modules of which only some are public."""
 

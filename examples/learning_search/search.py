@@ -9,7 +9,7 @@ import yaml
 from scripted_model import language_model
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.evaluation import HybridRetriever
+from secondpass_evaluation import HybridRetriever
 
 Mode: TypeAlias = Literal["learn", "research"]
 

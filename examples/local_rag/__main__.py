@@ -11,7 +11,7 @@ from pathlib import Path
 from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
 
 from secondpass import InputError, Reranker, SecondPassError
-from secondpass.evaluation import Index, open_index
+from secondpass_evaluation import Index, open_index
 
 MODES = ["vector", "lexical", "hybrid", "hybrid+rerank"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from secondpass import Ranking, Reranker, config
-from secondpass.evaluation import Comparison, Index, Mode, compare, load_suite, open_index
-from secondpass.search.embedders import default_embedder
-from secondpass.search.indexing import build
+from secondpass_evaluation import Comparison, Index, Mode, compare, load_suite, open_index
+from secondpass_evaluation.search.embedders import default_embedder
+from secondpass_evaluation.search.indexing import build
 
 Config: TypeAlias = dict[str, Any]
 

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from secondpass import Candidate, Ranking
-from secondpass.evaluation import read_corpus, read_queries
 from secondpass.scorers.minilm import MiniLM
+from secondpass_evaluation import read_corpus, read_queries
 
 HERE = Path(__file__).parent
 SUITE = HERE / "suite"

@@ -37,9 +37,9 @@ import handbook
 
 from secondpass import Ranking, Reranker
 from secondpass.blending import Blend
-from secondpass.evaluation import HybridRetriever, compare, load_suite
 from secondpass.scorers.minilm import MiniLM
 from secondpass.settings import configurable
+from secondpass_evaluation import HybridRetriever, compare, load_suite
 
 PASSAGES = [
     {"id": "e17", "text": "E17: the cable is not fully in the lock.", "score": 0.61},

@@ -35,8 +35,8 @@ import handbook
 from scripted_model import language_model
 
 from secondpass import Ranked, Ranking, Reranker
-from secondpass.evaluation import HybridRetriever
 from secondpass.scorers.minilm import MiniLM
+from secondpass_evaluation import HybridRetriever
 
 SOURCES = 3
 OPENAI = {"type": "openai", "model": "gpt-4.1-mini"}

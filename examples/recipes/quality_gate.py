@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secondpass import SecondPassError
-from secondpass.evaluation import Comparison, HybridRetriever, compare, load_suite
 from secondpass.scorers.minilm import MiniLM
+from secondpass_evaluation import Comparison, HybridRetriever, compare, load_suite
 
 HERE = Path(__file__).parent
 

@@ -99,7 +99,7 @@ def test_help_imports_nothing_slow(imports):
     """A model runtime or a Markdown parser would double the CPU time."""
     slow = "numpy scipy torch onnxruntime openvino openai matplotlib httpx asyncio yaml pygments"
     assert [name for names in imports.values() for name in names if name in slow.split()] == []
-    assert "secondpass.search.retrieval" not in imports["library"] + imports["eval"]
+    assert "secondpass_evaluation.search.retrieval" not in imports["library"] + imports["eval"]
 
 
 def test_a_command_imports_no_other(imports):

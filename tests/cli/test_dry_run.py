@@ -123,7 +123,7 @@ def test_a_comparison_is_estimated_per_reranker(secondpass, suite, graded, tmp_p
 
 
 def test_finished_rankings_are_not_estimated(secondpass, suite, tmp_path, monkeypatch):
-    from secondpass.evaluation import experiment
+    from secondpass_evaluation import experiment
 
     def interrupted(_comparison):
         raise KeyboardInterrupt

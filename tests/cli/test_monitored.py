@@ -2,7 +2,7 @@
 
 from secondpass import Reranker
 from secondpass.cli.monitored import monitored
-from secondpass.formats.ranking_days import read_days
+from secondpass.monitoring.ranking_days import read_days
 
 CANDIDATES = [{"id": "a", "text": "owls at night"}, {"id": "b", "text": "cats"}]
 

@@ -29,13 +29,13 @@ SHOWN = {
 REQUIREMENT = re.compile(r"[`\" ]((?:[\w-]+-)?secondpass(?:-\w+)?)\[([\w,…-]+)\]")
 
 NOT_RUN = {
-    "secondpass export": "converts a model of the hub with torch; tests/cli/test_export.py does it",
-    "secondpass judge log.jsonl": "asks a language model; tests/cli/test_judge.py does it",
-    "secondpass judge --into": "asks a person; tests/cli/test_review.py does it",
+    "secondpass export": "converts a model of the hub with torch; tests/server/cli/test_export.py does it",
+    "secondpass judge log.jsonl": "asks a language model; tests/evaluation/cli/test_judge.py does it",
+    "secondpass judge --into": "asks a person; tests/evaluation/cli/test_review.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
-    "secondpass serve": "ends on a signal; tests/cli/test_serve.py does it",
-    "secondpass job": "needs Ray; tests/cli/test_job.py does it",
-    "secondpass mcp": "runs until it is stopped; tests/adapters/mcp_server does it",
+    "secondpass serve": "ends on a signal; tests/server/cli/test_serve.py does it",
+    "secondpass job": "needs Ray; tests/ray/test_cli.py does it",
+    "secondpass mcp": "runs until it is stopped; tests/server/mcp does it",
 }
 """Commands that no test runs, with the reason."""
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from secondpass import Candidate, InputError
-from secondpass.evaluation import write_run
-from secondpass.evaluation.candidate_lists import candidates_of_run, checked_id, read_candidates
 from secondpass.formats.errors import FormatError
+from secondpass_evaluation import write_run
+from secondpass_evaluation.candidate_lists import candidates_of_run, checked_id, read_candidates
 
 CORPUS = [
     Candidate("the owl", "a", metadata={"year": 3}),

@@ -1,6 +1,6 @@
 from fakes import ByTable
 from secondpass import Reranker
-from secondpass.evaluation import compare
+from secondpass_evaluation import compare
 from topic_suites import SUITE, TOPICS, ByGrade, passages, suite_of
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import ir_measures
 import pytest
 
-from secondpass import Candidate, Reranker, evaluation
-from secondpass.evaluation import (
+import secondpass_evaluation as evaluation
+from secondpass import Candidate, Reranker
+from secondpass_evaluation import (
     Comparison,
     FormatError,
     HybridRetriever,
@@ -24,8 +25,8 @@ from secondpass.evaluation import (
     write_qrels,
     write_queries,
 )
-from secondpass.evaluation.report import svg
-from secondpass.evaluation.report.files import per_query_csv
+from secondpass_evaluation.report import svg
+from secondpass_evaluation.report.files import per_query_csv
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
 TEXTS = ("an owl", "an owl and a cat", "owl owl cat", "the sea, the owl, the cat", "nothing")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.evaluation import Cost
-from secondpass.evaluation.costs import percentiles
+from secondpass_evaluation import Cost
+from secondpass_evaluation.costs import percentiles
 
 
 @given(st.lists(st.floats(0, 100), max_size=30), st.floats(0, 1))

@@ -9,8 +9,8 @@ import pytest
 
 from monitored_days import days_of
 from secondpass import InputError, MissingExtraError
-from secondpass.evaluation import drift
-from secondpass.formats.ranking_days import DayCounts, merge_days
+from secondpass.monitoring.ranking_days import DayCounts, merge_days
+from secondpass_evaluation import drift
 
 
 def sigmoid(score):

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from fakes import ByTable, Model, numbered, ranked
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
-from secondpass.evaluation import compare, dry_run, make_suite
-from secondpass.evaluation.dry_run import expected_comparison, expected_use
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.runtime.dry_run import total
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
+from secondpass_evaluation import compare, dry_run, make_suite
+from secondpass_evaluation.dry_run import expected_comparison, expected_use
 
 sizes = st.integers(1, 12)
 

@@ -7,7 +7,7 @@ from importlib import metadata
 import pytest
 
 import secondpass
-from secondpass.evaluation import environment
+from secondpass_evaluation import environment
 
 
 def test_the_time_is_in_utc_to_the_second():

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fakes import Model
 from sampling import examples
 from secondpass import Candidate, ConfigurationError, InputError, MissingExtraError, Reranker
-from secondpass.evaluation import (
+from secondpass.strategies.graded import Graded
+from secondpass_evaluation import (
     HybridRetriever,
     MeasureError,
     compare,
@@ -21,10 +22,9 @@ from secondpass.evaluation import (
     make_suite,
     ranking_to_run,
 )
-from secondpass.evaluation.report import charts
-from secondpass.evaluation.report.verdict import verdict
-from secondpass.search.fusion import reciprocal_rank_fusion
-from secondpass.strategies.graded import Graded
+from secondpass_evaluation.report import charts
+from secondpass_evaluation.report.verdict import verdict
+from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from topic_suites import SUITE, ByGrade, ByTopic, figures, passages, suite_of
 
 WORDS = HybridRetriever(SUITE.corpus)

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from secondpass import Candidate, InputError, Reranker
-from secondpass.evaluation import HybridRetriever, compare
+from secondpass_evaluation import HybridRetriever, compare
 from topic_suites import CANDIDATES, SUITE, ByGrade, ByTopic, failing, suite_of
 
 

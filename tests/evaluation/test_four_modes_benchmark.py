@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from remembered_model import remember
-from secondpass.evaluation import write_corpus, write_qrels, write_queries
+from secondpass_evaluation import write_corpus, write_qrels, write_queries
 from topic_suites import SUITE
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "four_modes.py"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass import Candidate, InputError, Reranker
-from secondpass.evaluation import Journal, compare, make_suite
-from secondpass.evaluation.journal import ranking_key
 from secondpass.scorers.lexical import LexicalScorer
+from secondpass_evaluation import Journal, compare, make_suite
+from secondpass_evaluation.journal import ranking_key
 
 TEXTS = ["the owl hunts mice", "a cat sleeps", "night tickets", "owl", "", "an owl and an owl"]
 CANDIDATES = [

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from secondpass import Candidate, InputError, SecondPassError
-from secondpass.evaluation import (
+from secondpass_evaluation import (
     FormatError,
     load_suite,
     make_suite,

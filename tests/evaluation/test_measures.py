@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass import Candidate, InputError, MissingExtraError, Reranker
-from secondpass.evaluation import (
+from secondpass_evaluation import (
     MeasureError,
     evaluate,
     ranking_to_run,
@@ -133,7 +133,7 @@ BREAKING = [
 def in_another_process(cases) -> list[str]:
     """The means, computed where a crash ends no test run."""
     program = (
-        "from secondpass.evaluation import evaluate\n"
+        "from secondpass_evaluation import evaluate\n"
         f"for run, qrels, measure, _ in {cases!r}:\n"
         "    print(evaluate(run, qrels, [measure]).mean[measure], flush=True)"
     )

@@ -8,11 +8,11 @@ import pytest
 
 from fakes import ByTable
 from secondpass import Candidate, Reranker
-from secondpass.evaluation import Suite, compare, make_suite
-from secondpass.evaluation.report import svg
-from secondpass.evaluation.report.verdict import verdict
-from secondpass.evaluation.reranking import judged_nothing
 from secondpass.types import Ranking, Report
+from secondpass_evaluation import Suite, compare, make_suite
+from secondpass_evaluation.report import svg
+from secondpass_evaluation.report.verdict import verdict
+from secondpass_evaluation.reranking import judged_nothing
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
 CORPUS = [

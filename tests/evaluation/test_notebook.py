@@ -8,7 +8,7 @@ import pytest
 
 from secondpass import Candidate, Reranker
 from secondpass.errors import InputError
-from secondpass.evaluation import HybridRetriever, compare, make_suite
+from secondpass_evaluation import HybridRetriever, compare, make_suite
 from topic_suites import CANDIDATES, SUITE, ByGrade, suite_of
 
 

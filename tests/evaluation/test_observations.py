@@ -4,9 +4,9 @@ import pytest
 
 from secondpass import Reranker
 from secondpass.errors import InputError
-from secondpass.evaluation import make_suite
-from secondpass.evaluation.journal import Journal
-from secondpass.evaluation.observations import Observations
+from secondpass_evaluation import make_suite
+from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.observations import Observations
 
 CORPUS = [
     {"id": "a", "text": "pears grow on trees"},

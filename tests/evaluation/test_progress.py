@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from secondpass.errors import InputError
-from secondpass.evaluation import progress as progress_module
-from secondpass.evaluation.progress import progress_bar
+from secondpass_evaluation import progress as progress_module
+from secondpass_evaluation.progress import progress_bar
 
 
 class Terminal(io.StringIO):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sampling import examples
 from secondpass.config import load, read_yaml
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.evaluation.provenance import check_output, with_provenance, write_config
 from secondpass.settings import Secret, yaml_text
+from secondpass_evaluation.provenance import check_output, with_provenance, write_config
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9) | st.text(),

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.evaluation import compare, make_suite
+from secondpass_evaluation import compare, make_suite
 from topic_suites import SUITE, ByGrade
 
 

@@ -8,9 +8,9 @@ from rerank_answers import answer
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
-from secondpass.evaluation import compare, evaluate
 from secondpass.limits import Limits, Prices
 from secondpass.strategies.graded import Graded
+from secondpass_evaluation import compare, evaluate
 from topic_suites import CANDIDATES, SUITE, TOPICS, ByGrade, FirstIsBest, failing, figures, suite_of
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from secondpass.evaluation import Result
+from secondpass_evaluation import Result
 
 
 @pytest.mark.parametrize(

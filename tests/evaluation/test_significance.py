@@ -13,7 +13,7 @@ from scipy import stats
 
 from sampling import examples
 from secondpass import InputError, MissingExtraError
-from secondpass.evaluation import difference, holm
+from secondpass_evaluation import difference, holm
 
 shares = st.integers(0, 20).map(lambda twentieths: twentieths / 20)
 

@@ -1,5 +1,5 @@
 from secondpass import Reranker
-from secondpass.evaluation import compare
+from secondpass_evaluation import compare
 from topic_suites import SUITE, ByGrade, FirstIsBest, figures, suite_of
 
 

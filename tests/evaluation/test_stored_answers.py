@@ -5,7 +5,7 @@ import pytest
 from fake_provider import FakeProvider
 from fakes import numbered
 from secondpass import Candidate
-from secondpass.evaluation import Journal, compare, make_suite
+from secondpass_evaluation import Journal, compare, make_suite
 
 TEXTS = numbered([1, 5, 3, 9])
 QUERIES = {"q1": "one", "q2": "two", "q3": "three"}

@@ -1,7 +1,7 @@
 import pytest
 
 from secondpass import Candidate, InputError
-from secondpass.evaluation import make_suite
+from secondpass_evaluation import make_suite
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from secondpass import Candidate, Reranker
-from secondpass.evaluation import Evaluation, HybridRetriever, difference
+from secondpass_evaluation import Evaluation, HybridRetriever, difference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

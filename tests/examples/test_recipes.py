@@ -350,7 +350,7 @@ def test_hits_become_candidates():
 
 
 def test_the_handbook_is_a_suite():
-    from secondpass.evaluation import load_suite
+    from secondpass_evaluation import load_suite
 
     suite = load_suite(handbook.SUITE)
     assert not suite.notes

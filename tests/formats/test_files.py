@@ -9,11 +9,11 @@ import pytest
 
 from secondpass import InputError
 from secondpass.cli.resuming import Resumable
-from secondpass.cli.vectors import CachedEmbedder
-from secondpass.evaluation import write_queries
 from secondpass.formats import files as module
 from secondpass.formats.files import atomic_write, open_locked
-from secondpass.search.indexing import build
+from secondpass_evaluation import write_queries
+from secondpass_evaluation.cli.vectors import CachedEmbedder
+from secondpass_evaluation.search.indexing import build
 
 
 @pytest.fixture

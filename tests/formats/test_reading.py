@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass import SecondPassError
-from secondpass.evaluation import (
+from secondpass_evaluation import (
     FormatError,
     read_corpus,
     read_qrels,

@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass.search.fusion import reciprocal_rank_fusion
+from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from tiny_models import write_classifier
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
-from secondpass.evaluation.calibration.fingerprint import fingerprint
 from secondpass.runtime.fits import doubts, precision_of
 from secondpass.runtime.floors import Fit, Floor
 from secondpass.types import EngineInfo
+from secondpass_evaluation.calibration.fingerprint import fingerprint
 
 BASE = {"method": {"type": "lexical", "k1": 1.2}, "depth": 50}
 

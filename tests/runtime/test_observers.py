@@ -23,7 +23,6 @@ from fakes import (
 from secondpass import Candidate, InputError, Reranker, RerankError
 from secondpass.effects import Completion, Ended, Judgement
 from secondpass.errors import LLMError
-from secondpass.evaluation.dry_run import expected_use
 from secondpass.runtime.judgements import judged
 from secondpass.runtime.observers import (
     MethodOperation,
@@ -36,6 +35,7 @@ from secondpass.runtime.observers import (
 )
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
+from secondpass_evaluation.dry_run import expected_use
 
 TEXTS = numbered([3, 9, 5, 7])
 BUSY = LLMError("the server is busy", "server_error", retryable=True)

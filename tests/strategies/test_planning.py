@@ -14,7 +14,6 @@ from sampling import examples
 from secondpass import Candidate, InputError, Reranker
 from secondpass.candidates import to_requests
 from secondpass.effects import Ask, Completion, Judgement
-from secondpass.evaluation.dry_run import expected_use
 from secondpass.limits import Prices
 from secondpass.prompts.questions import Questions
 from secondpass.runtime import drivers
@@ -26,6 +25,7 @@ from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.pointwise import Pointwise
+from secondpass_evaluation.dry_run import expected_use
 
 PRICES = Prices(1, 10)
 STRATEGIES = {"listwise": ranked, "blocks": ranked, "graded": graded}

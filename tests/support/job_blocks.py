@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from secondpass.adapters.ray.blocks import Block, Row, read_rows
-from secondpass.adapters.ray.parts import PartWriter
+from secondpass_ray.blocks import Block, Row, read_rows
+from secondpass_ray.parts import PartWriter
 
 
 def nothing(*_arguments: object) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Self
 import httpx
 
 from secondpass import Reranker
-from secondpass.adapters.http_server.application import create_app
-from secondpass.adapters.http_server.server import Plan, Server
-from secondpass.adapters.http_server.service import Service
-from secondpass.adapters.http_server.settings import ServerSettings
+from secondpass_server.http.application import create_app
+from secondpass_server.http.server import Plan, Server
+from secondpass_server.http.service import Service
+from secondpass_server.http.settings import ServerSettings
 
 _TICK = 0.1
 """Seconds between uvicorn's checks whether to exit."""

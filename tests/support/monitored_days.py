@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from secondpass.formats.ranking_days import DayCounts, DayKey, Days
+from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
 
 SAME_KEY: dict[str, Any] = {
     "day": "2026-11-23",

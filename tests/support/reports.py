@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from secondpass.evaluation import (
+from secondpass_evaluation import (
     Change,
     Comparison,
     Cost,

@@ -6,9 +6,9 @@ from typing import Any
 
 from fakes import ByTable
 from secondpass import Reranker
-from secondpass.adapters.http_server.fields import Fields, RerankRequest
-from secondpass.adapters.http_server.settings import ServerSettings
-from secondpass.adapters.http_server.shapes import Answer, Shape
+from secondpass_server.http.fields import Fields, RerankRequest
+from secondpass_server.http.settings import ServerSettings
+from secondpass_server.http.shapes import Answer, Shape
 
 TEXTS = ["a", "ccc", "bb"]
 SCORES = [0.9, 0.5, 0.1]

@@ -6,7 +6,7 @@ import numpy as np
 
 from fakes import number_of
 from secondpass import Candidate
-from secondpass.evaluation import Suite, make_suite
+from secondpass_evaluation import Suite, make_suite
 
 TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from secondpass.evaluation.tuning.records import Point, Trial, TuningData
-from secondpass.evaluation.tuning.selection import Held
+from secondpass_evaluation.tuning.records import Point, Trial, TuningData
+from secondpass_evaluation.tuning.selection import Held
 
 
 def held(mean: float = 0.1, p: float = 0.01, **changes: Any) -> Held:

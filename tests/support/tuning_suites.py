@@ -1,7 +1,7 @@
 """Suites in which `lexical` gains much, or nothing."""
 
 from secondpass import Candidate
-from secondpass.evaluation import Suite, make_suite
+from secondpass_evaluation import Suite, make_suite
 
 COUNT = 12
 

@@ -16,7 +16,7 @@ import handbook
 from scripted_model import ScriptedModel, announce
 
 from secondpass import Reranker
-from secondpass.evaluation import HybridRetriever
+from secondpass_evaluation import HybridRetriever
 
 HERE = Path(__file__).parent
 VARIABLES = {"ollama": "OLLAMA_URL", "vllm": "VLLM_URL", "llama_cpp": "LLAMA_CPP_URL"}

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console, warn
-from secondpass.evaluation.dry_run import ExpectedComparison, expected_use
 from secondpass.reranker import Reranker
 from secondpass.runtime.dry_run import Expected, merged, total
 from secondpass.types import Request
+from secondpass_evaluation.dry_run import ExpectedComparison, expected_use
 
 _TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"
 _NOTE = f"dry run: no model was called. {_TOKENS}"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from secondpass.search.documents import SMALLEST_PASSAGE
 from secondpass.settings.registry import preset_names
+from secondpass_evaluation.search.documents import SMALLEST_PASSAGE
 
 
 def complete_preset(incomplete: str) -> list[str]:

@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 from secondpass.cli.console import live_console, message_console, on_terminal, one_line
-from secondpass.search import documents
+from secondpass_evaluation.search import documents
 
 
 class _Rate(ProgressColumn):

@@ -4,7 +4,7 @@ Formats: BEIR's JSON lines and TSV (Thakur et al., "BEIR", NeurIPS Datasets 2021
 white-space separated files of trec_eval. Files are UTF-8; a byte order mark and blank lines are
 ignored. A malformed line raises :class:`FormatError` with file and line; nothing is guessed or
 skipped. Files whose names end in ``.gz`` are decompressed.
-:mod:`secondpass.formats.writing` writes the same formats.
+:mod:`secondpass_evaluation.writing` writes the same formats.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
-from secondpass.evaluation import calibrate, make_suite
+from secondpass_evaluation import calibrate, make_suite
 
 
 def suite_of(count=40, relevant=lambda number, place: place == number % 3):

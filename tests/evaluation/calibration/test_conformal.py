@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.evaluation.calibration.conformal import (
+from secondpass_evaluation.calibration.conformal import (
     best_threshold,
     fewest,
     highest_share,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from secondpass.errors import InputError
-from secondpass.evaluation.calibration.mapping import fit_probabilities
-from secondpass.evaluation.calibration.samples import Sample
+from secondpass_evaluation.calibration.mapping import fit_probabilities
+from secondpass_evaluation.calibration.samples import Sample
 
 
 def sample(scores, *relevant):

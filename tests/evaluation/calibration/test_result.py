@@ -5,10 +5,10 @@ import json
 import pytest
 
 from secondpass.errors import NotSerializableError
-from secondpass.evaluation.calibration.mapping import MappingFit
-from secondpass.evaluation.calibration.result import Calibration
 from secondpass.runtime.floors import Fit, Floor
 from secondpass.runtime.probabilities import Probabilities
+from secondpass_evaluation.calibration.mapping import MappingFit
+from secondpass_evaluation.calibration.result import Calibration
 
 
 def calibration(per="query", **changes):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from secondpass import Reranker
-from secondpass.evaluation.calibration.samples import Sample, samples, separation
+from secondpass_evaluation.calibration.samples import Sample, samples, separation
 
 
 def sample(scores, *relevant):

@@ -6,9 +6,9 @@ import pytest
 
 from judged_folders import mark
 from reports import make
-from secondpass.evaluation import Result, corrected_difference, corrected_mean, evaluate
-from secondpass.evaluation.judging.correction import corrected_results
-from secondpass.evaluation.judging.inference import fewest_people
+from secondpass_evaluation import Result, corrected_difference, corrected_mean, evaluate
+from secondpass_evaluation.judging.correction import corrected_results
+from secondpass_evaluation.judging.inference import fewest_people
 
 COUNT, MEASURES = 12, ("nDCG@3", "P@1")
 QRELS = {f"q{n}": {"a": n % 3, "b": (n + 1) % 3} for n in range(COUNT)}

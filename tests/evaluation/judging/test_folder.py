@@ -5,8 +5,8 @@ import pytest
 from judged_folders import POOLS, write_folder
 from secondpass import Candidate
 from secondpass.errors import InputError
-from secondpass.evaluation.judging.folder import check_folder, check_ids
 from secondpass.formats.errors import FormatError
+from secondpass_evaluation.judging.folder import check_folder, check_ids
 
 ALWAYS = ["qrels.tsv", "qrels/test.tsv", "qrels.txt.gz", "qrels"]
 """Would be read instead of `qrels.txt`, or by its mark."""

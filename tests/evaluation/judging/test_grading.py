@@ -4,8 +4,8 @@ import pytest
 
 from fakes import Model
 from secondpass import ConfigurationError, Reranker
-from secondpass.evaluation.judging.grading import GRADES, grading_reranker
 from secondpass.strategies.graded import Graded
+from secondpass_evaluation.judging.grading import GRADES, grading_reranker
 
 LLM = {"type": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:9"}
 OTHER = {**LLM, "model": "other"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass.errors import InputError
-from secondpass.evaluation import corrected_difference, corrected_mean, kappa
+from secondpass_evaluation import corrected_difference, corrected_mean, kappa
 
 VALUES = st.lists(
     st.tuples(st.floats(0, 1, allow_subnormal=False), st.floats(0, 1, allow_subnormal=False)),

@@ -8,10 +8,10 @@ import pytest
 from reports import without
 from secondpass import Candidate, Reranker
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.evaluation import Journal, compare, judge, load_suite, write_qrels
 from secondpass.formats.errors import FormatError
 from secondpass.llms import Prices
 from secondpass.llms.function import CallableLLM
+from secondpass_evaluation import Journal, compare, judge, load_suite, write_qrels
 
 CORPUS = [
     {"id": f"d{number}", "text": f"{word} in garden {number}"}
@@ -187,7 +187,7 @@ def test_judgements_of_people_are_not_marked():
 
 
 def load_suite_of_people():
-    from secondpass.evaluation import make_suite
+    from secondpass_evaluation import make_suite
 
     return make_suite("people", {"q0": "pears"}, {"q0": {"d0": 1}}, corpus=CORPUS)
 

@@ -7,9 +7,10 @@ import pytest
 
 from judged_folders import GRADES, mark, write_folder
 from secondpass.errors import InputError
-from secondpass.evaluation import write_qrels
-from secondpass.evaluation.judging.inference import fewest_people
-from secondpass.evaluation.judging.labels import (
+from secondpass.formats.errors import FormatError
+from secondpass_evaluation import write_qrels
+from secondpass_evaluation.judging.inference import fewest_people
+from secondpass_evaluation.judging.labels import (
     complete_queries,
     judged_by_path,
     locked,
@@ -18,7 +19,6 @@ from secondpass.evaluation.judging.labels import (
     read_people,
     with_people,
 )
-from secondpass.formats.errors import FormatError
 
 
 @pytest.fixture

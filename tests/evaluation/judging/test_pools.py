@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.evaluation.judging.pools import sampled
+from secondpass_evaluation.judging.pools import sampled
 
 QUERIES = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=8)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from secondpass.errors import InputError
-from secondpass.evaluation.judging.query_log import read_query_log
 from secondpass.formats.errors import FormatError
+from secondpass_evaluation.judging.query_log import read_query_log
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from reports import EDGES, make
-from secondpass.evaluation.report.page import page as html
-from secondpass.evaluation.report.text import NONE
+from secondpass_evaluation.report.page import page as html
+from secondpass_evaluation.report.text import NONE
 
 
 class Browser:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from secondpass.evaluation.report.cells import SYSTEM, Cell, Column, row
+from secondpass_evaluation.report.cells import SYSTEM, Cell, Column, row
 
 BEST = Cell("0.5", "gain", best=True)
 

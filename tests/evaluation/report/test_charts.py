@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from reports import INJECTIONS, Parsed, evaluation, make
-from secondpass.evaluation import Cost
-from secondpass.evaluation.report import charts
+from secondpass_evaluation import Cost
+from secondpass_evaluation.report import charts
 
 ALL = (charts.latency, charts.differences, charts.sensitivity)
 

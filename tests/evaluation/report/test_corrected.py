@@ -3,9 +3,9 @@
 import pytest
 
 from reports import make
-from secondpass.evaluation import Corrected, CorrectedResult
-from secondpass.evaluation.report.corrected import corrected
-from secondpass.evaluation.report.text import NONE
+from secondpass_evaluation import Corrected, CorrectedResult
+from secondpass_evaluation.report.corrected import corrected
+from secondpass_evaluation.report.text import NONE
 
 
 def figures(mean, low, high, measure="nDCG@10"):

@@ -3,9 +3,9 @@ import re
 import pytest
 
 from reports import EDGES, INJECTIONS, make, with_reranker
-from secondpass.evaluation.report.markdown import report
-from secondpass.evaluation.report.text import NONE
-from secondpass.evaluation.report.verdict import verdict
+from secondpass_evaluation.report.markdown import report
+from secondpass_evaluation.report.text import NONE
+from secondpass_evaluation.report.verdict import verdict
 
 
 @pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)

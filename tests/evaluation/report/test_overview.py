@@ -3,9 +3,9 @@
 import pytest
 
 from reports import EDGES, evaluation, make, with_reranker
-from secondpass.evaluation import Cost, Result
-from secondpass.evaluation.report.overview import cost_of_1000, overview
-from secondpass.evaluation.report.text import NONE
+from secondpass_evaluation import Cost, Result
+from secondpass_evaluation.report.overview import cost_of_1000, overview
+from secondpass_evaluation.report.text import NONE
 
 
 def test_a_row_for_each_measured_system():

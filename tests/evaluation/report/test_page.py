@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from reports import EDGES, INJECTIONS, Parsed, check, make, with_reranker, without
 from sampling import examples
 from secondpass import MissingExtraError
-from secondpass.evaluation import Cost, Stability
-from secondpass.evaluation.report.markdown import report as markdown
-from secondpass.evaluation.report.page import _environment, fragment
-from secondpass.evaluation.report.page import page as html
+from secondpass_evaluation import Cost, Stability
+from secondpass_evaluation.report.markdown import report as markdown
+from secondpass_evaluation.report.page import _environment, fragment
+from secondpass_evaluation.report.page import page as html
 
 AT_EDGES = with_reranker(
     make(count=1_001),

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from reports import without
-from secondpass.evaluation.report import svg
+from secondpass_evaluation.report import svg
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from reports import EDGES, make, with_reranker, without
-from secondpass.evaluation import Cost
-from secondpass.evaluation.report import charts
-from secondpass.evaluation.report.overview import overview
-from secondpass.evaluation.report.tables import (
+from secondpass_evaluation import Cost
+from secondpass_evaluation.report import charts
+from secondpass_evaluation.report.overview import overview
+from secondpass_evaluation.report.tables import (
     TABLES,
     costs,
     differences,
@@ -15,7 +15,7 @@ from secondpass.evaluation.report.tables import (
     quality,
     tables,
 )
-from secondpass.evaluation.report.text import NONE
+from secondpass_evaluation.report.text import NONE
 
 
 def cells(table) -> list[list[str]]:

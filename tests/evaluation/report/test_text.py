@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.evaluation import Result
-from secondpass.evaluation.report import text
-from secondpass.evaluation.report.text import NONE
+from secondpass_evaluation import Result
+from secondpass_evaluation.report import text
+from secondpass_evaluation.report.text import NONE
 
 
 @given(st.text(), st.integers(4, 20))

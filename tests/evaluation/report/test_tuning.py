@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reports import check, without
-from secondpass.evaluation.report import tuning as report
+from secondpass_evaluation.report import tuning as report
 from tuning_results import ADOPTED, TRIED, held, kept, tuning
 
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from reports import EDGES, Parsed, evaluation, make, with_reranker
-from secondpass.evaluation import Corrected, CorrectedResult, JudgedBy, Result
-from secondpass.evaluation.report.page import fragment
-from secondpass.evaluation.report.verdict import verdict
+from secondpass_evaluation import Corrected, CorrectedResult, JudgedBy, Result
+from secondpass_evaluation.report.page import fragment
+from secondpass_evaluation.report.verdict import verdict
 
 BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
 

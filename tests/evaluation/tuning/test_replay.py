@@ -11,9 +11,9 @@ from secondpass import Candidate, Reranker
 from secondpass.blending import Blend
 from secondpass.config import load
 from secondpass.effects import Judgement
-from secondpass.evaluation.tuning.replay import replayed, replayed_run
 from secondpass.scoring import scores_alone
 from secondpass.types import Issue
+from secondpass_evaluation.tuning.replay import replayed, replayed_run
 
 
 class ByText:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sampling import examples
-from secondpass.evaluation.tuning.selection import (
+from secondpass_evaluation.tuning.selection import (
     Held,
     Selection,
     _held_out,

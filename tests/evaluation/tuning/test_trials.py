@@ -7,7 +7,7 @@ import pytest
 from fakes import ByTable, Model
 from secondpass import Candidate, Reranker
 from secondpass.blending import Blend
-from secondpass.evaluation.tuning.trials import (
+from secondpass_evaluation.tuning.trials import (
     INSTALLED,
     Attempt,
     Variant,

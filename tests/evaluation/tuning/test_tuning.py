@@ -10,8 +10,8 @@ from fake_provider import FakeProvider
 from secondpass import Reranker
 from secondpass.config import load
 from secondpass.errors import ConfigurationError, InputError, ModelLoadError
-from secondpass.evaluation import Journal, evaluate, make_suite, ranking_to_run, tune
-from secondpass.evaluation.observations import Observations
+from secondpass_evaluation import Journal, evaluate, make_suite, ranking_to_run, tune
+from secondpass_evaluation.observations import Observations
 from topic_suites import FirstIsBest
 from tuning_suites import FIRST, LAST, suite_of
 

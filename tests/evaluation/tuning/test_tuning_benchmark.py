@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from remembered_model import remember
-from secondpass.evaluation import write_corpus, write_qrels, write_queries
-from secondpass.evaluation.observations import Observations
+from secondpass_evaluation import write_corpus, write_qrels, write_queries
+from secondpass_evaluation.observations import Observations
 from tuning_suites import LAST
 
 BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "tuning.py"

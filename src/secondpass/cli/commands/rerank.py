@@ -52,9 +52,9 @@ from secondpass.errors import RerankError
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.summary import count, summary
 from secondpass.reranker import Reranker
-from secondpass.search.documents import Progress
 from secondpass.settings.environment import fill
 from secondpass.types import Ranking, Request
+from secondpass_evaluation.search.documents import Progress
 
 _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""

@@ -1,1 +1,0 @@
-"""Reranking on Ray: large jobs on Ray Data, and the server on Ray Serve."""

@@ -1,0 +1,215 @@
+"""Statistics of rankings by day and method: sketches and counts, as JSON lines.
+
+They contain no text of queries and candidates, no id, no key and no folder of a model.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from secondpass.errors import InputError
+from secondpass.formats.lines import AnyPath, Line, read_json_lines
+from secondpass.monitoring.sketches import Sketch
+from secondpass.settings import describe
+
+FORMAT = 1
+SUFFIX = ".jsonl"
+
+MOST_LINES = 500
+"""Lines of a file. Rankings of all further rerankers and methods share one line more."""
+OTHER = "other"
+"""The reranker's name in that line."""
+
+_FOLDERS = re.compile(r"(?<![\w:/\\])(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?:[^/\\,]*[/\\])*(?=[^/\\,])")
+"""The folders of a path that is absolute, or begins with a dot or ``~``."""
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_MOST_CODES = 200
+
+
+class DayKey(NamedTuple):
+    """What the rankings of a line have in common.
+
+    Attributes:
+        day: in UTC, as ``2026-11-23``.
+        reranker: name of the method of the reranker.
+        method: name of the method that determined the order; None if none did.
+        kind: what its scores mean; None if no method determined the order.
+        version: of secondpass.
+        engine: backend and precision of local models; None without one.
+    """
+
+    day: str
+    reranker: str
+    method: str | None
+    kind: str | None
+    version: str
+    engine: str | None
+
+
+@dataclass(slots=True)
+class DayCounts:
+    """Counts and sketches of rankings.
+
+    Attributes:
+        rankings: number of rankings.
+        statuses: number of rankings by status; ``cancelled`` are those without a report, and
+            ``skipped`` those that the setting ``when`` left out altogether.
+        issues: number of rankings with an issue, by its code.
+        sketches: of one value per ranking, by the name of the statistic.
+    """
+
+    rankings: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    issues: Counter[str] = field(default_factory=Counter)
+    sketches: dict[str, Sketch] = field(default_factory=dict)
+
+    def add(self, status: str, issues: Iterable[str], statistics: Mapping[str, float]) -> None:
+        """Add a ranking. Codes that are no plain identifiers count as ``other``."""
+        self.rankings += 1
+        self.statuses[status] += 1
+        for code in set(map(_plain, issues)):
+            name = code if code in self.issues or len(self.issues) < _MOST_CODES else "other"
+            self.issues[name] += 1
+        for name, value in statistics.items():
+            sketch = self.sketches.get(name)
+            if sketch is None:
+                sketch = self.sketches[name] = Sketch()
+            sketch.add(value)
+
+    def merge(self, other: DayCounts) -> None:
+        """Add the rankings of another."""
+        self.rankings += other.rankings
+        self.statuses.update(other.statuses)
+        self.issues.update(other.issues)
+        for name, sketch in other.sketches.items():
+            self.sketches.setdefault(name, Sketch()).merge(sketch)
+
+
+Days = dict[DayKey, DayCounts]
+"""Counts of rankings by what they have in common."""
+
+
+def without_folders(name: str) -> str:
+    """The name of a method without the folders of local models: ``/home/me/bge`` is ``bge``."""
+    return _FOLDERS.sub("", name)
+
+
+def line_of(days: Mapping[DayKey, DayCounts], key: DayKey) -> DayKey:
+    """The key to add rankings under: that of :data:`OTHER` if the day has no line left."""
+    if key in days or sum(item.day == key.day for item in days) < MOST_LINES:
+        return key
+    return DayKey(key.day, OTHER, None, None, key.version, None)
+
+
+def merge_days(days: Days, others: Mapping[DayKey, DayCounts]) -> None:
+    """Add the rankings of other days; those are not changed."""
+    for key, counts in others.items():
+        days.setdefault(key, DayCounts()).merge(counts)
+
+
+def days_to_lines(days: Mapping[DayKey, DayCounts]) -> Iterator[str]:
+    """One line of JSON for each key, in a fixed order."""
+    for key in sorted(days, key=lambda key: [str(part) for part in key]):
+        counts = days[key]
+        record = {
+            "format": FORMAT,
+            **key._asdict(),
+            "rankings": counts.rankings,
+            "statuses": counts.statuses,
+            "issues": counts.issues,
+            "sketches": {name: sketch.to_pairs() for name, sketch in counts.sketches.items()},
+        }
+        yield json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def read_days(path: AnyPath, first: str | None = None, last: str | None = None) -> Days:
+    """Read a file of such lines, or all files of a folder.
+
+    Args:
+        path: the file, or the folder of a monitor.
+        first: the first day to read, such as ``2026-11-23``; None for all.
+        last: the last day to read.
+
+    Raises:
+        FormatError: a line is not one of these.
+        InputError: the folder has no such file, or a day is not one.
+        OSError: a file cannot be read.
+    """
+    for name, day in (("first", first), ("last", last)):
+        if day is not None and not is_day(day):
+            raise InputError(f"{name}: must be a day such as 2026-11-23, not {describe(day)}")
+    folder = Path(path)
+    files = [folder]
+    if folder.is_dir():
+        files = sorted(path for path in folder.glob(f"*{SUFFIX}") if path.name[:1] != ".")
+        if not files:
+            raise InputError(f"{path}: has no file *{SUFFIX} that a monitor has written")
+    days: Days = {}
+    for file in files:
+        for line, record in read_json_lines(file):
+            key, counts = _parse(line, record)
+            if (first or key.day) <= key.day <= (last or key.day):
+                merge_days(days, {key: counts})
+    return days
+
+
+def _parse(line: Line, record: Mapping[str, Any]) -> tuple[DayKey, DayCounts]:
+    if record.get("format") != FORMAT:
+        raise line.error(f"is not a line of a monitor: `format` must be {FORMAT}")
+    try:
+        key = DayKey(*(record[name] for name in DayKey._fields))
+        if not is_day(key.day):
+            raise ValueError("`day` must be a day such as 2026-11-23")
+        if not isinstance(key.reranker, str) or not isinstance(key.version, str):
+            raise TypeError
+        if not all(part is None or isinstance(part, str) for part in key):
+            raise TypeError
+        counts = DayCounts(
+            _count(record["rankings"]),
+            Counter({str(name): _count(number) for name, number in record["statuses"].items()}),
+            Counter({str(name): _count(number) for name, number in record["issues"].items()}),
+            {str(name): Sketch.from_pairs(pairs) for name, pairs in record["sketches"].items()},
+        )
+        # Shares of more than 1 could not be compared.
+        if counts.rankings < max(
+            sum(counts.statuses.values()),
+            *counts.issues.values(),
+            *(sketch.count for sketch in counts.sketches.values()),
+            0,
+        ):
+            raise ValueError("it counts more than `rankings`")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise line.error(f"is not a line of a monitor: {_problem(error)}") from None
+    return key, counts
+
+
+def is_day(value: object) -> bool:
+    """Whether a value is a day such as 2026-11-23."""
+    try:
+        return isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"`{error.args[0]}` is missing"
+    return str(error) if isinstance(error, ValueError) else "a value is of the wrong type"
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("a count must be an integer of at least 0")
+    return value
+
+
+def _plain(code: str) -> str:
+    """The code if it is a plain identifier, else ``other``: a custom method's may be any text."""
+    return code if _CODE.fullmatch(code) else "other"

@@ -1,0 +1,299 @@
+"""Fits a threshold and probabilities to the judged queries of a suite."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from secondpass.config.loading import load, read
+from secondpass.errors import InputError, NotSerializableError
+from secondpass.formats.errors import check_numbers
+from secondpass.reranker import Reranker
+from secondpass.runtime.floors import Fit, Floor, FloorOn, Per
+from secondpass.scoring import rerank_scores_alone
+from secondpass.settings import changed, describe, registry
+from secondpass.strategies.parts import asks
+from secondpass.types import Ranking
+from secondpass_evaluation.calibration.conformal import rounded_down, share_kept
+from secondpass_evaluation.calibration.fingerprint import fingerprint
+from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
+from secondpass_evaluation.calibration.result import Calibration
+from secondpass_evaluation.calibration.samples import (
+    FEWEST_QUERIES,
+    USABLE,
+    Sample,
+    Separation,
+    check_samples,
+    fitted_threshold,
+    relevant_scores,
+    samples,
+    separation,
+)
+from secondpass_evaluation.first_stages import FirstStage, Retriever
+from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.rerankers import Spec
+from secondpass_evaluation.reranking import Progress
+from secondpass_evaluation.suites import Suite
+
+_NAME = "rerank"
+_FITTED = ("floor", "probabilities")
+_WITHOUT_EFFECT: Mapping[str, Any] = {
+    **dict.fromkeys((*_FITTED, "order", "top_k")),
+    # Not None: only with a floor are scores of an unexpected kind an error, as they are later.
+    "floor": -sys.float_info.max,
+}
+"""Settings with which all candidates are scored and none is left out."""
+
+
+def calibrate(
+    reranker: Spec,
+    suite: Suite,
+    *,
+    keep: float = 0.9,
+    per: Per = "query",
+    probabilities: bool = False,
+    relevant: int = 1,
+    retriever: Retriever | None = None,
+    behind: FirstStage | None = None,
+    depth: int = 100,
+    concurrency: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+    journal: Journal | None = None,
+) -> Calibration:
+    """Fit a threshold that keeps a share of the relevant candidates.
+
+    The threshold is compared with the rerank score, or, with a blend by ``none`` or ``sigmoid``,
+    with the final score. Fallbacks, orderings, ``top_k`` and a configured threshold are not used.
+
+    Args:
+        reranker: a reranker, a configuration, the path of one, or the name of a preset.
+        suite: judged queries; candidates without a judgement count as not relevant.
+        keep: the share of relevant candidates to keep, above 0 and below 1.
+        per: what the bound assumes to be exchangeable. ``query`` bounds the share kept, as a mean
+            over queries; ``document`` bounds the share of all relevant candidates.
+        probabilities: whether to fit probabilities of relevance as well.
+        relevant: the lowest relevance that counts as relevant, 1 or more.
+        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
+        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that can run.
+        depth: maximum number of candidates of each query.
+        concurrency: number of rankings at a time.
+        seed: of the folds that choose the mapping of probabilities.
+        progress: called after each query.
+        journal: receives each finished ranking; rankings that it has are reused.
+
+    Raises:
+        ConfigurationError: a setting of the reranker is wrong.
+        InputError: an argument is wrong, the scores are ranks, too few queries have a relevant
+            candidate with a score, or all scores are equal.
+    """
+    _check(keep, per)
+    check_numbers(relevant=(relevant, 1), seed=(seed, 0))
+    config, configured = _load(reranker)
+    try:
+        on = _floor_on(configured)
+        scorer = changed(configured, **_WITHOUT_EFFECT, fallback=(), strict=False, tail="keep")
+        observed = Observations(
+            suite,
+            retriever=retriever,
+            behind=behind,
+            depth=depth,
+            concurrency=concurrency,
+            progress=progress,
+            journal=journal,
+        )
+        rankings = observed.rankings(_NAME, scorer)
+        by_query, notes = samples(rankings, suite.qrels, relevant)
+        check_samples(by_query, keep, per)
+        pointwise = rerank_scores_alone(scorer.method)
+        without = None
+        if not pointwise and not asks(scorer.method):
+            without = scores_without_relevant(observed, _NAME, scorer, relevant)
+        separated = separation(by_query, without)
+        fit = _fit(by_query, rankings, configured, stage=observed.stage, on=on, per=per)
+        floor = _floor(by_query, keep, fit, on=on, separated=separated)
+        mapping = _mapping(by_query, fit, seed) if probabilities else None
+    finally:
+        if not isinstance(reranker, Reranker):
+            configured.close()
+    notes += _notes(separated, pointwise, estimated=not pointwise and without is None)
+    if configured.depth is None or depth < configured.depth:
+        judged = "all" if configured.depth is None else f"up to {configured.depth:,}"
+        notes.append(f"lists have {depth:,} candidates at most, and the reranker judges {judged}")
+    return _result(
+        suite,
+        by_query,
+        floor,
+        stage=observed.stage,
+        config=config,
+        mapping=mapping,
+        separated=separated,
+        notes=[*suite.notes, *notes],
+    )
+
+
+def _check(keep: object, per: object) -> None:
+    if not isinstance(keep, float) or not 0 < keep < 1:
+        raise InputError(f"keep: must be above 0 and below 1, not {describe(keep)}")
+    if per not in get_args(Per):
+        raise InputError(f"per: must be {' or '.join(get_args(Per))}, not {describe(per)}")
+
+
+def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
+    """The configuration without the settings fitted here, None if it has none; and its reranker."""
+    if isinstance(spec, Reranker):
+        try:
+            config = spec.to_config()
+        except NotSerializableError:
+            return None, spec
+        return {key: value for key, value in config.items() if key not in _FITTED}, spec
+    config, _ = read(spec)
+    # Loading fails if fitted settings do not match the others.
+    config = {key: value for key, value in config.items() if key not in _FITTED}
+    return config, load(config)
+
+
+def _floor_on(reranker: Reranker) -> FloorOn:
+    """The score that the threshold is compared with.
+
+    Raises:
+        InputError: the scores are ranks.
+    """
+    stage = reranker._stages[0]
+    if stage.method.score_kind == "rank":
+        raise InputError(
+            f"calibrate: the scores of {stage.method.name!r} are ranks, which say "
+            "nothing about relevance as such, so there is no threshold to fit; use top_k"
+        )
+    return Floor(0.0).resolved(stage.blend).on or "rerank"
+
+
+def scores_without_relevant(
+    observed: Observations, name: str, reranker: Reranker, lowest: int
+) -> dict[str, list[float]]:
+    """Rerank the lists without their relevant candidates.
+
+    Args:
+        observed: the first stage's lists.
+        name: of the reranker.
+        reranker: ranks the shorter lists.
+        lowest: the lowest relevance that counts as relevant.
+
+    Returns:
+        Query id -> rerank scores, for queries with a relevant candidate.
+    """
+    qrels = observed.suite.qrels
+    rest = {
+        query: [item for item in items if qrels[query].get(str(item.id), 0) < lowest]
+        for query, items in observed.candidates.items()
+        if any(qrels[query].get(str(item.id), 0) >= lowest for item in items)
+    }
+    rankings = observed.rankings(name, reranker, candidates=rest, label=" without relevant")
+    return {
+        query: [item.rerank_score for item in ranking if item.rerank_score is not None]
+        for query, ranking in rankings.items()
+        if ranking.report.status != "degraded"
+    }
+
+
+def _fit(
+    by_query: Mapping[str, Sample],
+    rankings: Mapping[str, Ranking],
+    reranker: Reranker,
+    *,
+    stage: str,
+    on: FloorOn,
+    per: Per,
+) -> Fit:
+    relevant = relevant_scores(by_query, on)
+    parts = fingerprint(reranker, stage, blended=on == "final", rankings=rankings.values())
+    return Fit(**parts, per=per, queries=len(relevant), documents=sum(map(len, relevant)))
+
+
+def _floor(
+    by_query: Mapping[str, Sample],
+    keep: float,
+    fit: Fit,
+    *,
+    on: FloorOn,
+    separated: Separation | None,
+) -> Floor:
+    threshold = fitted_threshold(by_query, keep, fit.per, on)
+    unblended = fitted_threshold(by_query, keep, fit.per, "rerank")
+    assert threshold is not None
+    assert unblended is not None
+    usable = separated is not None and separated.usable
+    nothing = rounded_down(unblended) if usable else None
+    return Floor(rounded_down(threshold), on, nothing, keep, fit)
+
+
+def _mapping(by_query: Mapping[str, Sample], fit: Fit, seed: int) -> MappingFit:
+    # Probabilities are fitted to rerank scores, so they do not depend on the blend.
+    return fit_probabilities(by_query, replace(fit, blend=None), seed)
+
+
+def _notes(separated: Separation | None, pointwise: bool, *, estimated: bool) -> list[str]:
+    notes = []
+    if not pointwise:
+        notes.append(
+            "the scores depend on the whole list: the bound holds for lists of this first stage "
+            "and depth only"
+        )
+    if separated is None:
+        notes.append(
+            f"fewer than {FEWEST_QUERIES} queries have relevant candidates among others, too few "
+            "to tell whether this score can find lists without any: nothing_relevant stays off"
+        )
+    elif not separated.usable:
+        notes.append(
+            "this score cannot tell lists with a relevant candidate from lists without "
+            f"(AUROC {separated.auroc:.2f}, below {USABLE:g}): nothing_relevant stays off"
+        )
+    elif estimated:
+        notes.append("the AUROC is estimated with the scores of the complete lists")
+    return notes
+
+
+def _result(
+    suite: Suite,
+    by_query: Mapping[str, Sample],
+    floor: Floor,
+    *,
+    stage: str,
+    config: dict[str, Any] | None,
+    mapping: MappingFit | None,
+    separated: Separation | None,
+    notes: Sequence[str],
+) -> Calibration:
+    per = floor.fitted.per if floor.fitted else "query"
+    on = floor.on or "rerank"
+    candidates = sum(len(sample.rerank) for sample in by_query.values())
+    kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
+    if config is not None:
+        config["floor"] = registry.dump_settings(floor, "floor")
+        if mapping is not None:
+            dumped = registry.dump_settings(mapping.probabilities, "probabilities")
+            config["probabilities"] = dumped
+    flagged = found_empty = None
+    if separated is not None and floor.nothing is not None:
+        flagged = float((separated.best < floor.nothing).mean())
+        found_empty = float((separated.best_without < floor.nothing).mean())
+    return Calibration(
+        suite=suite.name,
+        first_stage=stage,
+        floor=floor,
+        mapping=mapping,
+        queries=len(by_query),
+        candidates=candidates,
+        relevant_kept=share_kept(relevant_scores(by_query, on), floor.at, per),
+        candidates_kept=kept / candidates,
+        auroc=separated.auroc if separated else None,
+        flagged=flagged,
+        found_empty=found_empty,
+        notes=tuple(notes),
+        config=config,
+    )

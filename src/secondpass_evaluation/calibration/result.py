@@ -1,0 +1,159 @@
+"""The result of a calibration, and its configuration as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from secondpass import __version__
+from secondpass.errors import NotSerializableError, Problem
+from secondpass.runtime.floors import Fit, Floor
+from secondpass.runtime.probabilities import Probabilities
+from secondpass.settings import registry
+from secondpass_evaluation.calibration.conformal import highest_share
+from secondpass_evaluation.calibration.mapping import MappingFit
+from secondpass_evaluation.provenance import write_config
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted threshold, and probabilities if they were requested.
+
+    Shares are of the candidates with a score, on the queries that the threshold was fitted on.
+
+    Attributes:
+        suite: name of the suite.
+        first_stage: name of the first stage that retrieved the candidates.
+        floor: the threshold, and the settings that it is valid for; ``floor.nothing`` is None if
+            the score cannot identify lists without a relevant candidate.
+        mapping: scores as probabilities, and their held-out losses; None if not requested.
+        queries: number of queries with scores.
+        candidates: number of their candidates with scores.
+        relevant_kept: share of the relevant candidates that the threshold keeps, by ``fitted.per``.
+        candidates_kept: share of all candidates that it keeps.
+        auroc: how well the best rerank score separates lists with a relevant candidate from the
+            same lists without, 0.5 (not at all) to 1; None with too few queries.
+        flagged: share of the lists with a relevant candidate for which ``nothing_relevant`` is
+            True; None if it is off.
+        found_empty: share of the lists without their relevant candidates for which it is True.
+        notes: remarks that limit what the figures mean.
+        config: the configuration with the threshold; None if the reranker holds an object without
+            a registered name.
+    """
+
+    suite: str
+    first_stage: str
+    floor: Floor
+    mapping: MappingFit | None
+    queries: int
+    candidates: int
+    relevant_kept: float
+    candidates_kept: float
+    auroc: float | None
+    flagged: float | None
+    found_empty: float | None
+    notes: tuple[str, ...] = ()
+    config: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def fitted(self) -> Fit:
+        """The settings that the threshold is valid for."""
+        assert self.floor.fitted is not None
+        return self.floor.fitted
+
+    @property
+    def probabilities(self) -> Probabilities | None:
+        """The mapping of scores to probabilities."""
+        return None if self.mapping is None else self.mapping.probabilities
+
+    @property
+    def bound(self) -> str:
+        """The guarantee for a new query or candidate, and its assumption, in words."""
+        keep, fit = self.floor.keep or 0.0, self.fitted
+        count = (fit.queries if fit.per == "query" else fit.documents) or 0
+        high = highest_share(keep, count, fit.per)
+        ties = f"(at most {high:.3f} without ties)"
+        if fit.per == "query":
+            return (
+                f"of the relevant candidates of a new query that is exchangeable with these "
+                f"{count:,}, a share of {keep} or more is kept in expectation {ties}; conformal "
+                "risk control, Angelopoulos et al., ICLR 2024"
+            )
+        return (
+            f"a new relevant candidate that is exchangeable with these {count:,} (candidates of "
+            f"one query are not) is kept with probability {keep} or more {ties}; "
+            "split conformal prediction, Vovk et al., 2005"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        mapping = self.mapping
+        return {
+            "suite": self.suite,
+            "first_stage": self.first_stage,
+            "floor": registry.dump_settings(self.floor, "floor"),
+            "probabilities": mapping
+            and registry.dump_settings(mapping.probabilities, "probabilities"),
+            "log_losses": mapping and dict(mapping.losses),
+            "queries": self.queries,
+            "candidates": self.candidates,
+            "relevant_kept": self.relevant_kept,
+            "candidates_kept": self.candidates_kept,
+            "auroc": self.auroc,
+            "flagged": self.flagged,
+            "found_empty": self.found_empty,
+            "bound": self.bound,
+            "notes": list(self.notes),
+        }
+
+    def write(self, path: str | PathLike[str], *, force: bool = False) -> Path:
+        """Write the configuration with the threshold as YAML, and its evidence as comments.
+
+        Raises:
+            InputError: the file exists and ``force`` is not set, or the path is wrong.
+            NotSerializableError: the reranker holds an object without a registered name.
+            OSError: the file cannot be written.
+        """
+        if self.config is None:
+            message = "the reranker holds an object without a registered name; copy the floor"
+            raise NotSerializableError([Problem((), message)], "write")
+        return write_config(path, self.config, self._provenance(), force=force)
+
+    def _provenance(self) -> Iterator[str]:
+        yield f"Calibrated by secondpass {__version__}."
+        yield from self.lines()
+
+    def lines(self) -> Iterator[str]:
+        """The result in sentences."""
+        floor, fit = self.floor, self.fitted
+        yield (
+            f"Data: {self.suite}, first stage {self.first_stage}, {fit.queries:,} queries with "
+            f"{fit.documents:,} relevant candidates, of {self.queries:,} queries with "
+            f"{self.candidates:,} candidates."
+        )
+        yield f"Threshold: {floor.at:.9g} on the {floor.on} score. Bound: {self.bound}."
+        yield (
+            f"On these queries it keeps {self.relevant_kept:.1%} of the relevant candidates and "
+            f"{self.candidates_kept:.1%} of all."
+        )
+        if self.flagged is not None and self.found_empty is not None and self.auroc is not None:
+            yield (
+                f"Nothing relevant: reported below {floor.nothing:.9g} (rerank score), for "
+                f"{self.found_empty:.1%} of the lists without their relevant candidates and for "
+                f"{self.flagged:.1%} of the others; AUROC {self.auroc:.2f}."
+            )
+        if self.mapping is not None:
+            yield f"Probabilities: {self.mapping.kind}, {_losses(self.mapping.losses)}."
+        for note in self.notes:
+            yield f"Note: {note}."
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _losses(losses: Mapping[str, float]) -> str:
+    listed = ", ".join(f"{kind} {loss:.4f}" for kind, loss in losses.items())
+    return f"log loss on held-out queries in nats: {listed}"

@@ -1,0 +1,1 @@
+"""The subcommands that search and measure."""

@@ -1,0 +1,167 @@
+"""``secondpass calibrate``: fit a threshold that keeps a share of the relevant candidates."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from secondpass.cli.configurations import configuration
+from secondpass.cli.console import info, print_json, print_yaml, result_console
+from secondpass.cli.options import AsJson, Config, PassageSize, Preset, Set, StaleOk
+from secondpass.cli.progress import progress_bars
+from secondpass_evaluation.cli.evaluation_output import open_journal
+from secondpass_evaluation.cli.suite_options import (
+    Behind,
+    Cache,
+    Concurrency,
+    Corpus,
+    Depth,
+    Limit,
+    NoCache,
+    QrelsFile,
+    Queries,
+    Quiet,
+    Rankings,
+    RunFile,
+    SuiteArgument,
+    check_suite,
+    default_stages,
+    open_suite,
+)
+from secondpass_evaluation.search.documents import PASSAGE_SIZE
+
+if TYPE_CHECKING:
+    from secondpass_evaluation.calibration.result import Calibration
+    from secondpass_evaluation.first_stages import FirstStage
+
+
+class Exchangeable(StrEnum):
+    """The units that the bound assumes to be exchangeable."""
+
+    query = "query"
+    document = "document"
+
+
+def calibrate(
+    *,
+    suite: SuiteArgument = None,
+    queries: Queries = None,
+    qrels: QrelsFile = None,
+    corpus: Corpus = None,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    stale_ok: StaleOk = False,
+    run: RunFile = None,
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    keep: Annotated[
+        float, typer.Option(help="Share of the relevant candidates to keep, above 0 and below 1.")
+    ] = 0.9,
+    per: Annotated[
+        Exchangeable,
+        typer.Option(
+            help="What the bound assumes to be exchangeable: queries, or relevant documents."
+        ),
+    ] = Exchangeable.query,
+    probabilities: Annotated[
+        bool,
+        typer.Option("--probabilities", help="Also fit probabilities of relevance to the scores."),
+    ] = False,
+    relevant: Annotated[
+        int, typer.Option(min=1, help="Lowest relevance that counts as relevant.")
+    ] = 1,
+    depth: Depth = 100,
+    behind: Behind = None,
+    limit: Limit = None,
+    concurrency: Concurrency = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the folds that choose the mapping.")
+    ] = 0,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    rankings: Rankings = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml",
+            help="Write the configuration with the threshold to this file, instead of printing "
+            "the settings.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a threshold (`floor`) that keeps a share of the relevant candidates.
+
+    The threshold is bound to the method, its model and settings, the blend and the depth; a
+    configuration in which one of these differs does not load. If the best score separates lists
+    with a relevant candidate from others, reports also have `nothing_relevant`. For example:
+
+    `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
+    """
+    from secondpass_evaluation.calibration.calibrating import calibrate as run_calibration
+    from secondpass_evaluation.cli.vectors import vector_folder
+    from secondpass_evaluation.provenance import check_output, with_provenance
+
+    check_suite(suite, queries, qrels)
+    reranker = configuration(preset, config, settings)
+    if into is not None:  # fail before a model is called
+        check_output(into, force=force)
+        with_provenance(reranker, ())
+    loaded, make_retriever = open_suite(
+        suite,
+        queries=queries,
+        qrels=qrels,
+        corpus=corpus,
+        run=run,
+        passage_size=passage_size,
+        stale_ok=stale_ok,
+        limit=limit,
+        depth=depth,
+    )
+    stage: FirstStage | None = None if behind is None else behind.value
+    needed = {stage} if stage else {*default_stages(loaded)}
+    with (
+        progress_bars(quiet) as progress,
+        open_journal(rankings, resume=True, kept=True) as journal,
+    ):
+        folder = vector_folder(cache, no_cache=no_cache)
+        retriever = make_retriever(needed, folder, progress)
+        result = run_calibration(
+            reranker,
+            loaded,
+            keep=keep,
+            per=per.value,
+            probabilities=probabilities,
+            relevant=relevant,
+            retriever=retriever,
+            behind=stage,
+            depth=depth,
+            concurrency=concurrency,
+            seed=seed,
+            progress=progress,
+            journal=journal,
+        )
+    if into is not None:
+        result.write(into, force=force)
+    _show(result, into, as_json=as_json)
+
+
+def _show(result: Calibration, into: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json(result.to_dict())
+        return
+    lines = "\n".join(result.lines())
+    if into is None:
+        info(lines)
+        assert result.config is not None
+        names = [name for name in ("floor", "probabilities") if name in result.config]
+        print_yaml({name: result.config[name] for name in names})
+    else:
+        result_console().print(lines, markup=False, soft_wrap=True)
+        info(f"wrote {into}")

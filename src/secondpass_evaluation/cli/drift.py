@@ -1,0 +1,156 @@
+"""``secondpass drift``: whether rankings have changed between two periods."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from secondpass.cli.console import (
+    USAGE_ERROR,
+    fail,
+    info,
+    one_line,
+    print_json,
+    result_console,
+)
+from secondpass.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from secondpass_evaluation.drift import Drift
+
+DRIFT = 3
+"""Exit code: something has changed."""
+
+_Period: TypeAlias = tuple[str | None, str | None]
+"""First and last day; None is open."""
+
+
+def drift(
+    *,
+    first: Annotated[
+        Path,
+        typer.Argument(metavar="A", help="Folder or file of a monitor with the earlier period."),
+    ],
+    second: Annotated[
+        Path | None,
+        typer.Argument(metavar="[B]", help="The later period. Default: other days of A."),
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DAYS",
+            help="Days of the earlier period: `2026-11-01..2026-11-14`, a day, or open: `..DAY`.",
+        ),
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="DAYS", help="Days of the later period, such as `DAY..`.")
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(min=0, max=1, help="Highest chance of any false alarm.")
+    ] = 0.01,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print all comparisons, not only the alarms.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Test whether scores, moves, candidates or errors changed between two periods of a monitor.
+
+    The exit code is 0 without an alarm, and 3 with one. For example:
+
+    - `secondpass drift monitoring --after 2026-11-15..`
+
+    - `secondpass drift last-week.jsonl this-week.jsonl --details`
+    """
+    from secondpass.monitoring.ranking_days import read_days
+    from secondpass_evaluation.drift import drift as compare
+
+    earlier, later = _periods(first, second, before, after)
+    result = compare(
+        read_days(first, *earlier),
+        read_days(second or first, *later),
+        alpha=alpha,
+    )
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _print(result, details=details)
+    if result.alarms:
+        raise typer.Exit(DRIFT)
+
+
+def _periods(
+    first: Path, second: Path | None, before: str | None, after: str | None
+) -> tuple[_Period, _Period]:
+    """The days of both periods. With one option, the other period is all days before or after."""
+    earlier, later = _parse_days("--before", before), _parse_days("--after", after)
+    if second is not None and second.resolve() != first.resolve():
+        return earlier, later
+    if before is None and after is None:
+        missing = "missing B" if second is None else "A and B are the same: name another"
+        fail(f"{missing}, or the days of the two periods: --before, --after", USAGE_ERROR)
+    if before is None and later[0] is not None:
+        earlier = None, _shifted(later[0], -1)
+    elif after is None and earlier[1] is not None:
+        later = _shifted(earlier[1], 1), None
+    if earlier[1] is None or later[0] is None or earlier[1] >= later[0]:
+        fail("--before, --after: the first period must end before the second begins", USAGE_ERROR)
+    return earlier, later
+
+
+def _parse_days(option: str, text: str | None) -> _Period:
+    from secondpass.monitoring.ranking_days import is_day
+
+    if text is None:
+        return None, None
+    first, separator, last = text.partition("..")
+    last = last if separator else first
+    if not all(map(is_day, filter(None, (first, last)))):
+        message = f"{option}: must be days such as 2026-11-01..2026-11-14, not {text!r}"
+        fail(message, USAGE_ERROR)
+    if first and last and first > last:
+        fail(f"{option}: {first} is after {last}", USAGE_ERROR)
+    return first or None, last or None
+
+
+def _shifted(day: str, days: int) -> str:
+    return (datetime.date.fromisoformat(day) + datetime.timedelta(days=days)).isoformat()
+
+
+def _print(result: Drift, *, details: bool) -> None:
+    console = result_console()
+    console.print(Text(_verdict(result), "bold red" if result.alarms else "bold green"))
+    for note in result.notes:
+        info(f"note: {one_line(note)}")
+    changes = result.changes if details else result.alarms
+    if not changes:
+        return
+    table = Table("what", "method", "before", "after", "shift", "p", box=None, pad_edge=False)
+    for change in changes:
+        values = [
+            f"{value:.1%}" if change.is_share else f"{value:.4g}"
+            for value in (change.before, change.after)
+        ]
+        table.add_row(
+            Text(one_line(change.description), "red" if change.alarm else ""),
+            Text(one_line(change.method or "")),
+            *values,
+            f"{change.effect:.3f}",
+            "<.0001" if change.p < 1e-4 else f"{change.p:.4f}",
+        )
+    console.print(table)
+
+
+def _verdict(result: Drift) -> str:
+    """A change in words."""
+    compared = f"{result.before:,} rankings before, {result.after:,} after"
+    if not result.alarms:
+        return f"No change was found ({compared}, {len(result.changes)} comparisons)."
+    subjects = list(dict.fromkeys(change.subject for change in result.alarms))
+    if len(subjects) > 1:
+        subjects[-2:] = [f"{subjects[-2]} and {subjects[-1]}"]
+    return f"Changed: {', '.join(subjects)} ({compared})."

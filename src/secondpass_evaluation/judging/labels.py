@@ -1,0 +1,201 @@
+"""The files beside a language model's judgements: its mark, and a person's judgements.
+
+Beside ``qrels.txt`` there are ``qrels.judged-by.json``, which names the model, and, after a person
+has judged some documents, ``qrels.people.txt`` with these judgements. Both files of judgements have
+TREC's format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from secondpass.errors import InputError
+from secondpass.formats.compression import uncompressed_name
+from secondpass.formats.errors import FormatError
+from secondpass.formats.files import open_locked
+from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.formats.reading import read_qrels
+from secondpass.formats.runs import Qrels
+from secondpass_evaluation.judging.inference import fewest_people
+
+_FORMAT = 1
+_NUMBERS = ("sampled_from", "queries", "documents", "ungraded", "depth", "seed")
+
+
+@dataclass(frozen=True)
+class JudgedBy:
+    """The origin of a language model's judgements; None in a suite judged by people.
+
+    Attributes:
+        model: name of the language model.
+        template: name and version of the prompt.
+        date: when it was finished, in UTC, by ISO 8601.
+        sampled_from: number of queries of which the judged ones are a random sample.
+        queries: number of queries that were judged.
+        documents: number of judgements.
+        grades: number of judgements by grade.
+        ungraded: number of documents without a usable grade, which have no judgement.
+        pools: names of the systems whose results were judged.
+        depth: how many results of each system were judged.
+        seed: of the samples.
+        order: the queries in the random order in which a person is asked about them.
+        people: query id -> document id -> a person's grade, for the queries at the beginning of
+            ``order`` whose documents a person has all judged.
+    """
+
+    model: str
+    template: str
+    date: str
+    sampled_from: int
+    queries: int
+    documents: int
+    grades: Mapping[int, int]
+    ungraded: int
+    pools: tuple[str, ...]
+    depth: int
+    seed: int
+    order: tuple[str, ...] = field(repr=False)
+    people: Qrels = field(default_factory=dict, repr=False)
+
+    @property
+    def note(self) -> str:
+        """A sentence for reports: who made these judgements, and whether figures are corrected."""
+        by = f"judged by the model {self.model} ({self.template}, {self.date[:10]}), not by people"
+        count = len(self.people)
+        if not count:
+            return f"{by}: the figures stand on its grades alone"
+        also = (
+            f"{count} of {self.queries} queries {'is' if count == 1 else 'are'} judged by a person"
+        )
+        if count < fewest_people():
+            return f"{by}: {also}, too few to correct its grades ({fewest_people()} are needed)"
+        return f"{by}: {also}, too; figures that are called corrected stand on both"
+
+
+def judged_by_path(qrels: AnyPath) -> Path:
+    """The file beside judgements that says which model made them."""
+    return _beside(qrels, ".judged-by.json")
+
+
+def people_path(qrels: AnyPath) -> Path:
+    """The file beside a model's judgements with those of a person."""
+    return _beside(qrels, ".people.txt")
+
+
+def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
+    """The mark beside judgements, with the person's judgements; None if there is none.
+
+    Args:
+        path: the file of judgements.
+        qrels: its content.
+
+    Raises:
+        FormatError: a file is malformed.
+        OSError: a file cannot be read.
+    """
+    mark = judged_by_path(path)
+    if not mark.is_file():
+        return None
+    try:
+        record = json.loads(mark.read_text(encoding="utf-8"))
+        if record.pop("format") != _FORMAT:
+            raise FormatError(mark, None, "has the format of another version of secondpass")
+        judged = _judged_by(record)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        message = f"is not in the format of `secondpass judge` ({type(error).__name__})"
+        raise FormatError(mark, None, message) from None
+    return with_people(judged, qrels, read_people(path))
+
+
+def _judged_by(record: dict[str, Any]) -> JudgedBy:
+    """The mark in a JSON record.
+
+    Raises:
+        AttributeError, LookupError, TypeError or ValueError: the record is malformed.
+    """
+    grades = {int(grade): count for grade, count in record.pop("grades").items()}
+    pools, order = record.pop("pools"), record.pop("order")
+    numbers = {name: record[name] for name in _NUMBERS}
+    texts = [value for name, value in record.items() if name not in numbers]
+    for kind, values in (
+        (list, [pools, order]),
+        (str, [*texts, *pools, *order]),
+        (int, [*numbers.values(), *grades.values()]),
+    ):
+        if not all(type(value) is kind for value in values):
+            raise TypeError
+    return JudgedBy(**record, grades=grades, pools=tuple(pools), order=tuple(order), people={})
+
+
+def read_people(path: AnyPath) -> Qrels:
+    """A person's judgements beside a model's, including those of incomplete queries.
+
+    Raises:
+        FormatError: the file is malformed.
+        OSError: it cannot be read.
+    """
+    people = people_path(path)
+    return read_qrels(people) if people.is_file() else {}
+
+
+def with_people(judged: JudgedBy, qrels: Qrels, people: Qrels) -> JudgedBy:
+    """The mark with the person's judgements of complete queries."""
+    counted: Qrels = {}
+    for query in complete_queries(judged.order, qrels, people):
+        counted[query] = {document: people[query][document] for document in qrels[query]}
+    return replace(judged, people=counted)
+
+
+def complete_queries(order: Sequence[str], qrels: Qrels, people: Qrels) -> list[str]:
+    """The queries at the beginning of ``order`` whose documents a person has all judged.
+
+    Only these are a random sample of the queries, wherever the person stops: whether a later query
+    is complete depends on how long its documents take.
+    """
+    complete = []
+    for query in order:
+        if query not in qrels:
+            continue
+        if qrels[query].keys() - people.get(query, {}).keys():
+            break
+        complete.append(query)
+    return complete
+
+
+def write_judged_by(path: AnyPath, judged: JudgedBy) -> None:
+    """Write the mark beside judgements, atomically.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    record = {"format": _FORMAT, **asdict(judged)}
+    del record["people"]
+    text = json.dumps(record, ensure_ascii=False, indent=1)
+    write_lines(judged_by_path(path), [text + "\n"])
+
+
+@contextmanager
+def locked(folder: AnyPath) -> Iterator[None]:
+    """Keep other processes from writing a person's judgements into a folder.
+
+    Raises:
+        InputError: another process is, or the folder has no judgements of a model.
+        OSError: the mark cannot be opened.
+    """
+    mark = judged_by_path(Path(folder) / "qrels.txt")
+    if not mark.is_file():
+        raise InputError(f"{folder}: has no judgements of a model; let one judge first")
+    with open_locked(mark, "r+b"):
+        yield
+
+
+def _beside(path: AnyPath, suffix: str) -> Path:
+    name = uncompressed_name(path)
+    return Path(path).with_name(f"{Path(name).stem}{suffix}")

@@ -1,0 +1,233 @@
+"""Reads suites from files.
+
+- a BEIR folder: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/test.tsv`` (or ``qrels.tsv``),
+  optionally ``candidates.jsonl`` with a first stage's results;
+- separate files: queries, judgements, and a corpus with or without a TREC run;
+- one file of JSON lines: a query and the ids of its relevant documents,
+  ``{"query": …, "relevant": [id, …]}``, beside a corpus;
+- a name of ir_datasets, such as ``beir/scifact/test``, if that package is installed.
+
+``NAME.judged-by.json`` beside a file of judgements says that a language model made them
+(:mod:`secondpass_evaluation.judging.labels`).
+
+Any of these files may be compressed, with ``.gz`` added to its name.
+
+The text of a passage is its title and its text, as in BEIR, for first stages and rerankers alike.
+Otherwise the first stage would read titles that the reranker does not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from secondpass.errors import InputError
+from secondpass.formats.compression import find_file, uncompressed_name
+from secondpass.formats.lines import AnyPath, Line, read_json_lines
+from secondpass.formats.reading import read_corpus, read_qrels, read_queries
+from secondpass.formats.runs import Qrels, whole_relevance
+from secondpass.settings import describe
+from secondpass.types import Candidate
+from secondpass_evaluation.candidate_lists import (
+    candidates_of_run,
+    checked_id,
+    read_candidates,
+)
+from secondpass_evaluation.judging.labels import JudgedBy, read_judged_by
+from secondpass_evaluation.search.documents import read_source
+from secondpass_evaluation.search.index_files import is_index
+from secondpass_evaluation.suites import Suite, make_suite, with_title
+
+_FILES = {
+    "corpus": ("corpus.jsonl",),
+    "queries": ("queries.jsonl", "queries.tsv"),
+    "qrels": ("qrels/test.tsv", "qrels.tsv", "qrels.txt", "qrels"),
+}
+"""Names of the files in a folder; the first that exists is read, as it is or with ``.gz``."""
+
+QUERY_KEYS = ("query", "question", "text")
+"""Keys of a query's text in JSON lines; the first that a line has is used."""
+
+
+def load_suite(
+    source: AnyPath | None = None,
+    *,
+    queries: AnyPath | None = None,
+    qrels: AnyPath | None = None,
+    corpus: AnyPath | Iterable[Candidate] | None = None,
+    run: AnyPath | None = None,
+) -> Suite:
+    """Read a suite from a folder, from files, or from ir_datasets.
+
+    Args:
+        source: a BEIR folder; a file of JSON lines with ``relevant`` ids, whose corpus is the
+            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets. Names of
+            files may have ``.gz`` added.
+        queries: a file that replaces the folder's.
+        qrels: a file that replaces the folder's.
+        corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
+            the ``corpus`` of an :class:`~secondpass_evaluation.search.index.Index`. Passages of documents have
+            the ids ``path#number``, which judgements must use.
+        run: a TREC run, whose documents become the candidates.
+
+    Raises:
+        FormatError: a file is malformed.
+        InputError: a part is missing, or the parts do not belong together.
+        IndexFaultError: the corpus is an index that is stale or incomplete.
+        OSError: a file cannot be read.
+    """
+    passages = Path(corpus) if isinstance(corpus, str | PathLike) else corpus
+    parts = {"queries": queries, "qrels": qrels}
+    paths = {part: Path(path) for part, path in parts.items() if path is not None}
+    if source is None:
+        return _from_files("suite", paths, passages, run)
+    path = Path(source)
+    if path.is_dir():
+        name = path.resolve().name or "suite"
+        return _from_files(name, {**_in_folder(path), **paths}, passages, run, folder=path)
+    if path.exists():
+        if paths:
+            message = f"is a file of queries and judgements; leave out {', '.join(sorted(paths))}"
+            raise InputError(f"{source}: {message}")
+        if passages is None:
+            passages = find_file(path.parent, _FILES["corpus"])
+        return _assemble(
+            uncompressed_name(path).stem, *_read_queries_with_relevant(path), passages, run
+        )
+    if paths or passages is not None or run is not None or not _may_be_a_name(str(source)):
+        raise InputError(f"{source}: there is no such file or folder")
+    return _from_ir_datasets(str(source))
+
+
+def _in_folder(folder: Path) -> dict[str, Path]:
+    paths = {}
+    for part, names in _FILES.items():
+        path = find_file(folder, names)
+        if path is not None:
+            paths[part] = path
+    return paths
+
+
+def _from_files(
+    name: str,
+    paths: Mapping[str, Path],
+    corpus: Path | Iterable[Candidate] | None,
+    run: AnyPath | None,
+    folder: Path | None = None,
+) -> Suite:
+    if missing := [part for part in ("queries", "qrels") if part not in paths]:
+        if folder is not None:
+            missing = [f"{part} ({', '.join(_FILES[part])})" for part in missing]
+        raise InputError(f"{name}: has no {' and no '.join(missing)}")
+    queries, qrels = read_queries(paths["queries"]), read_qrels(paths["qrels"])
+    judged_by = read_judged_by(paths["qrels"], qrels)
+    corpus = paths.get("corpus") if corpus is None else corpus
+    lists = None if folder is None else find_file(folder, ["candidates.jsonl"])
+    return _assemble(name, queries, qrels, corpus, run, lists=lists, judged_by=judged_by)
+
+
+def _assemble(
+    name: str,
+    queries: Mapping[str, str],
+    qrels: Qrels,
+    corpus: Path | Iterable[Candidate] | None,
+    run: AnyPath | None,
+    *,
+    lists: Path | None = None,
+    judged_by: JudgedBy | None = None,
+) -> Suite:
+    passages = None if corpus is None else passages_of(corpus)
+    candidates = None
+    if run is not None:
+        candidates = candidates_of_run(run, passages)
+    elif lists is not None:
+        candidates = read_candidates(lists, passages)
+    return make_suite(
+        name, queries, qrels, corpus=passages, candidates=candidates, judged_by=judged_by
+    )
+
+
+def passages_of(corpus: Path | Iterable[Candidate]) -> list[Candidate]:
+    """The passages of a corpus, with their titles in their texts.
+
+    Raises:
+        FormatError: the file is malformed.
+        IndexFaultError: it is an index that is stale or incomplete.
+        OSError: a file cannot be read.
+    """
+    return [with_title(item) for item in _passages(corpus)]
+
+
+def _passages(corpus: Path | Iterable[Candidate]) -> Iterable[Candidate]:
+    """The passages of a BEIR file, of a folder of documents, or of an index."""
+    if not isinstance(corpus, Path):
+        return corpus
+    if is_index(corpus):
+        from secondpass_evaluation.search.index import open_index
+
+        return open_index(corpus).corpus
+    return read_source(corpus).corpus if corpus.is_dir() else read_corpus(corpus)
+
+
+def _read_queries_with_relevant(path: Path) -> tuple[dict[str, str], Qrels]:
+    queries: dict[str, str] = {}
+    qrels: Qrels = {}
+    for line, record in read_json_lines(path):
+        key = next((key for key in QUERY_KEYS if isinstance(record.get(key), str)), None)
+        if key is None:
+            raise line.error("needs a 'query' (or 'question', or 'text'): a string")
+        own = record.get("_id", record.get("id", f"q{line.number}"))
+        identifier = checked_id(line, own, "the id")
+        if identifier in queries:
+            raise line.error(f"the id {identifier!r} is a duplicate")
+        queries[identifier] = record[key]
+        qrels[identifier] = dict(_relevances(line, record.get("relevant")))
+    return queries, qrels
+
+
+def _relevances(line: Line, relevant: Any) -> Iterator[tuple[str, int]]:
+    if isinstance(relevant, dict):
+        pairs = list(relevant.items())
+    elif isinstance(relevant, list):
+        pairs = [(document, 1) for document in relevant]
+    else:
+        what = "a list of ids, or a mapping of ids to grades"
+        raise line.error(f"needs 'relevant': {what}, not {describe(relevant)}")
+    for document, grade in pairs:
+        identifier = checked_id(line, document, "an id in 'relevant'")
+        try:
+            yield identifier, whole_relevance(grade)
+        except ValueError as error:
+            raise line.error(f"the grade of {document!r} {error}") from None
+
+
+def _may_be_a_name(source: str) -> bool:
+    """Whether this may be a name of ir_datasets, such as ``argsme/1.0/…``, rather than a file."""
+    last = source.rpartition("/")[2]
+    return not source.startswith(("/", ".")) and "\\" not in source and "." not in last
+
+
+def _from_ir_datasets(name: str) -> Suite:
+    no_file = f"{name}: there is no such file or folder"
+    try:
+        import ir_datasets
+    except ImportError:
+        hint = "for names of ir_datasets, run: pip install ir-datasets"
+        raise InputError(f"{no_file}; {hint}") from None
+    try:
+        data = ir_datasets.load(name)
+    except KeyError:
+        raise InputError(f"{no_file}, and ir_datasets has no such collection") from None
+    try:
+        queries = {query.query_id: query.default_text() for query in data.queries_iter()}
+        qrels: Qrels = {}
+        for judgement in data.qrels_iter():
+            grade = int(judgement.relevance)
+            qrels.setdefault(judgement.query_id, {})[judgement.doc_id] = grade
+        corpus = [Candidate(doc.default_text(), doc.doc_id) for doc in data.docs_iter()]
+    except Exception as error:  # ir_datasets downloads, which can fail in any way
+        message = f"{name}: ir_datasets cannot load it here ({type(error).__name__})"
+        raise InputError(message) from error
+    return make_suite(name, queries, qrels, corpus=corpus)

@@ -1,0 +1,109 @@
+"""The candidates of a first stage on a suite, and rankings of them.
+
+Calibration and tuning learn from these rankings: each item has its retrieval score, its rerank
+score and its position in the first stage's list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from secondpass.errors import InputError
+from secondpass.formats.errors import check_numbers
+from secondpass.reranker import Reranker
+from secondpass.settings import describe
+from secondpass.types import Candidate, Ranking
+from secondpass_evaluation.first_stages import (
+    FirstStage,
+    FirstStages,
+    Retriever,
+    choose_stages,
+)
+from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.reranking import Progress, SystemRun, no_progress
+from secondpass_evaluation.suites import Suite
+
+
+class Observations:
+    """The candidates of a suite's queries from one first stage, and rankings of them.
+
+    Args:
+        suite: queries, judgements, and a corpus or candidates.
+        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
+        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that can run.
+        depth: maximum number of candidates of each query.
+        concurrency: number of rankings at a time. Times then include waiting for each other.
+        progress: called after each query.
+        journal: receives each finished ranking; rankings that it has are reused.
+
+    Attributes:
+        stage: the name of the first stage.
+
+    Raises:
+        InputError: an argument is wrong, or no first stage can run.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        *,
+        retriever: Retriever | None = None,
+        behind: FirstStage | None = None,
+        depth: int = 100,
+        concurrency: int = 1,
+        progress: Progress | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        check_numbers(depth=(depth, 1), concurrency=(concurrency, 1))
+        if not isinstance(suite, Suite):
+            raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
+        self.suite = suite
+        self.depth = depth
+        self.concurrency = concurrency
+        self.progress = progress or no_progress
+        self.journal = journal
+        stages, behinds = choose_stages(suite, None, behind)
+        self._search = FirstStages(suite, retriever, depth, self.progress)
+        self.stage: FirstStage = behinds[0] if behinds else self._search.preferred(stages)
+
+    @cached_property
+    def candidates(self) -> Mapping[str, Sequence[Candidate]]:
+        """Query id -> the first stage's candidates, best first."""
+        retrieved = self._search.retrieved(self.stage)
+        if retrieved.reason:
+            raise InputError(f"{self.stage}: {retrieved.reason}")
+        return retrieved.candidates
+
+    def rankings(
+        self,
+        name: str,
+        reranker: Reranker,
+        *,
+        candidates: Mapping[str, Sequence[Candidate]] | None = None,
+        label: str = "",
+    ) -> dict[str, Ranking]:
+        """Query id -> ranking of its candidates.
+
+        Args:
+            name: name of the reranker in the journal and in progress reports.
+            reranker: the caller closes it. Candidates that its floor or ``top_k`` leaves out are
+                not in the rankings.
+            candidates: query id -> list. None: the lists of the first stage.
+            label: appended to the name, to distinguish other lists.
+        """
+        lists = self.candidates if candidates is None else candidates
+        return self.system(name, reranker).rankings(lists, label)
+
+    def system(self, name: str, reranker: Reranker) -> SystemRun:
+        """A reranker with the candidates of every query."""
+        return SystemRun(
+            f"{self.stage}+{name}",
+            reranker,
+            self.suite,
+            self.candidates,
+            self.concurrency,
+            self.progress,
+            self.journal,
+        )

@@ -1,0 +1,90 @@
+"""The report as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from secondpass.formats.markup import clean
+from secondpass_evaluation.report.cells import Cell, Column, Table
+from secondpass_evaluation.report.corrected import corrected
+from secondpass_evaluation.report.overview import overview
+from secondpass_evaluation.report.tables import tables
+from secondpass_evaluation.report.text import NONE, counted, listed
+from secondpass_evaluation.report.verdict import verdict
+from secondpass_evaluation.results import Change, ComparisonData
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>|!&~]")
+_DOCUMENTS = 3
+_TEXT_LENGTH = 100
+
+
+def report(comparison: ComparisonData, *, details: bool = True) -> str:
+    """The verdict, the tables, and the queries that changed most.
+
+    Args:
+        comparison: what was measured.
+        details: False: only the verdict and one table, a screen of text.
+    """
+    queries = counted(len(comparison.queries), "query", "queries")
+    parts = [f"# {escaped(comparison.suite)}: {queries}"]
+    outcome = verdict(comparison)
+    parts.append(f"**{escaped(outcome.answer)}** {escaped(outcome.because)}")
+    parts += [f"> {escaped(note)}" for note in comparison.notes]
+    if not details:
+        if (brief := overview(comparison)).rows:
+            parts.append(table_text(brief))
+        if (brief := corrected(comparison, first_only=True)).rows:
+            parts += [*map(escaped, brief.notes), table_text(brief)]
+        if not_run := [escaped(result.name) for result in comparison.not_run]:
+            parts.append(f"Not run: {listed(not_run)}.")
+        return "\n\n".join(parts) + "\n"
+    for table in tables(comparison):
+        parts += [f"## {escaped(table.title)}", *map(escaped, table.notes)]
+        if table.rows:
+            parts.append(table_text(table))
+    for result in comparison.ran:
+        for word, changes in (("better", result.gains), ("worse", result.losses)):
+            if changes:
+                parts.append(f"## Queries that {escaped(result.name)} makes {word}")
+                parts.append("\n".join(_changes(comparison.measures[0], changes)))
+    return "\n\n".join(parts) + "\n"
+
+
+def table_text(table: Table) -> str:
+    """A table as Markdown."""
+    head = _line([escaped(column.title) for column in table.columns])
+    rule = "".join(f"|{_rule(column)}" for column in table.columns) + "|"
+    return "\n".join([head, rule, *(_line(map(_cell, row)) for row in table.rows)])
+
+
+def _rule(column: Column) -> str:
+    return " --- " if column.kind == "text" else " ---: "
+
+
+def _cell(cell: Cell) -> str:
+    text = escaped(cell.text)
+    return f"**{text}**" if cell.best else text
+
+
+def _line(cells: Sequence[str] | Iterator[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:
+    for change in changes:
+        values = f"{escaped(measure)} {change.before:.3f} → {change.after:.3f}"
+        yield f"- **{escaped(change.text)}** ({escaped(change.query)}): {values}"
+        for item in change.top[:_DOCUMENTS]:
+            judged = "not judged" if item.relevance is None else f"relevance {item.relevance}"
+            before = NONE if item.before is None else str(item.before)
+            text = escaped(item.text[:_TEXT_LENGTH])
+            yield f"    {item.rank}. (was {before}; {judged}) **{escaped(item.id)}** {text}"
+
+
+def escaped(text: object) -> str:
+    """The text on one line, without any markup: no image, link or tag, and no control characters.
+
+    The report is also printed on terminals.
+    """
+    return _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))

@@ -1,0 +1,64 @@
+"""Numbers and names as text for reports."""
+
+from __future__ import annotations
+
+from secondpass.formats.markup import clean
+from secondpass_evaluation.results import Result
+
+NONE = "\N{EN DASH}"
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def shortened(text: object, length: int) -> str:
+    """The text on one line, cut at its end."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= length else line[: length - 1].rstrip() + _ELLIPSIS
+
+
+def shortened_name(text: object, length: int) -> str:
+    """The name on one line, cut in its middle: many names differ only at their end."""
+    line = " ".join(clean(text).split())
+    if len(line) <= length:
+        return line
+    return line[: length // 2 - 1] + _ELLIPSIS + line[-((length - 1) // 2) :]
+
+
+def short_name(result: Result) -> str:
+    """The system's name without that of its first stage: ``+rerank``."""
+    return result.name.removeprefix(result.first_stage or "") or result.name
+
+
+def number(value: float | int | None, places: int = 0) -> str:
+    """A number with thousands separators; a dash for None."""
+    return NONE if value is None else f"{value:,.{places}f}"
+
+
+def in_milliseconds(seconds: float | None) -> str:
+    """Milliseconds without the unit; times below 1 ms get more digits."""
+    if seconds is None:
+        return NONE
+    return number(seconds * 1000, 1 if seconds >= 0.001 else 3)
+
+
+def milliseconds(seconds: float) -> str:
+    """Milliseconds with the unit, two significant digits or more."""
+    value = seconds * 1000
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2g} ms"
+
+
+def p_value(value: float | None) -> str:
+    """A p-value; a dash for None."""
+    if value is None:
+        return NONE
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def counted(count: int, singular: str, plural: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {singular if count == 1 else plural}"
+
+
+def listed(items: list[str]) -> str:
+    """The items as ``a, b and c``."""
+    *most, last = items
+    return f"{', '.join(most)} and {last}" if most else last

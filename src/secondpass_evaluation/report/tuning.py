@@ -1,0 +1,270 @@
+"""The result of tuning as sentences, tables, comments of a configuration, and a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secondpass_evaluation.report import page, svg
+from secondpass_evaluation.report.cells import Cell, Column, Row, Table, Tone, row
+from secondpass_evaluation.report.front import front_plot
+from secondpass_evaluation.report.markdown import escaped, table_text
+from secondpass_evaluation.report.tables import settings_table
+from secondpass_evaluation.report.text import NONE, counted, in_milliseconds, number, p_value
+from secondpass_evaluation.tuning.records import Trial, TuningData
+from secondpass_evaluation.tuning.selection import Held
+
+
+def why_not(
+    held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
+) -> str:
+    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
+    if not held.changed:
+        return "it changes the measure of no query"
+    if held.mean <= 0:
+        return "no gain on held-out queries"
+    if held.p > 1 - confidence + 1e-12:
+        return "its gain may be chance"
+    if held.mean < smallest:
+        return f"its gain is below {smallest:g}, the smallest that counts"
+    if adopted is not None:
+        return f"{adopted} gains {'more' if gain > held.mean + 1e-9 else 'as much'}"
+    return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
+
+
+def verdict(tuning: TuningData) -> str:
+    """The recommendation, with its evidence."""
+    if tuning.gain is None:
+        return f"Keep {tuning.stage}: no reranker could be tried."
+    if tuning.adopted is not None:
+        trial = tuning[tuning.adopted]
+        assert trial.held is not None
+        return (
+            f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
+            f"{tuning.measure} gains {_gain(tuning, tuning.gain)} over {tuning.stage}, beyond "
+            f"chance ({_p(trial.held)}, corrected for {_tried(tuning)})."
+        )
+    text = f"Keep {tuning.stage}: no reranker is sure to gain enough {tuning.measure}."
+    tried = [trial for trial in tuning.trials if trial.held is not None]
+    best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
+    if best.held is not None:
+        text += f" The best, {best.name}, changes it by {_gain(tuning, best.held)}: {best.reason}."
+    return f"{text} {_power(tuning)}".rstrip()
+
+
+def _power(tuning: TuningData) -> str:
+    """How many more judged queries are needed, in a sentence; empty if not known."""
+    if tuning.more_queries is None or tuning.detectable is None:
+        return ""
+    if tuning.more_queries == 0:
+        return (
+            f"{tuning.queries:,} judged queries are enough to tell a true gain of "
+            f"{tuning.detectable:.3g} from chance more often than not."
+        )
+    more = counted(tuning.more_queries, "more judged query", "more judged queries")
+    return (
+        f"About {more} would tell a true gain of {tuning.detectable:.3f} from chance more often "
+        "than not."
+    )
+
+
+def provenance(tuning: TuningData) -> list[str]:
+    """Comments for the configuration: data, queries, gain, interval, versions."""
+    settings = tuning.settings
+    versions = settings.get("versions", {})
+    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+    limits = [f"{name} {settings[name]}" for name in ("latency", "latency_of", "cost")
+              if name in settings]  # fmt: skip
+    trial = tuning[tuning.adopted] if tuning.adopted is not None else None
+    takes = "" if trial is None else _takes(trial)
+    others = "; ".join(
+        f"{other.name} ({other.reason})" for other in tuning.trials if other is not trial
+    )
+    lines = [
+        f"Written by secondpass tune, {settings.get('date', '')}.",
+        verdict(tuning),
+        f"Data: {tuning.suite}, {counted(tuning.queries, 'judged query', 'judged queries')}, "
+        f"candidates of {tuning.stage}, {tuning.measure} {tuning.baseline:.4f} without reranking.",
+        *(f"Note: {note}" for note in tuning.notes),
+        *([f"Second pass: {takes}."] if takes else []),
+        *([f"Limits: {', '.join(limits)}."] if limits else []),
+        *([f"Not adopted: {others}."] if others else []),
+        f"Smallest gain {settings.get('smallest_gain')}, confidence {settings.get('confidence')}, "
+        f"{settings.get('folds')} folds, seed {settings.get('seed')}.",
+        f"Versions: {packages}.",
+    ]
+    if "command" in settings:
+        lines.append(f"Command: {settings['command']}")
+    return lines
+
+
+def as_dict(tuning: TuningData) -> dict[str, Any]:
+    """Everything as plain values for JSON; keys are hidden."""
+    from dataclasses import asdict
+
+    from secondpass.config.keys import with_hidden_keys
+
+    record = dict(vars(tuning))
+    return {
+        **record,
+        "verdict": verdict(tuning),
+        "config": None if tuning.config is None else with_hidden_keys(tuning.config),
+        "gain": None if tuning.gain is None else asdict(tuning.gain),
+        "trials": [trial.to_dict() for trial in tuning.trials],
+        "front": [point.to_dict() for point in tuning.front],
+        "settings": dict(tuning.settings),
+        "notes": list(tuning.notes),
+    }
+
+
+def tables(tuning: TuningData) -> list[Table]:
+    """The rerankers that were tried, those that were not, and the front."""
+    tried = [trial for trial in tuning.trials if trial.held is not None]
+    others = [trial for trial in tuning.trials if trial.held is None]
+    confidence = tuning.settings.get("confidence", 0.95)
+    heads = ("held-out gain", f"{confidence * 100:g}% interval", "corrected p", "ms", "cost")
+    note = (
+        f"Held-out gains: {tuning.measure} above {tuning.stage} on queries that had no part in "
+        "the choice of depth and blend. Their intervals are approximate. Milliseconds: the 95th "
+        "percentile of the second pass; cost: of 1,000 queries."
+    )
+    name = Column("reranker", "text")
+    sections = [
+        Table(
+            "tried",
+            "Tried",
+            (name, Column("best setting", "text"), *map(Column, heads), Column("outcome", "text")),
+            tuple(_trial_row(trial) for trial in tried),
+            (note,) if tried else (),
+        ),
+        Table(
+            "not-tried",
+            "Not tried",
+            (name, Column("reason", "text")),
+            tuple(row(trial.name, trial.reason) for trial in others),
+        ),
+        Table(
+            "front",
+            "Quality, time and cost",
+            (name, Column("setting", "text"), *map(Column, (tuning.measure, "ms", "cost"))),
+            tuple(
+                row(
+                    point.name,
+                    point.setting,
+                    f"{point.mean:.4f}",
+                    in_milliseconds(point.seconds),
+                    _cost(point.cost),
+                )
+                for point in tuning.front
+            ),
+            (
+                "Variants that no other equals or beats in quality, time and cost together. The "
+                "means are over all queries, so the highest are likely to be too high.",
+            ),
+        ),
+    ]
+    return [table for table in sections if table.rows]
+
+
+def markdown(tuning: TuningData) -> str:
+    """The report as Markdown."""
+    queries = counted(tuning.queries, "judged query", "judged queries")
+    parts = [f"# {escaped(tuning.suite)}: {queries}", f"**{escaped(verdict(tuning))}**"]
+    parts += [f"> {escaped(note)}" for note in tuning.notes]
+    for table in tables(tuning):
+        parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]
+    return "\n\n".join(parts) + "\n"
+
+
+def html(tuning: TuningData) -> str:
+    """The report as one page without external resources.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed.
+    """
+    has_plots = svg.available()
+    plot = front_plot(tuning) if has_plots else None
+    caption = "Grey: the first stage. The line joins what no other variant beats."
+    figures = {"front": [page.Figure(plot, caption)]} if plot else {}
+    script = page.sort_script()
+    return page.render(
+        "tuning.html.j2",
+        tuning=tuning,
+        verdict=verdict(tuning),
+        verdict_class="pays" if tuning.adopted else "",
+        queries=counted(tuning.queries, "judged query", "judged queries"),
+        origin=" \N{MIDDLE DOT} ".join(
+            str(tuning.settings[name]) for name in ("date", "command") if name in tuning.settings
+        ),
+        tables=tables(tuning),
+        figures=figures,
+        has_plots=has_plots,
+        settings=settings_table(tuning.settings),
+        comments=[] if tuning.config is None else provenance(tuning),
+        script=script,
+        script_hash=page.csp_hash(script),
+    )
+
+
+def fragment(tuning: TuningData) -> str:
+    """The verdict and the tables, for notebooks.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed.
+    """
+    return page.render(
+        "tuning_fragment.html.j2", tuning=tuning, verdict=verdict(tuning), tables=tables(tuning)
+    )
+
+
+def _trial_row(trial: Trial) -> Row:
+    held = trial.held
+    assert held is not None
+    tone: Tone = ""
+    if trial.status == "adopted":
+        tone = "gain"
+    elif held.high is not None and held.high < 0:
+        tone = "loss"
+    interval = NONE if held.low is None else f"{held.low:+.4f} to {held.high:+.4f}"
+    return row(
+        trial.name,
+        trial.setting,
+        Cell(f"{held.mean:+.4f}", tone),
+        Cell(interval, tone),
+        p_value(held.p),
+        in_milliseconds(trial.seconds),
+        _cost(trial.cost),
+        "adopted" if trial.status == "adopted" else trial.reason,
+    )
+
+
+def _cost(cost: float | None) -> str:
+    """The cost of a thousand queries."""
+    return number(None if cost is None else cost * 1000, 2)
+
+
+def _takes(trial: Trial) -> str:
+    """The time and cost of the second pass, in words; empty if not known."""
+    parts = []
+    if trial.seconds is not None:
+        parts.append(f"{in_milliseconds(trial.seconds)} ms a query (95th percentile)")
+    if trial.cost:
+        parts.append(f"{trial.cost * 1000:,.2f} per 1,000 queries at the configured prices")
+    return ", ".join(parts)
+
+
+def _gain(tuning: TuningData, held: Held) -> str:
+    text = f"{held.mean:+.4f}"
+    if held.low is None:
+        return text
+    confidence = tuning.settings.get("confidence", 0.95)
+    return f"{text} ({confidence * 100:g}% interval {held.low:+.4f} to {held.high:+.4f})"
+
+
+def _p(held: Held) -> str:
+    return "p < 0.001" if held.p < 0.001 else f"p = {held.p:.3f}"
+
+
+def _tried(tuning: TuningData) -> str:
+    trials = [trial for trial in tuning.trials if trial.held is not None]
+    variants = counted(sum(trial.variants for trial in trials), "variant", "variants")
+    return f"{variants} of {counted(len(trials), 'reranker', 'rerankers')}"

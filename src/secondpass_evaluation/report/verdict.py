@@ -1,0 +1,268 @@
+"""The verdict of a comparison, in words: does the second pass pay?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from secondpass_evaluation.judging.inference import Corrected, excludes_zero
+from secondpass_evaluation.report.cells import Tone
+from secondpass_evaluation.report.text import listed, milliseconds
+from secondpass_evaluation.results import ComparisonData, Result
+from secondpass_evaluation.significance import Difference, fewest_queries
+
+_ZERO = 5e-5
+"""Mean differences below this are printed as 0.0000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of a comparison.
+
+    Attributes:
+        answer: one short sentence.
+        because: the figures, in sentences.
+        best: the reranker that the verdict is about; None if there is none.
+        difference: of the best from what it is compared with.
+    """
+
+    answer: str
+    because: str
+    best: Result | None = None
+    difference: Difference | None = None
+
+
+def verdict(comparison: ComparisonData) -> Verdict:
+    """The verdict by the first measure: the best reranker, its gain, and its cost.
+
+    If a model made the judgements, the verdict uses the difference corrected by a person's
+    judgements; without these, it says that it depends on the model's grades alone.
+    """
+    rerankers = [result for result in comparison.ran if result.first_stage is not None]
+    if not rerankers:
+        what = "could be run" if comparison.not_run else "was requested"
+        if comparison.not_measured:
+            what = "was measured"
+        because = [f"No reranker {what}, so there is no second pass to judge."]
+        return Verdict("No verdict.", " ".join([*because, *_not_measured(comparison)]))
+    measure = comparison.measures[0]
+    compared = [result for result in rerankers if measure in result.differences]
+    if not compared:
+        (only, *_) = rerankers
+        if only.name == comparison.baseline:
+            return Verdict("No verdict.", f"{only.name} has nothing to be compared with.", only)
+        return Verdict("No verdict.", "There is no baseline to compare with.", only)
+    # A significant gain ranks above a larger one that may be chance.
+    best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
+    difference = best.differences[measure]
+    parts = [
+        _figures(comparison, best, difference),
+        _grades(comparison, best),
+        _costs(best),
+        _failures(best),
+        *_others(comparison, best),
+        *_not_measured(comparison),
+    ]
+    answer = _answer(comparison, best, difference)
+    return Verdict(answer, " ".join(filter(None, parts)), best, difference)
+
+
+def is_significant(difference: Difference) -> bool:
+    """Whether the corrected p is below 1 - confidence, on enough queries."""
+    is_low = (
+        difference.corrected_p is not None and difference.corrected_p < 1 - difference.confidence
+    )
+    return difference.enough_queries and is_low
+
+
+def is_significant_gain(difference: Difference) -> bool:
+    """Whether it is positive and significant."""
+    return difference.mean > 0 and is_significant(difference)
+
+
+def _is_gain(comparison: ComparisonData, result: Result) -> bool:
+    """Whether its gain is significant; the corrected gain, if a person's judgements correct it."""
+    corrected = _corrected(comparison, result)
+    if corrected is None:
+        return is_significant_gain(result.differences[comparison.measures[0]])
+    return corrected.mean > 0 and excludes_zero(corrected, _compared(comparison))
+
+
+def tone_of(difference: Difference) -> Tone:
+    """The colour of a difference: none if it is not significant."""
+    if not is_significant(difference) or abs(difference.mean) < _ZERO:
+        return ""
+    return "gain" if difference.mean > 0 else "loss"
+
+
+def too_few(difference: Difference) -> str:
+    """A phrase that there are too few queries; empty if there are enough."""
+    if difference.enough_queries:
+        return ""
+    are = "query is" if difference.queries == 1 else "queries are"
+    return f"{difference.queries} {are} too few to say"
+
+
+def mean(result: Result) -> float:
+    """Mean by the first measure; 0 if the system was not measured."""
+    if result.evaluation is None:
+        return 0.0
+    return next(iter(result.evaluation.mean.values()), 0.0)
+
+
+def calls_per_query(result: Result) -> str | None:
+    """Calls per query as text; None if not known."""
+    count = len(result.cost.seconds)
+    if not count or result.cost.calls is None:
+        return None
+    return f"{result.cost.calls / count:,.1f}".removesuffix(".0")
+
+
+def degraded_by(result: Result) -> str:
+    """The causes of degraded rankings: fallbacks by name, or a failed stage of a cascade."""
+    names = sorted(result.fallbacks)
+    causes = []
+    if names:
+        causes.append(f"ranked by the fallback{'s' if len(names) > 1 else ''} {listed(names)}")
+    if sum(result.fallbacks.values()) < result.statuses.get("degraded", 0):
+        causes.append("a stage or a method failed")
+    return "; ".join(causes)
+
+
+def _answer(comparison: ComparisonData, best: Result, difference: Difference) -> str:
+    base = comparison.base_of(best)
+    over_reranker = any(
+        result.name == base and result.first_stage is not None for result in comparison.results
+    )
+    subject = f"{best.name} over {base}" if over_reranker else "The second pass"
+    if few := too_few(difference):
+        return f"{few} whether {subject if over_reranker else 'the second pass'} pays."
+    corrected = _corrected(comparison, best)
+    if corrected is None:
+        gain, significant = difference.mean, is_significant(difference)
+    else:
+        gain, significant = corrected.mean, excludes_zero(corrected, _compared(comparison))
+    alone = comparison.judged_by is not None and corrected is None
+    by = ", by a model's grades alone" if alone else ""
+    if abs(gain) < _ZERO:
+        return f"{subject} makes no difference{by}."
+    if gain < 0:
+        makes = "makes" if significant else "may make"
+        return f"{subject} does not pay: it {makes} things worse{by}."
+    return (
+        f"{subject} pays{by}." if significant else f"{subject} may pay, but that may be chance{by}."
+    )
+
+
+def _corrected(comparison: ComparisonData, result: Result) -> Corrected | None:
+    """The corrected difference of the first measure, if there is one."""
+    for item in comparison.corrected:
+        if (item.name, item.mean.measure) == (result.name, comparison.measures[0]):
+            return item.difference
+    return None
+
+
+def _compared(comparison: ComparisonData) -> int:
+    """Number of systems that are compared by the first measure."""
+    return sum(comparison.measures[0] in result.differences for result in comparison.ran)
+
+
+def _grades(comparison: ComparisonData, best: Result) -> str:
+    """Sentences on a model's judgements and their correction; empty if people judged."""
+    mark, corrected = comparison.judged_by, _corrected(comparison, best)
+    if mark is None:
+        return ""
+    by = f"These figures are by the grades of {mark.model}"
+    if corrected is None:
+        return f"{by}, which no person's judgements correct."
+    significant = excludes_zero(corrected, _compared(comparison))
+    return (
+        f"{by}. Corrected by a person's judgements of {corrected.people} queries, the difference "
+        f"is {corrected.mean:+.4f} ({corrected.confidence:.0%} interval {corrected.low:+.4f} to "
+        f"{corrected.high:+.4f}), which is {'' if significant else 'not '}significant; the verdict "
+        "is by that."
+    )
+
+
+def _figures(comparison: ComparisonData, best: Result, difference: Difference) -> str:
+    base = comparison.base_of(best)
+    no_difference = abs(difference.mean) < _ZERO
+    more = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
+    how = "the same as" if no_difference else more
+    text = (
+        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} {base}"
+    )
+    if difference.enough_queries and difference.low is not None and difference.high is not None:
+        interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+        text += f" ({difference.confidence:.0%} interval {interval})"
+    if difference.enough_queries and difference.corrected_p is not None and not no_difference:
+        count = _compared(comparison)
+        significant = "significant" if is_significant(difference) else "not significant"
+        p = "p < 0.001" if difference.corrected_p < 0.001 else f"p = {difference.corrected_p:.3f}"
+        corrected = f", corrected for {count} comparisons" if count > 1 else ""
+        text += f", which is {significant} ({p}{corrected})"
+    text += f". Query by query: {difference.wins} better, {difference.losses} worse"
+    text += f", {difference.ties} equal."
+    if not difference.enough_queries:
+        fewest = fewest_queries(difference.confidence)
+        text += f" A difference can be told from chance with {fewest} queries or more."
+    return text
+
+
+def _costs(best: Result) -> str:
+    cost, count = best.cost, len(best.cost.seconds)
+    median = cost.percentile(0.5)
+    if median is None:
+        return ""
+    parts = [f"{milliseconds(median)} per query (median)"]
+    if calls := calls_per_query(best):
+        parts.append(f"{calls} {'call' if calls == '1' else 'calls'} per query")
+    if cost.cost is not None:
+        parts.append(f"{cost.cost / count * 1000:,.2f} per 1,000 queries at the configured prices")
+    if cost.units_per_query is not None:
+        parts.append(f"{cost.units_per_query:,.3g} billed units per query")
+    return f"It takes {listed(parts)}."
+
+
+def _failures(best: Result) -> str:
+    """The shares of rankings that are not ok; partial ones come from the method itself."""
+    if not best.failure_rate:
+        return ""
+    text = f"{best.failure_rate:.1%} of its rankings were not ok"
+    count = sum(best.statuses.values())
+    shares = {status: number / count for status, number in best.statuses.items()}
+    degraded, unchanged = shares.get("degraded", 0.0), shares.get("unchanged", 0.0)
+    if not degraded and not unchanged:
+        return f"{text}; all of these were partial."
+    parts = [
+        f"{degraded:.1%} were degraded" + (f" ({degraded_by(best)})" if degraded else ""),
+        f"{unchanged:.1%} were unchanged" + (" (nothing was judged)" if unchanged else ""),
+    ]
+    if partial := shares.get("partial", 0.0):
+        parts.append(f"{partial:.1%} were partial")
+    return f"{text}: {listed(parts)}."
+
+
+def _others(comparison: ComparisonData, best: Result) -> list[str]:
+    """Why systems with a higher mean than the best reranker are not the best."""
+    others = []
+    for result in comparison.ran:
+        if result is best or mean(result) <= mean(best) + _ZERO:
+            continue
+        if result.name == comparison.baseline:
+            if result.first_stage is not None:
+                others.append(f"{result.name} itself, the baseline, is a reranker.")
+        elif result.first_stage is None:
+            others.append(
+                f"{result.name}, without a second pass, measures more: {mean(result):.4f}."
+            )
+        else:
+            others.append(
+                f"{result.name} measures more, {mean(result):.4f}, but that may be chance."
+            )
+    return others
+
+
+def _not_measured(comparison: ComparisonData) -> list[str]:
+    return [
+        f"{result.name} is not measured: {result.reason}." for result in comparison.not_measured
+    ]

@@ -1,0 +1,277 @@
+"""Runs a reranker on the results of a first stage and measures it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from secondpass.errors import NotSerializableError, RerankError, SecondPassError
+from secondpass.reranker import Reranker
+from secondpass.scoring import TRUNCATED
+from secondpass.types import Candidate, Ranking, Report
+from secondpass_evaluation.changes import largest_changes, rank_moves
+from secondpass_evaluation.costs import Cost
+from secondpass_evaluation.journal import Journal, ranking_key
+from secondpass_evaluation.measures import evaluate, ranking_to_run
+from secondpass_evaluation.results import Result
+from secondpass_evaluation.stability import measure_stability
+from secondpass_evaluation.suites import Suite
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the name of a system, the number of queries done, and their total; while vectors are
+computed, with ``Encoding the corpus`` and numbers of passages."""
+
+
+def no_progress(_name: str, _done: int, _total: int) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True)
+class SystemRun:
+    """A reranker, and the candidates of every query that it reranks.
+
+    Attributes:
+        name: name in the journal and in progress reports.
+        reranker: loaded and closed by the caller.
+        suite: has the texts of the queries.
+        candidates: query id -> candidates, best first.
+        concurrency: number of rankings at a time.
+        progress: called after each query.
+        journal: rankings that it has are reused; it receives new ones. None: no journal.
+    """
+
+    name: str
+    reranker: Reranker
+    suite: Suite
+    candidates: Mapping[str, Sequence[Candidate]]
+    concurrency: int
+    progress: Progress
+    journal: Journal | None = None
+
+    def rankings(
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
+    ) -> dict[str, Ranking]:
+        """Rerank the candidates of each query; ``label`` follows the name in progress reports."""
+        rankings: dict[str, Ranking] = {}
+        with ExitStack() as stack:
+            if self.journal is not None:
+                answers = self.journal.stored_answers(self.name + label)
+                stack.enter_context(self.reranker.storing_answers(answers))
+            for query, ranking in self._reranked(candidates, label):
+                rankings[query] = ranking
+                self.progress(self.name + label, len(rankings), len(candidates))
+        return rankings
+
+    def unfinished(
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
+    ) -> list[tuple[str, Sequence[Candidate]]]:
+        """The queries with their candidates whose ranking is not in the journal."""
+        config = self._recorded_config()
+        return [
+            (self.suite.queries[query], items)
+            for query, items in candidates.items()
+            if self.journal is None
+            or config is None
+            or self._key(label, config, query, items) not in self.journal
+        ]
+
+    def _recorded_config(self) -> Mapping[str, Any] | None:
+        """The configuration in the keys of journaled rankings; None if there are no such keys."""
+        return None if self.journal is None else _config_of(self.reranker)
+
+    def _key(
+        self, label: str, config: Mapping[str, Any], query: str, candidates: Sequence[Candidate]
+    ) -> str:
+        return ranking_key(self.name + label, config, query, self.suite.queries[query], candidates)
+
+    def _ranking(self, query: str, candidates: Sequence[Candidate]) -> Ranking:
+        try:
+            return self.reranker.rerank(query, candidates)
+        except RerankError as error:  # under `strict`; the report has the details
+            return error.ranking
+
+    def _reranked(
+        self, candidates: Mapping[str, Sequence[Candidate]], label: str
+    ) -> Iterator[tuple[str, Ranking]]:
+        config = self._recorded_config()
+
+        def rerank(query: str) -> Ranking:
+            text, items = self.suite.queries[query], candidates[query]
+            if self.journal is None or config is None:
+                return self._ranking(text, items)
+            key = self._key(label, config, query, items)
+            ranking = self.journal.find(key, text, items)
+            if ranking is None:
+                ranking = self._ranking(text, items)
+                self.journal.add(key, ranking)
+            return ranking
+
+        if self.concurrency == 1:
+            for query in candidates:
+                yield query, rerank(query)
+            return
+        pool = ThreadPoolExecutor(self.concurrency)
+        try:
+            yield from zip(candidates, pool.map(rerank, candidates), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)  # on Ctrl-C, do not start the remaining queries
+
+
+def measure_reranker(
+    system: SystemRun, before: Result, measures: Sequence[str], *, shuffles: int, seed: int
+) -> Result:
+    """The result of a reranker behind the first stage with the result ``before``."""
+    reranker, suite = system.reranker, system.suite
+    config = _config_of(reranker)
+    not_run = Result(system.name, "not_run", first_stage=before.name, config=config)
+    try:
+        reranker.warm_up()  # keeps loading out of the first query's time
+    except Exception as error:
+        message = str(error) if isinstance(error, SecondPassError) else type(error).__name__
+        return replace(not_run, reason=f"no model can be loaded: {message}")
+    try:
+        rankings = system.rankings(system.candidates)
+        reports = {query: ranking.report for query, ranking in rankings.items()}
+        counts = _counts(reports.values(), reranker)
+        counts["truncated"] = _truncated(system, reports)
+        cost = _cost(reports)
+        if reason := judged_nothing(rankings.values(), counts["issues"]):
+            failed = replace(not_run, status="not_measured", reason=reason)
+            return replace(failed, cost=cost, **counts)
+        run = ranking_to_run(rankings)
+        stability = None
+        if shuffles:
+            stability = measure_stability(
+                lambda shuffled, label: ranking_to_run(system.rankings(shuffled, label)),
+                system.candidates,
+                run,
+                suite.qrels,
+                depth=reranker.depth,
+                measure=measures[0],
+                shuffles=shuffles,
+                seed=seed,
+            )
+    except SecondPassError as error:
+        return replace(not_run, reason=str(error))
+    after = evaluate(run, suite.qrels, measures)
+    gains, losses = largest_changes(
+        suite, system.candidates, before, run, after, measure=measures[0]
+    )
+    return Result(
+        system.name,
+        "ran",
+        first_stage=before.name,
+        config=config,
+        run=run,
+        evaluation=after,
+        cost=cost,
+        stability=stability,
+        gains=gains,
+        losses=losses,
+        moves=rank_moves(suite, before.run, run),
+        **counts,
+    )
+
+
+def _counts(reports: Collection[Report], reranker: Reranker) -> dict[str, Any]:
+    """Numbers of rankings by status, by issue code, and by fallback."""
+    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
+    stages = getattr(reranker.method, "stages", None)
+    cascade = reranker.method.name if stages else None
+    return {
+        "statuses": Counter(report.status for report in reports),
+        "issues": Counter(
+            code for report in reports for code in {issue.code for issue in report.issues}
+        ),
+        "fallbacks": Counter(
+            report.method
+            for report in reports
+            if report.status == "degraded"
+            and report.method is not None
+            and report.method != cascade
+        ),
+    }
+
+
+def _truncated(system: SystemRun, reports: Mapping[str, Report]) -> float:
+    """The share of the candidates within the depth that were not read whole."""
+    depth = system.reranker.depth
+    total = sum(len(system.candidates[query][:depth]) for query in reports)
+    truncated = {
+        (query, position)
+        for query, report in reports.items()
+        for issue in report.issues
+        if issue.code == TRUNCATED
+        for position in issue.positions
+    }
+    return len(truncated) / total if total else 0.0
+
+
+def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
+    """Why a reranker is not measured: it judged nothing. Empty if it judged something.
+
+    A ranking that is ``ok`` with nothing judged (no candidates, or a single one that the method
+    leaves alone) is no evidence that the reranker works.
+    """
+    unchanged = sum(ranking.report.status == "unchanged" for ranking in rankings)
+    if not unchanged or any(_judged(ranking) for ranking in rankings):
+        return ""
+    codes = ", ".join(f"{code} ({count:,})" for code, count in sorted(issues.items()))
+    return f"nothing was judged: {unchanged:,} of {len(rankings):,} rankings are unchanged" + (
+        f"; issues: {codes}" if codes else ""
+    )
+
+
+def _judged(ranking: Ranking) -> bool:
+    report = ranking.report
+    if report.status != "ok":
+        return report.status != "unchanged"
+    # Candidates below the floor were judged.
+    return "floor" in report.left_out or any(item.status == "scored" for item in ranking)
+
+
+def _cost(reports: Mapping[str, Report]) -> Cost:
+    usages = [report.usage for report in reports.values() if report.usage.calls]
+
+    def total(name: str) -> Any:
+        values = [getattr(usage, name) for usage in usages]
+        return None if not values or None in values else sum(values)
+
+    return Cost(
+        {query: report.seconds for query, report in reports.items()},
+        sum(usage.calls for usage in usages),
+        sum(usage.pairs for usage in usages),
+        total("input_tokens"),
+        total("output_tokens"),
+        total("cost"),
+        sum(report.usage.cached for report in reports.values()),
+        **_saved(reports.values()),
+        units=total("units"),
+    )
+
+
+def _saved(reports: Collection[Report]) -> dict[str, Any]:
+    """The savings by the setting ``when``."""
+    skipped = [report for report in reports if report.skipped is not None]
+    others = [report.seconds for report in reports if report.skipped is None]
+    seconds = None
+    if skipped and others:
+        usual = math.fsum(others) / len(others)
+        seconds = math.fsum(usual - report.seconds for report in skipped)
+    return {
+        "skipped": len(skipped),
+        "saved_pairs": sum(report.skipped.pairs for report in skipped if report.skipped),
+        "saved_seconds": seconds,
+    }
+
+
+def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
+    try:
+        return reranker.to_config()
+    except NotSerializableError:
+        return None

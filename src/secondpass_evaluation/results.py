@@ -1,0 +1,279 @@
+"""The results of a comparison as plain records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from secondpass.config.keys import with_hidden_keys
+from secondpass.formats.markup import block, paragraph, table
+from secondpass.formats.rankings import data_frame
+from secondpass.formats.runs import Qrels, Run
+from secondpass_evaluation.costs import Cost, percentiles
+from secondpass_evaluation.judging.inference import CorrectedResult
+from secondpass_evaluation.judging.labels import JudgedBy
+from secondpass_evaluation.measures import Evaluation
+from secondpass_evaluation.significance import Difference
+
+TEXT_LENGTH = 200
+"""Characters of a document that :class:`Shown` keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """How much a ranking depends on the order of its input.
+
+    The first ``depth`` candidates of each query are shuffled and reranked.
+
+    Attributes:
+        shuffles: number of shuffles of each query.
+        tau: mean rank correlation (Kendall's tau-b) of the shuffled with the unshuffled ranking.
+            1: input order has no effect.
+        overlap: mean share of the top 10 that stay in the top 10.
+        measure: name of the measure of ``means``.
+        means: mean of the measure over the queries, for each shuffle.
+    """
+
+    shuffles: int
+    tau: float
+    overlap: float
+    measure: str
+    means: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A document in a list of results.
+
+    Attributes:
+        rank: from 1.
+        id: document id.
+        text: the first 200 characters.
+        relevance: from the qrels; None if not judged.
+        before: its rank in the other list; None if it is not there.
+    """
+
+    rank: int
+    id: str
+    text: str = field(repr=False)
+    relevance: int | None
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A query on which a reranker is better or worse than its first stage.
+
+    Attributes:
+        query: query id.
+        text: the query.
+        before: value of the measure for the first stage.
+        after: value for the reranker.
+        top: the top documents of the reranker.
+        top_before: the top documents of the first stage.
+    """
+
+    query: str
+    text: str = field(repr=False)
+    before: float
+    after: float
+    top: tuple[Shown, ...] = field(repr=False)
+    top_before: tuple[Shown, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One system: a first stage, or a reranker behind one.
+
+    Attributes:
+        name: such as ``hybrid`` or ``hybrid+rerank``.
+        status: ``ran``; ``not_run`` if it could not run; ``not_measured`` if it ran and all its
+            rankings are ``unchanged``, so that its figures would be those of its first stage.
+        reason: why it was not run or not measured.
+        first_stage: what it reranks; None for a first stage.
+        config: of the reranker, where it can be serialised.
+        run: query id -> document id -> score.
+        evaluation: the measures of the run; None unless the status is ``ran``.
+        cost: time and usage.
+        statuses: number of rankings by report status.
+        issues: number of rankings by issue code.
+        fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
+            cascade in which a stage failed.
+        truncated: share of the candidates within the depth that the model did not read whole
+            (``text_truncated``), 0 to 1.
+        stability: with ``shuffles`` only.
+        differences: measure -> difference from the system ``Comparison.base_of``.
+        gains: the queries that gain most over its first stage.
+        losses: the queries that lose most.
+        moves: rank of each relevant document before and after; None if it is not in the list.
+    """
+
+    name: str
+    status: Literal["ran", "not_run", "not_measured"]
+    reason: str = ""
+    first_stage: str | None = None
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+    run: Run = field(default_factory=dict, repr=False)
+    evaluation: Evaluation | None = field(default=None, repr=False)
+    cost: Cost = field(default_factory=Cost)
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    issues: Mapping[str, int] = field(default_factory=dict)
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
+    truncated: float = 0.0
+    stability: Stability | None = None
+    differences: Mapping[str, Difference] = field(default_factory=dict, repr=False)
+    gains: tuple[Change, ...] = field(default=(), repr=False)
+    losses: tuple[Change, ...] = field(default=(), repr=False)
+    moves: tuple[tuple[int | None, int | None], ...] = field(default=(), repr=False)
+
+    @property
+    def failure_rate(self) -> float | None:
+        """Share of the rankings that are not ``ok``; None for a first stage."""
+        count = sum(self.statuses.values())
+        return None if not count else (count - self.statuses.get("ok", 0)) / count
+
+    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
+        """Return everything except run and moves as plain values; keys are hidden.
+
+        With ``text`` also the queries of gains and losses, and the beginnings of their documents.
+        """
+        system: dict[str, Any] = {
+            "name": self.name,
+            "status": self.status,
+            "reason": self.reason,
+            "first_stage": self.first_stage,
+            "config": None if self.config is None else with_hidden_keys(self.config),
+        }
+        if self.status == "not_run":
+            return system
+        if self.evaluation is not None:
+            differences = {measure: asdict(item) for measure, item in self.differences.items()}
+            system |= {
+                "means": self.evaluation.mean,
+                "per_query": self.evaluation.per_query,
+                "differences": differences,
+            }
+        usage = {**asdict(self.cost), "units_per_query": self.cost.units_per_query}
+        seconds = usage.pop("seconds")
+        return {
+            **system,
+            "seconds": {
+                **percentiles(seconds.values()),
+                "total": math.fsum(seconds.values()),
+            },
+            "usage": usage,
+            "statuses": dict(self.statuses),
+            "issues": dict(self.issues),
+            "fallbacks": dict(self.fallbacks),
+            "truncated": self.truncated,
+            "failure_rate": self.failure_rate,
+            "stability": None if self.stability is None else asdict(self.stability),
+            "gains": [_change(change, text=text) for change in self.gains],
+            "losses": [_change(change, text=text) for change in self.losses],
+        }
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with measures and seconds of each query; empty if it has no figures.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        values = {} if self.evaluation is None else self.evaluation.per_query
+        queries = next(iter(values.values()), {})
+        rows = [
+            {
+                "query_id": query,
+                **{measure: values[measure][query] for measure in values},
+                "seconds": self.cost.seconds.get(query),
+            }
+            for query in queries
+        ]
+        return data_frame(rows, ["query_id", *values, "seconds"])
+
+    def __repr__(self) -> str:
+        means = {} if self.evaluation is None else self.evaluation.mean
+        figures = ", ".join(f"{measure} {mean:.4f}" for measure, mean in means.items())
+        return f"<Result {self.name!r}: {figures or f'{self.status}, {self.reason}'}>"
+
+    def _repr_html_(self) -> str:
+        means = {} if self.evaluation is None else self.evaluation.mean
+        rows = []
+        for measure, mean in means.items():
+            difference = self.differences.get(measure)
+            change = f"{difference.mean:+.4f}" if difference else ""
+            rows.append((f"{mean:.4f}", change, measure))
+        figures = [table(["mean", "difference", "measure"], rows)] if rows else []
+        return block("result", paragraph(repr(self)), *figures)
+
+
+def _change(change: Change, *, text: bool) -> dict[str, Any]:
+    """A change as plain values; the texts of query and documents only with ``text``."""
+    record = asdict(change)
+    for part in () if text else (record, *record["top"], *record["top_before"]):
+        del part["text"]
+    return record
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """The fields of a :class:`~secondpass_evaluation.comparison.Comparison`, which reports read."""
+
+    suite: str
+    queries: Mapping[str, str] = field(repr=False)
+    qrels: Qrels = field(repr=False)
+    measures: tuple[str, ...]
+    baseline: str | None
+    results: tuple[Result, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
+    judged_by: JudgedBy | None = None
+    corrected: tuple[CorrectedResult, ...] = ()
+
+    def base_of(self, result: Result) -> str | None:
+        """Name of the system that ``result.differences`` are taken from: the baseline, if any.
+
+        Without one, a reranker's own first stage.
+        """
+        return self.baseline or result.first_stage
+
+    def end_to_end(self, result: Result) -> dict[str, float]:
+        """Seconds of search and reranking together, by query id; of the search for a first stage.
+
+        Candidates that are part of the suite have no search time.
+        """
+        before: Mapping[str, float] = {}
+        if result.first_stage is not None:
+            stages = (stage for stage in self.results if stage.name == result.first_stage)
+            before = next((stage.cost.seconds for stage in stages), {})
+        return {
+            query: seconds + before.get(query, 0.0)
+            for query, seconds in result.cost.seconds.items()
+        }
+
+    def __getitem__(self, name: str) -> Result:
+        """The system of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise KeyError(name)
+
+    @property
+    def ran(self) -> tuple[Result, ...]:
+        """The systems that ran and were measured."""
+        return tuple(result for result in self.results if result.status == "ran")
+
+    @property
+    def not_measured(self) -> tuple[Result, ...]:
+        """The rerankers that ran and judged nothing."""
+        return tuple(result for result in self.results if result.status == "not_measured")
+
+    @property
+    def not_run(self) -> tuple[Result, ...]:
+        """The systems that could not run."""
+        return tuple(result for result in self.results if result.status == "not_run")

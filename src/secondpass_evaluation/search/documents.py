@@ -1,0 +1,264 @@
+"""Read passages from a folder of text, Markdown and HTML files, or from a corpus in JSON lines.
+
+Files that are not text are skipped and reported.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from secondpass.errors import InputError
+from secondpass.formats.compression import find_file
+from secondpass.formats.lines import AnyPath
+from secondpass.formats.reading import read_corpus
+from secondpass.settings import describe
+from secondpass.types import Candidate
+from secondpass_evaluation.search.html import parse_html
+from secondpass_evaluation.search.markdown import parse_markdown
+from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs
+from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of
+
+PASSAGE_SIZE = 1000
+"""Default length of a passage in characters: about 220 tokens of English, which the embedded model
+reads in full."""
+SMALLEST_PASSAGE = 50
+
+READER_VERSION = 6
+"""Version of how files become passages. A build replaces an index of another version."""
+
+CORPUS_NAME = "corpus.jsonl"
+"""Name of a corpus in BEIR's format, which may be compressed: ``corpus.jsonl.gz``."""
+_HTML = frozenset({".html", ".htm", ".xhtml"})
+_MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
+          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called with a label, the number done, and the total; None where the total is unknown."""
+
+
+def no_progress(_label: str, _done: int, _total: int | None) -> None:
+    """Ignore progress."""
+
+
+class SourceFile(NamedTuple):
+    """A file at the time it was read.
+
+    Attributes:
+        size: in bytes.
+        modified: modification time in nanoseconds.
+        sha256: hash of the content; empty if it could not be read.
+        skipped: why the file is not in the corpus; empty if it is.
+    """
+
+    size: int
+    modified: int
+    sha256: str
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files of a folder, and their passages.
+
+    Attributes:
+        path: the folder or the file.
+        files: path relative to the folder -> file.
+        corpus: the passages.
+    """
+
+    path: Path
+    files: dict[str, SourceFile] = field(default_factory=dict)
+    corpus: list[Candidate] = field(default_factory=list, repr=False)
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The files that are not in the corpus, and why."""
+        return {name: file.skipped for name, file in self.files.items() if file.skipped}
+
+
+def read_source(
+    path: AnyPath,
+    *,
+    passage_size: int = PASSAGE_SIZE,
+    exclude: Path | None = None,
+    selection: Selection = ALL,
+    progress: Progress | None = None,
+) -> Source:
+    """Read a folder of text, Markdown and HTML files, one such file, or a corpus in BEIR's format.
+
+    Folders are read recursively, except hidden files and folders (names that begin with a dot). A
+    folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus. Passages have the
+    id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a site built by
+    Sphinx, only the pages are read, not its search index, sources and scripts.
+
+    Args:
+        path: a folder, a ``.jsonl`` in BEIR's format, or another file.
+        passage_size: maximum number of characters in a passage.
+        exclude: a folder to leave out.
+        selection: patterns of the files to read.
+        progress: called with the number of files, or of passages of a corpus.
+
+    Raises:
+        FormatError: a line of a ``.jsonl`` is malformed.
+        InputError: the passage size is too small, or there are patterns for a corpus.
+        MissingExtraError: a file is Markdown or HTML, and markdown-it-py or lxml is not installed.
+        OSError: the file or folder does not exist or cannot be read.
+    """
+    if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:
+        raise InputError(
+            f"passage_size: must be an integer of {SMALLEST_PASSAGE} or more, "
+            f"not {describe(passage_size)}"
+        )
+    path = Path(path)
+    source = Source(path)
+    report = progress or no_progress
+    if (corpus := corpus_file(path)) is not None:
+        if selection != ALL:
+            raise InputError(f"include, exclude: {corpus} is a corpus; they select files")
+        report("reading passages", 0, None)  # before the file is hashed
+        with open(corpus, "rb") as file:
+            status = os.fstat(file.fileno())
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        source.files[corpus.name] = SourceFile(status.st_size, status.st_mtime_ns, digest)
+        for candidate in read_corpus(corpus):
+            source.corpus.append(candidate)
+            if len(source.corpus) % 1000 == 0:
+                report("reading passages", len(source.corpus), None)
+        report("reading passages", len(source.corpus), len(source.corpus))
+        return source
+    report("reading files", 0, None)  # before the folders are listed
+    entries = list(entries_of(path, exclude, selection))
+    for done, (name, file_path, problem) in enumerate(entries):
+        report("reading files", done, len(entries))
+        if problem or file_path is None:
+            source.files[name] = SourceFile(0, 0, "", problem)
+            continue
+        source.files[name], document = _read(file_path)
+        if document is not None:
+            source.corpus.extend(_candidates(name, document, passage_size))
+    report("reading files", len(entries), len(entries))
+    return source
+
+
+def corpus_file(path: Path) -> Path | None:
+    """The corpus in BEIR's format at a path; None if the path holds documents."""
+    if path.is_dir():
+        return find_file(path, [CORPUS_NAME])
+    return path if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else None
+
+
+def changes(
+    path: Path,
+    known: Mapping[str, SourceFile],
+    exclude: Path | None = None,
+    selection: Selection = ALL,
+) -> Iterator[str]:
+    """Describe each file that has changed since it was read.
+
+    A file of the same size and modification time counts as unchanged; one of the same size and
+    another time is hashed.
+    """
+    if not path.exists():
+        yield f"{path} no longer exists"
+        return
+    corpus = corpus_file(path)
+    entries: list[Entry] = [(corpus.name, corpus, "")] if corpus is not None else []
+    if corpus is None:
+        entries += entries_of(path, exclude, selection)
+    for name, file, problem in entries:
+        old = known.get(name)
+        if old is None:
+            yield f"{name} is new"
+        elif _differs(old, file, problem):
+            yield f"{name} has changed"
+    names = {name for name, _, _ in entries}
+    yield from (f"{name} no longer exists" for name in known if name not in names)
+
+
+def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:
+    if path is None or problem:
+        return old.skipped != problem
+    try:
+        status = path.stat()
+        if old.sha256:  # empty if it could not be read
+            if status.st_size != old.size:
+                return True
+            if status.st_mtime_ns == old.modified:
+                return False
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() != old.sha256
+    except OSError:
+        return bool(old.sha256)
+
+
+def _read(path: Path) -> tuple[SourceFile, Document | None]:
+    size, modified = 0, 0
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            size, modified = status.st_size, status.st_mtime_ns
+            start = file.read(8192)
+            has_mark = any(start.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS)
+            if b"\0" in start and not has_mark:
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                return SourceFile(size, modified, digest, "is not text"), None
+            data = start + file.read()
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or type(error).__name__}"
+        return SourceFile(size, modified, "", problem), None
+    digest = hashlib.sha256(data).hexdigest()
+    suffix = path.suffix.lower()
+    text = _decode(data, html=suffix in _HTML)
+    if text is None:
+        return SourceFile(size, modified, digest, "is not text, or not UTF-8"), None
+    if suffix in _HTML:
+        page = parse_html(text)
+        if page is None:
+            return SourceFile(size, modified, digest, "is nested too deeply"), None
+        document = page
+    elif suffix in _MARKDOWN:
+        document = parse_markdown(text)
+    else:
+        document = Document("", [Block(part) for part in paragraphs(text)])
+    if not document.blocks:
+        return SourceFile(size, modified, digest, "has no text"), None
+    document = document._replace(title=document.title or path.stem)
+    return SourceFile(size, modified, digest), document
+
+
+def _decode(data: bytes, html: bool) -> str | None:
+    """The text with line feeds as line ends; None if it cannot be decoded."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
+    # A declaration that can be read byte by byte cannot mean UTF-16 or UTF-32.
+    declared = re.search(
+        rb"<meta[^>]{0,200}charset=[\"' ]?(?!utf-?(?:16|32))([\w-]+)", data[:2048], re.I
+    )
+    names = [encoding] if encoding else ["utf-8"]
+    if html and declared and not encoding:
+        names.append(declared[1].decode("ascii", "replace"))
+    for name in names:
+        try:
+            text = data.decode(name)
+        except (UnicodeError, LookupError):
+            continue
+        if "\0" not in text:
+            return text.replace("\r\n", "\n").replace("\r", "\n")
+    return None
+
+
+def _candidates(name: str, document: Document, size: int) -> Iterator[Candidate]:
+    for number, (section, text) in enumerate(pack(document.blocks, size), 1):
+        title = document.title
+        if section and section != title:
+            title = f"{title} > {section}"
+        metadata = {"title": title, "path": name, "passage": number}
+        yield Candidate(text, f"{name}#{number}", metadata=metadata)

@@ -1,0 +1,180 @@
+"""Open an index: passages, BM25 and vectors in a folder.
+
+The folder holds ``secondpass-index.json``, the manifest, and a folder of parts that the manifest
+names. A build writes new parts under a new name, replaces the manifest atomically, and then deletes
+the old parts. So a reader gets either the old index or the new one, even after a crash. Nothing is
+pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from secondpass.errors import SecondPassError
+from secondpass.formats.errors import IndexFaultError, StaleIndexError
+from secondpass.formats.lines import AnyPath
+from secondpass.types import Candidate
+from secondpass_evaluation.search.documents import changes
+from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
+from secondpass_evaluation.search.index_files import (
+    MANIFEST,
+    check_parts,
+    load_parts,
+    read_manifest,
+    rebuild_command,
+    source_files,
+)
+from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
+from secondpass_evaluation.search.selection import selection_of
+
+
+class Index:
+    """An open index, which is a retriever.
+
+    Attributes:
+        folder: the folder of the index.
+        manifest: the content of its manifest.
+        changes: how its source has changed since the build; not empty only if it was opened with
+            ``stale_ok``.
+        corpus: the passages, read from the file on demand.
+        modes: the modes of :meth:`retrieve`; only ``lexical`` without an embedder.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Mapping[str, Any],
+        retriever: HybridRetriever,
+        changes: Sequence[str],
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.changes = tuple(changes)
+        self.retriever = retriever
+
+    @property
+    def corpus(self) -> Sequence[Candidate]:
+        return self.retriever.corpus
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return self.retriever.modes
+
+    def retrieve(
+        self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60
+    ) -> list[Candidate]:
+        """Return the best ``k`` passages; see :meth:`HybridRetriever.retrieve`.
+
+        Raises:
+            InputError: an argument is out of range, or the mode needs vectors.
+        """
+        return self.retriever.retrieve(query, k, mode, rrf_k)
+
+    def __repr__(self) -> str:
+        return f"<Index {str(self.folder)!r}, {len(self.corpus)} passages>"
+
+
+def open_index(
+    folder: AnyPath,
+    embedder: NamedEmbedder | None = None,
+    *,
+    stale_ok: bool = False,
+    depth: int = 100,
+) -> Index:
+    """Open an index and verify the checksum of every part.
+
+    Args:
+        folder: the folder of the index.
+        embedder: the embedder that built the index. None: the embedded model if that built it and
+            its extra is installed; otherwise the only mode is ``lexical``.
+        stale_ok: open an index whose source has changed; ``changes`` lists how.
+        depth: how many candidates of each list the mode ``hybrid`` fuses.
+
+    Returns:
+        The index. Its large parts are memory-mapped.
+
+    Raises:
+        StaleIndexError: its source has changed, and ``stale_ok`` is not set.
+        IndexFaultError: the folder is not an index, or the index is incomplete, of another format
+            version, or was built with another embedder.
+        InputError: the depth is out of range.
+        MissingExtraError: bm25s or numpy is not installed.
+        FileNotFoundError: the folder does not exist.
+    """
+    folder = Path(folder)
+    while True:
+        before = _read_bytes(folder / MANIFEST)
+        try:
+            return _open(folder, embedder, check_source=True, stale_ok=stale_ok, depth=depth)
+        except IndexFaultError:
+            # Another process may have rebuilt it after the manifest was read.
+            if _read_bytes(folder / MANIFEST) == before:
+                raise
+
+
+def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
+    """Open an index to reuse its vectors: of any source, embedder and version that can be read.
+
+    Returns:
+        None if there is no complete index.
+    """
+    try:
+        return _open(folder, embedder, check_source=False)
+    except (IndexFaultError, OSError):
+        return None
+
+
+def _open(
+    folder: Path,
+    embedder: NamedEmbedder | None,
+    *,
+    check_source: bool,
+    stale_ok: bool = False,
+    depth: int = 100,
+) -> Index:
+    manifest = read_manifest(folder, older=not check_source)
+    rebuild = rebuild_command(folder, manifest)
+    check_parts(folder, manifest, rebuild)
+    stale: list[str] = []
+    if check_source:
+        embedder = _matching_embedder(folder, manifest["embedder"], embedder, rebuild)
+        source = manifest["source"]
+        known = source_files(manifest)
+        stale = list(changes(Path(source["path"]), known, folder, selection_of(source)))
+        if stale and not stale_ok:
+            raise StaleIndexError(str(folder), stale, rebuild)
+    try:
+        parts = load_parts(folder / manifest["folder"], manifest)
+    except (SecondPassError, MemoryError):
+        raise
+    except Exception as error:  # another version of bm25s may raise anything
+        problem = f"cannot be loaded ({type(error).__name__}); bm25s may be of another version"
+        raise IndexFaultError(str(folder), problem, rebuild) from error
+    retriever = HybridRetriever.from_parts(parts, embedder, depth=depth)
+    return Index(folder, manifest, retriever, stale)
+
+
+def _matching_embedder(
+    folder: Path, name: str | None, embedder: NamedEmbedder | None, rebuild: str
+) -> NamedEmbedder | None:
+    """The embedder for an index that one of this name built."""
+    if name is None:
+        return embedder
+    if embedder is None:
+        embedder = default_embedder()
+        if embedder is not None and embedder.name != name:
+            problem = f"its vectors were made by another embedder ({name}), which is required"
+            raise IndexFaultError(str(folder), problem, rebuild)
+    elif embedder.name != name:
+        problem = f"its vectors were made by another embedder: {name}, not {embedder.name}"
+        raise IndexFaultError(str(folder), problem, rebuild)
+    return embedder
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,292 @@
+"""Build an index in a folder, or a retriever in memory, with progress."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from secondpass.candidates import kind_of
+from secondpass.errors import InputError
+from secondpass.formats.errors import IndexFaultError, first_few
+from secondpass.formats.lines import AnyPath
+from secondpass.types import Candidate
+from secondpass_evaluation.search.documents import (
+    PASSAGE_SIZE,
+    READER_VERSION,
+    Progress,
+    changes,
+    corpus_file,
+    no_progress,
+    read_source,
+)
+from secondpass_evaluation.search.embedders import Embedder, NamedEmbedder, embed_in_batches
+from secondpass_evaluation.search.index import Index, open_existing
+from secondpass_evaluation.search.index_files import (
+    FORMAT,
+    FORMAT_VERSION,
+    LOCK,
+    MANIFEST,
+    check_folder,
+    index_lock,
+    remove_leftovers,
+    source_files,
+    write_manifest,
+    write_parts,
+)
+from secondpass_evaluation.search.retrieval import HybridRetriever, search_texts
+from secondpass_evaluation.search.selection import Selection, selection_by, selection_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The result of :func:`build`.
+
+    Attributes:
+        folder: the folder of the index.
+        made: False if the source was unchanged, so that the index was not rebuilt.
+        files: number of indexed files.
+        passages: number of passages.
+        vectors: number of vectors, one for each distinct text.
+        kept: number of vectors that were reused from the previous index.
+        embedder: name of the embedder; None for an index without vectors.
+        skipped: files that are not in the index, and why.
+        seconds: duration.
+    """
+
+    folder: Path
+    made: bool
+    files: int
+    passages: int
+    vectors: int
+    kept: int
+    embedder: str | None
+    skipped: Mapping[str, str]
+    seconds: float
+
+
+def build(
+    source: AnyPath,
+    folder: AnyPath,
+    embedder: NamedEmbedder | None = None,
+    *,
+    passage_size: int = PASSAGE_SIZE,
+    include: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Built:
+    """Index documents, or a corpus, into a folder.
+
+    An existing index is replaced atomically when the new one is complete; it is left as it is if
+    source and settings are unchanged. Vectors of unchanged texts are reused.
+
+    Args:
+        source: see :func:`~secondpass_evaluation.search.documents.read_source`.
+        folder: a new or empty folder, or an index.
+        embedder: embeds the passages; None builds an index without vectors.
+        passage_size: maximum number of characters in a passage.
+        include: patterns of the files to read; without any, all files are read.
+        exclude: patterns of files and folders to leave out. Both are described in
+            :class:`~secondpass_evaluation.search.selection.Selection`, and stored in the index.
+        force: rebuild everything, and reuse nothing.
+        progress: called as the build advances.
+
+    Raises:
+        FormatError: a line of the source is malformed.
+        IndexFaultError: the source has no text, the folder has other files, or another process is
+            building the index.
+        InputError: an argument is wrong.
+        MissingExtraError: bm25s, numpy or, for Markdown and HTML, markdown-it-py or lxml is
+            not installed.
+        OSError: a file cannot be read or written.
+    """
+    started = time.perf_counter()
+    source, folder = Path(source), Path(folder)
+    if embedder is not None and not isinstance(embedder, NamedEmbedder):
+        raise InputError(f"embedder: needs a 'name' and 'embed', not {kind_of(embedder)}")
+    selection = selection_by(include, exclude)
+    check_folder(folder)
+    report = progress or no_progress
+    if has_folder := folder.exists():
+        report("checking the index", 0, None)
+    old = open_existing(folder, embedder)
+    is_current = (
+        old is not None
+        and not force
+        and _is_current(old, source, embedder, passage_size, selection)
+    )
+    if has_folder:
+        report("checking the index", 1, 1)
+    if old is not None and is_current:
+        if len(os.listdir(folder)) > len({MANIFEST, LOCK, old.manifest["folder"]}):
+            with suppress(IndexFaultError), index_lock(folder):
+                remove_leftovers(folder)
+        return _summary(old, made=False, kept=old.manifest["counts"]["vectors"], started=started)
+
+    read = read_source(
+        source, passage_size=passage_size, exclude=folder, selection=selection, progress=report
+    )
+    if not read.corpus:
+        skipped = first_few(read.skipped)
+        reason = f" ({len(read.skipped)} files skipped: {skipped})" if skipped else ""
+        raise IndexFaultError(str(source), f"has no text to index{reason}")
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with index_lock(folder):
+        with suppress(IndexFaultError):
+            remove_leftovers(folder)  # before more is written, or repeated kills fill the disk
+        vectors = _Vectors(embedder, {} if force else _vectors_by_text(old, embedder), progress)
+        parts_folder = folder / f"parts-{uuid4().hex}"
+        try:
+            parts_folder.mkdir()
+            retriever = _retriever(read.corpus, vectors if embedder else None, progress)
+            report("writing the index", 0, None)
+            parts = write_parts(parts_folder, retriever.parts)
+            manifest = {
+                "format": FORMAT,
+                "version": FORMAT_VERSION,
+                "source": {
+                    "path": str(source.resolve()),
+                    "passage_size": passage_size,
+                    "reader": READER_VERSION,
+                    "include": list(selection.include),
+                    "exclude": list(selection.exclude),
+                    "files": {name: list(file) for name, file in read.files.items()},
+                },
+                "embedder": embedder.name if embedder else None,
+                "counts": {
+                    "files": len(read.files) - len(read.skipped),
+                    "passages": len(read.corpus),
+                    "vectors": vectors.made + vectors.kept,
+                },
+                "folder": parts_folder.name,
+                "parts": parts,
+            }
+            write_manifest(folder, manifest)
+            report("writing the index", 1, 1)
+        except BaseException:
+            shutil.rmtree(parts_folder, ignore_errors=True)
+            if is_new:
+                with suppress(OSError):
+                    (folder / LOCK).unlink()
+                    folder.rmdir()
+            raise
+        remove_leftovers(folder)
+    index = Index(folder, manifest, retriever, ())
+    return _summary(index, made=True, kept=vectors.kept, started=started)
+
+
+def build_in_memory(
+    corpus: Sequence[Candidate],
+    embedder: Embedder | None = None,
+    *,
+    depth: int = 100,
+    progress: Progress | None = None,
+) -> HybridRetriever:
+    """Build a retriever without storing it, with progress."""
+    vectors = _Vectors(embedder, {}, progress) if embedder is not None else None
+    parts = _retriever(corpus, vectors, progress).parts
+    return HybridRetriever.from_parts(parts, embedder, depth=depth)
+
+
+class _Vectors:
+    """An embedder that reports progress and reuses known vectors."""
+
+    def __init__(
+        self,
+        embedder: Embedder | None,
+        known: Mapping[str, NDArray[np.float32]],
+        progress: Progress | None,
+    ) -> None:
+        self._embedder = embedder
+        self._known = known
+        self._progress = progress
+        self.made = self.kept = 0
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        import numpy as np
+
+        assert self._embedder is not None
+        missing = [text for text in texts if text not in self._known]
+        self.made, self.kept = len(missing), len(texts) - len(missing)
+        if self._progress is not None:
+            self._progress("indexing words", 1, 1)
+        new = iter(embed_in_batches(self._embedder, missing, self._report) if missing else ())
+        return np.stack([self._known[t] if t in self._known else next(new) for t in texts])
+
+    def _report(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress("encoding passages", done, total)
+
+
+def _retriever(
+    corpus: Sequence[Candidate], vectors: _Vectors | None, progress: Progress | None
+) -> HybridRetriever:
+    if progress is not None:  # bm25s reports no progress
+        progress("indexing words", 0, None)
+    retriever = HybridRetriever(corpus, vectors)
+    if progress is not None and vectors is None:
+        progress("indexing words", 1, 1)
+    return retriever
+
+
+def _is_current(
+    index: Index,
+    source: Path,
+    embedder: NamedEmbedder | None,
+    passage_size: int,
+    selection: Selection,
+) -> bool:
+    """Whether a build would produce the same index."""
+    settings = index.manifest["source"]
+    same_passages = corpus_file(source) is not None or (
+        settings["passage_size"] == passage_size and settings.get("reader") == READER_VERSION
+    )
+    return (
+        index.manifest["version"] == FORMAT_VERSION
+        and settings["path"] == str(source.resolve())
+        and same_passages
+        and index.manifest["embedder"] == (embedder.name if embedder else None)
+        and selection_of(settings) == selection
+        and not any(changes(source, source_files(index.manifest), index.folder, selection))
+    )
+
+
+def _vectors_by_text(
+    index: Index | None, embedder: NamedEmbedder | None
+) -> dict[str, NDArray[np.float32]]:
+    """The vectors of an index that the same embedder made."""
+    if index is None or embedder is None or index.manifest["embedder"] != embedder.name:
+        return {}
+    parts = index.retriever.parts
+    if parts.vectors is None:
+        return {}
+    texts = search_texts(parts.corpus)
+    return {text: parts.vectors[row] for text, row in zip(texts, parts.row_of, strict=True)}
+
+
+def _summary(index: Index, *, made: bool, kept: int, started: float) -> Built:
+    manifest = index.manifest
+    files = source_files(manifest)
+    return Built(
+        folder=index.folder,
+        made=made,
+        files=manifest["counts"]["files"],
+        passages=manifest["counts"]["passages"],
+        vectors=manifest["counts"]["vectors"],
+        kept=kept,
+        embedder=manifest["embedder"],
+        skipped={name: file.skipped for name, file in files.items() if file.skipped},
+        seconds=time.perf_counter() - started,
+    )

@@ -1,0 +1,272 @@
+"""Suites: queries, judgements, and a corpus or candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from secondpass.candidates import to_candidates
+from secondpass.errors import InputError
+from secondpass.formats.errors import check_numbers
+from secondpass.formats.markup import block, clean, excerpt, paragraph, table
+from secondpass.formats.rankings import TEXT_LENGTH, data_frame
+from secondpass.formats.runs import Qrels, whole_relevance
+from secondpass.settings import describe
+from secondpass.types import Candidate, CandidateLike
+from secondpass_evaluation.judging.labels import JudgedBy
+
+_ROWS = 20
+"""Queries of a suite in a notebook."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Data to compare rerankers on; created by :func:`make_suite` and :func:`load_suite`.
+
+    Attributes:
+        name: for reports.
+        queries: query id -> text, of the queries with judgements, in their original order.
+        qrels: query id -> document id -> relevance, for the same queries.
+        corpus: the passages that first stages search; None if there are only candidates.
+        candidates: a first stage's results by query id, best first; None if there are none.
+        notes: remarks on the data that affect the figures.
+        judged_by: how a language model made the judgements; None: people did.
+    """
+
+    name: str
+    queries: Mapping[str, str] = field(repr=False)
+    qrels: Qrels = field(repr=False)
+    corpus: Sequence[Candidate] | None = field(default=None, repr=False)
+    candidates: Mapping[str, Sequence[Candidate]] | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+    judged_by: JudgedBy | None = field(default=None, repr=False)
+
+    def first(self, count: int | None) -> Suite:
+        """The suite limited to its first ``count`` queries. None: all.
+
+        Raises:
+            InputError: ``count`` is not a whole number of 1 or more.
+        """
+        if count is None:
+            return self
+        check_numbers(count=(count, 1))
+        if count >= len(self.queries):
+            return self
+        queries = dict(list(self.queries.items())[:count])
+        qrels = {query: self.qrels[query] for query in queries}
+        note = f"only the first {count} of {len(self.queries)} queries"
+        return replace(self, queries=queries, qrels=qrels, notes=(*self.notes, note))
+
+    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
+        """Return name, notes and numbers as plain values; with ``text`` also the queries' texts."""
+        return {
+            "name": self.name,
+            "passages": None if self.corpus is None else len(self.corpus),
+            "notes": list(self.notes),
+            "queries": [self._row(query, text=text) for query in self.queries],
+        }
+
+    def to_pandas(self, *, text: bool = False) -> Any:
+        """Return a DataFrame of the queries, one a row; with ``text`` also their texts.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        columns = ["query_id", "judged", "relevant", "candidates", *(["query"] if text else [])]
+        return data_frame([self._row(query, text=text) for query in self.queries], columns)
+
+    def _row(self, query: str, *, text: bool) -> dict[str, Any]:
+        lists, judged = self.candidates, self.qrels[query]
+        return {
+            "query_id": query,
+            "judged": len(judged),
+            "relevant": sum(relevance > 0 for relevance in judged.values()),
+            "candidates": None if lists is None else len(lists.get(query, ())),
+            **({"query": self.queries[query]} if text else {}),
+        }
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.queries):,} queries"]
+        if self.corpus is not None:
+            parts.append(f"{len(self.corpus):,} passages")
+        if self.candidates is not None:
+            parts.append(f"{sum(map(len, self.candidates.values())):,} candidates")
+        return f"<Suite {self.name!r}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [self._row(query, text=True) for query in list(self.queries)[:_ROWS]]
+        more = len(self.queries) - len(rows)
+        return block(
+            "suite",
+            paragraph(repr(self), *(f"Note: {note}" for note in self.notes)),
+            table(
+                ["judged", "relevant", "candidates", "id", "query"],
+                [
+                    (
+                        row["judged"],
+                        row["relevant"],
+                        "" if row["candidates"] is None else row["candidates"],
+                        clean(row["query_id"]),
+                        excerpt(row["query"], None, TEXT_LENGTH),
+                    )
+                    for row in rows
+                ],
+                texts=2,
+            ),
+            *([paragraph(f"and {more:,} more")] if more else []),
+        )
+
+
+def make_suite(
+    name: str,
+    queries: Mapping[str, str],
+    qrels: Mapping[str, Mapping[str, int]],
+    *,
+    corpus: Iterable[CandidateLike] | None = None,
+    candidates: Mapping[str, Iterable[CandidateLike]] | None = None,
+    judged_by: JudgedBy | None = None,
+) -> Suite:
+    """Create a suite from its parts, and check that they belong together.
+
+    Queries without judgements, which cannot be measured, and judgements of unknown queries are left
+    out. The suite's notes say how many.
+
+    Args:
+        name: for reports.
+        queries: query id -> text.
+        qrels: query id -> document id -> relevance; 1 or more is relevant.
+        corpus: the passages that first stages search, each with a unique id.
+        candidates: a first stage's results by query id, best first, each with an id.
+        judged_by: how a language model made the judgements; None: people did.
+
+    Raises:
+        InputError: a part has the wrong type, no query with judgements is left, no document is
+            judged relevant, or no judged document is in the corpus or the candidates.
+    """
+    passages = (
+        None if corpus is None else candidates_with_ids(corpus, f"{name}: corpus", unique=True)
+    )
+    lists = None
+    if candidates is not None:
+        _check_mapping(f"{name}: candidates", candidates)
+        lists = {
+            query: candidates_with_ids(items, f"{name}: candidates[{query!r}]")
+            for query, items in candidates.items()
+        }
+    if not passages and not any((lists or {}).values()):
+        reason = "is empty" if passages is not None or lists is not None else "is missing"
+        raise InputError(f"{name}: needs a corpus, or the candidates of a first stage; it {reason}")
+    measurable, judged, notes = _measurable(name, queries, qrels)
+    if lists is not None:
+        if without := sum(not lists.get(query) for query in measurable):
+            if without == len(measurable):
+                raise InputError(
+                    f"{name}: no query has candidates; the ids do not match: the queries are "
+                    f"{_some(measurable)}, those of the candidates {_some(lists)}"
+                )
+            notes.append(f"without candidates, counted with no results: {without} of the queries")
+        lists = {query: lists[query] for query in measurable if query in lists}
+    known = {item.id for item in passages or ()}
+    known.update(item.id for items in (lists or {}).values() for item in items)
+    documents = {document for relevance in judged.values() for document in relevance}
+    missing = documents - known
+    if len(missing) == len(documents):
+        raise InputError(
+            f"{name}: no judged document is among the candidates: judged are "
+            f"{_some(sorted(documents))}, the candidates are {_some(sorted(map(str, known)))}"
+        )
+    if passages is not None and missing:
+        notes.append(f"{len(missing)} of {len(documents)} judged documents are not in the corpus")
+    if judged_by is not None:
+        notes.insert(0, judged_by.note)
+    return Suite(name, measurable, judged, passages, lists, tuple(notes), judged_by)
+
+
+def with_title(passage: Candidate) -> Candidate:
+    """The passage with its title moved into the text, as in BEIR."""
+    title = passage.metadata.get("title")
+    if not isinstance(title, str) or not title:
+        return passage
+    # Removed from the metadata, or a search would read it twice.
+    metadata = {key: value for key, value in passage.metadata.items() if key != "title"}
+    return replace(passage, text=f"{title}\n{passage.text}", metadata=metadata)
+
+
+def _check_mapping(what: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{what}: must be a mapping, not {describe(value)}")
+
+
+def candidates_with_ids(
+    items: Iterable[CandidateLike], what: str, unique: bool = False
+) -> list[Candidate]:
+    """Convert candidates, and check that all have ids; with ``unique``, different ones.
+
+    Raises:
+        InputError: an id is missing or repeated; the message begins with ``what``.
+    """
+    try:
+        candidates = to_candidates(items, text_needed=False)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
+    seen: dict[str, int] = {}
+    for index, item in enumerate(candidates):
+        if not isinstance(item.id, str) or not item.id:
+            raise InputError(f"{what}[{index}].id: must be a string, not {describe(item.id)}")
+        if seen.setdefault(item.id, index) != index and unique:
+            raise InputError(f"{what}[{index}].id: {item.id!r} is the id of [{seen[item.id]}]")
+    return candidates
+
+
+def _measurable(
+    name: str, queries: Mapping[str, str], qrels: Mapping[str, Mapping[str, int]]
+) -> tuple[dict[str, str], Qrels, list[str]]:
+    """The queries with judgements, these judgements, and notes on the rest."""
+    _check_mapping(f"{name}: queries", queries)
+    _check_mapping(f"{name}: qrels", qrels)
+    if not queries:
+        raise InputError(f"{name}: there are no queries")
+    if not any(qrels.values()):
+        raise InputError(f"{name}: there are no judgements")
+    kept = {query: text for query, text in queries.items() if qrels.get(query)}
+    if not kept:
+        raise InputError(
+            f"{name}: no query has a judgement; the ids do not match: the queries are "
+            f"{_some(queries)}, those of the judgements {_some(qrels)}"
+        )
+    for query, text in kept.items():
+        if not isinstance(text, str):
+            raise InputError(f"{name}: queries[{query!r}]: must be text, not {describe(text)}")
+        if not isinstance(query, str):
+            raise InputError(f"{name}: queries: an id must be a string, not {describe(query)}")
+    judged = {query: _relevance(f"{name}: qrels[{query!r}]", qrels[query]) for query in kept}
+    best = [max(relevance.values()) for relevance in judged.values()]
+    if max(best) < 1:
+        raise InputError(f"{name}: no document is judged relevant")
+    notes = []
+    if unjudged := len(queries) - len(kept):
+        notes.append(f"without judgements, left out: {unjudged} of {len(queries)} queries")
+    if unknown := sum(query not in queries for query in qrels):
+        notes.append(f"judgements of unknown queries, left out: {unknown} queries")
+    if hopeless := sum(relevance < 1 for relevance in best):
+        notes.append(f"without a relevant document, counted as 0: {hopeless} of the queries")
+    return kept, judged, notes
+
+
+def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
+    _check_mapping(what, judged)
+    relevance = {}
+    for document, value in judged.items():
+        try:
+            relevance[document] = whole_relevance(value)
+        except ValueError as error:
+            raise InputError(f"{what}[{document!r}]: {error}") from None
+    return relevance
+
+
+def _some(ids: Iterable[str]) -> str:
+    """The first two ids."""
+    listed = list(ids)
+    text = ", ".join(repr(item) for item in listed[:2])
+    return f"{text}, …" if len(listed) > 2 else text or "none"

@@ -1,0 +1,279 @@
+"""Runs the rerankers to try, and computes their variants: depths and blends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from secondpass.blending import Blend
+from secondpass.config import load, preset_names
+from secondpass.errors import NotSerializableError, SecondPassError
+from secondpass.reranker import Reranker
+from secondpass.scoring import scores_alone
+from secondpass.types import Ranking
+from secondpass_evaluation.dry_run import expected_use
+from secondpass_evaluation.measures import ranking_to_run
+from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.rerankers import Spec, unique_name
+from secondpass_evaluation.reranking import judged_nothing
+from secondpass_evaluation.tuning.records import Variant
+from secondpass_evaluation.tuning.replay import replayed_run
+
+INSTALLED = ("lexical", "embedded", "default")
+"""The presets to try by default: those of local models, which cost nothing."""
+
+DEPTHS = (20, 50, 100)
+WEIGHTS = (0.2, 0.4, 0.6, 0.8)
+_FITTED = ("blend", "floor", "probabilities", "when")
+"""Settings that are valid only for the other settings. Variants remove or replace them."""
+
+_SAMPLE = 20
+"""Number of rankings from which the cost of a service is estimated."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A reranker to try.
+
+    Attributes:
+        name: name of the reranker.
+        config: its configuration.
+        reason: why it is not tried; empty if it is.
+        asks: whether it calls a service.
+        depths: the depths of its variants; empty if the configuration is tried unchanged.
+        pointwise: whether smaller depths can be computed from the rankings of the largest.
+        variants: the variants that were computed.
+        statuses: number of rankings by report status, over all runs.
+    """
+
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    asks: bool = False
+    depths: tuple[int, ...] = ()
+    pointwise: bool = False
+    variants: list[Variant] = field(default_factory=list, repr=False)
+    statuses: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """The depths to run the method at; the others are computed from these."""
+        return self.depths[-1:] if self.pointwise else self.depths
+
+
+def named(specs: Mapping[str, Spec] | Sequence[Spec] | Spec | None) -> Any:
+    """The rerankers to try, as for ``compare``; names of models become cross-encoders.
+
+    Args:
+        specs: presets, YAML files, configurations, rerankers, and names of cross-encoders on the
+            Hugging Face Hub or their folders. None: the presets of local models.
+    """
+    if specs is None:
+        return {name: name for name in INSTALLED}
+    if isinstance(specs, str | PathLike | Reranker):
+        specs = [specs]
+    if isinstance(specs, Mapping):
+        return specs if "method" in specs else {key: _spec(spec) for key, spec in specs.items()}
+    result: dict[str, Spec] = {}
+    for spec in specs:
+        name = "rerank"
+        if isinstance(spec, str | PathLike):
+            name = Path(spec).stem if _is_file(spec) else Path(spec).name
+        result[unique_name(name, result)] = _spec(spec)
+    return result
+
+
+def prepare(
+    name: str,
+    reranker: Reranker,
+    observed: Observations,
+    depths: Sequence[int] | None,
+    cost: float | None,
+) -> Attempt:
+    """Choose the depths of a reranker, or the reason why it is not tried.
+
+    Args:
+        name: name of the reranker.
+        reranker: the reranker.
+        observed: the suite and the first stage.
+        depths: the requested depths; None: chosen by the cost of calls.
+        cost: maximum cost of a query; None: no limit.
+    """
+    attempt = Attempt(name)
+    try:
+        config = reranker.to_config()
+    except NotSerializableError as error:
+        attempt.reason = f"it cannot be written as a configuration: {error}"
+        return attempt
+    attempt.config = config
+    longest = max((len(items) for items in observed.candidates.values()), default=0)
+    own = min(reranker.depth or longest, longest) or 1
+    queries = observed.suite.queries
+    sample = [(queries[query], items) for query, items in observed.candidates.items()][:_SAMPLE]
+    uses = expected_use(reranker, sample)
+    attempt.asks = any(use.calls for use in uses)
+    attempt.pointwise = scores_alone(reranker.method)
+    if "order" in config:  # it changes the order independently of the scores
+        attempt.depths = ()
+    elif depths is not None:
+        attempt.depths = tuple(sorted({min(depth, longest) for depth in depths}))
+    elif attempt.asks:  # only depths that take no further calls
+        smaller = [depth for depth in DEPTHS if depth < own] if attempt.pointwise else []
+        attempt.depths = (*smaller, own)
+    else:
+        attempt.depths = tuple(sorted({own, *(min(depth, longest) for depth in DEPTHS)}))
+    if attempt.asks and cost is not None:
+        costs = [use.cost for use in uses if use.calls]
+        if None in costs:
+            attempt.reason = "its cost is not known; set `prices` of its language model"
+        else:
+            each = sum(price or 0.0 for price in costs) / max(1, len(sample))
+            scale = min([*attempt.depths, own]) / own if attempt.pointwise else 1.0
+            if each * scale > cost:
+                attempt.reason = f"a query is expected to cost {each:.4g}, more than {cost:g}"
+    return attempt
+
+
+def bare(config: Mapping[str, Any], depth: int) -> Reranker:
+    """The reranker at a depth, without the settings that are applied after scoring."""
+    removed = (*_FITTED, "top_k", "tail")
+    kept = {key: value for key, value in config.items() if key not in removed}
+    return load({**kept, "depth": depth})
+
+
+def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker], None]) -> None:
+    """Run an attempt and compute its variants; an error becomes its reason.
+
+    If a depth fails, the variants of earlier depths remain.
+
+    Args:
+        attempt: the reranker to run.
+        observed: the suite and the first stage.
+        warm: loads the models of a reranker.
+    """
+    try:
+        if not attempt.depths:
+            _measure_unchanged(attempt, observed, warm)
+            return
+        for depth in attempt.runs:
+            reranker = bare(attempt.config, depth)
+            try:
+                warm(reranker)
+                rankings = observed.rankings(f"{attempt.name}@{depth}", reranker)
+                if _failed(attempt, rankings, reranker.method.name):
+                    break
+                _add_variants(attempt, observed, reranker, depth, rankings)
+            finally:
+                reranker.close()
+    except SecondPassError as error:
+        attempt.reason = str(error)
+    # Of variants with the same quality the first is chosen: the cheapest, then the simplest.
+    attempt.variants.sort(key=lambda item: (item.depth or 0, item.blend is not None))
+
+
+def _measure_unchanged(
+    attempt: Attempt, observed: Observations, warm: Callable[[Reranker], None]
+) -> None:
+    """Add the configuration itself as the only variant."""
+    reranker = load(attempt.config)
+    try:
+        warm(reranker)
+        rankings = observed.rankings(attempt.name, reranker)
+        if _failed(attempt, rankings):
+            return
+        depth = reranker.depth
+        run = ranking_to_run(rankings)
+        seconds = tuple(ranking.report.seconds for ranking in rankings.values())
+        cost = _cost(rankings, attempt.asks)
+        attempt.variants.append(Variant(depth, reranker.blend, attempt.config, run, seconds, cost))
+    finally:
+        reranker.close()
+
+
+def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str | None = None) -> bool:
+    """Whether nothing was judged, or nothing by the method of this name; sets the reason."""
+    reports = [ranking.report for ranking in rankings.values()]
+    attempt.statuses += Counter(report.status for report in reports)
+    issues = Counter(issue.code for report in reports for issue in report.issues)
+    attempt.reason = judged_nothing(rankings.values(), issues)
+    used = {report.method for report in reports if report.method is not None}
+    if not attempt.reason and method is not None and used and method not in used:
+        names = ", ".join(sorted(used))
+        attempt.reason = f"it never ran: every ranking is by a fallback, {names}"
+    return bool(attempt.reason)
+
+
+def _add_variants(
+    attempt: Attempt,
+    observed: Observations,
+    reranker: Reranker,
+    run_depth: int,
+    rankings: Mapping[str, Ranking],
+) -> None:
+    config = attempt.config
+    method = reranker.method
+    own = load(config)  # its blend may come from defaults of a preset
+    own.close()
+    blends = [None, *(Blend(weight, "minmax") for weight in WEIGHTS)]
+    if own.blend is not None and own.blend not in blends:
+        blends.append(own.blend)
+    cost = _cost(rankings, attempt.asks)
+    for depth in attempt.depths if attempt.pointwise else (run_depth,):
+        share = depth / run_depth
+        seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
+        for blend in blends:
+            run = replayed_run(
+                rankings,
+                observed.candidates,
+                method.name,
+                blend,
+                depth=depth,
+                scale=method.scale,
+                top_k=min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k,
+            )
+            attempt.variants.append(
+                Variant(
+                    depth,
+                    blend,
+                    _configured(config, depth, blend),
+                    run,
+                    seconds,
+                    None if cost is None else cost * share,
+                )
+            )
+
+
+def _configured(config: Mapping[str, Any], depth: int, blend: Blend | None) -> dict[str, Any]:
+    result = {key: value for key, value in config.items() if key not in _FITTED}
+    result["depth"] = depth
+    if blend is not None:
+        result["blend"] = {"original": blend.original, "normalize": blend.normalize}
+        if blend.normalize == "rrf":
+            result["blend"]["rrf_k"] = blend.rrf_k
+        if blend.optional:
+            result["blend"]["optional"] = True
+    return result
+
+
+def _cost(rankings: Mapping[str, Ranking], asks: bool) -> float | None:
+    """The mean cost of a query; 0 for local models."""
+    costs = [ranking.report.usage.cost for ranking in rankings.values()]
+    known = [cost for cost in costs if cost is not None]
+    if not asks:
+        return 0.0
+    return sum(known) / len(known) if known else None
+
+
+def _spec(spec: Spec) -> Spec:
+    """A reranker; a name that is neither a preset nor a file is the model of a cross-encoder."""
+    if isinstance(spec, str) and spec not in preset_names() and not _is_file(spec):
+        return {"method": {"type": "cross_encoder", "model": spec}}
+    return spec
+
+
+def _is_file(spec: Any) -> bool:
+    return Path(spec).suffix in {".yaml", ".yml"}

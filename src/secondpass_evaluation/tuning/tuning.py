@@ -1,0 +1,278 @@
+"""Chooses a reranker with its settings, or none, on judged queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from secondpass.errors import InputError, MissingExtraError, ModelLoadError, SecondPassError
+from secondpass.formats.lines import AnyPath
+from secondpass.reranker import Reranker
+from secondpass_evaluation import environment
+from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
+from secondpass_evaluation.first_stages import FirstStage, Retriever
+from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.measures import evaluate, ranking_to_run
+from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.progress import progress_bar
+from secondpass_evaluation.provenance import write_config
+from secondpass_evaluation.report import tuning as report
+from secondpass_evaluation.rerankers import Spec, create_rerankers
+from secondpass_evaluation.reranking import Progress
+from secondpass_evaluation.suites import Suite
+from secondpass_evaluation.tuning import trials
+from secondpass_evaluation.tuning.checks import (
+    check_arguments,
+    check_candidates,
+    check_rerankers,
+    keep_within,
+)
+from secondpass_evaluation.tuning.choosing import FOLDS, REPEATS, RESAMPLES, choose
+from secondpass_evaluation.tuning.records import TuningData
+from secondpass_evaluation.tuning.trials import Attempt, bare, named, prepare
+
+SMALLEST_GAIN = 0.01
+"""A gain of 0.01 in nDCG@10 is as if, in one query of 37, the only relevant passage moved from rank
+2 to rank 1. Users hardly notice a smaller one, and every pass takes time."""
+
+
+@dataclass(frozen=True)
+class Tuning(TuningData):
+    """The result of :func:`tune`, and its reports.
+
+    Attributes:
+        suite: name of the suite.
+        queries: number of judged queries.
+        stage: the first stage whose candidates were reranked.
+        measure: name of the measure.
+        baseline: mean of the measure for the first stage.
+        adopted: name of the adopted reranker; None: keep the first stage.
+        config: its configuration with depth and blend; None if none is adopted.
+        gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
+            expect of ``config``. None if nothing could be tried.
+        more_queries: number of further judged queries needed to detect the gain ``detectable``, if
+            nothing is adopted. 0: there are enough. None: something is adopted, or the number
+            cannot be estimated.
+        detectable: the mean gain that all these queries together would detect more often than not.
+            None: something is adopted, or nothing could be tried.
+        trials: the rerankers that were tried, and those that could not be.
+        front: the variants that no other beats in quality, time and cost at once, cheapest first.
+        settings: of the choice: limits, folds, seed, date, versions, machine, ….
+        notes: remarks on the data and the limits that affect the figures.
+    """
+
+    @property
+    def verdict(self) -> str:
+        """The recommendation, in one or two sentences."""
+        return report.verdict(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON; keys are hidden."""
+        return report.as_dict(self)
+
+    def to_markdown(self) -> str:
+        """The verdict, the rerankers that were tried, and the front."""
+        return report.markdown(self)
+
+    def to_html(self) -> str:
+        """One page without external resources; with a plot if matplotlib is installed.
+
+        Raises:
+            MissingExtraError: jinja2 (extra ``evaluation``) is not installed.
+        """
+        return report.html(self)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return report.fragment(self)
+        except MissingExtraError:
+            return None
+
+    def provenance(self) -> list[str]:
+        """The comments of :meth:`write`: data, queries, gain, interval, versions."""
+        return report.provenance(self)
+
+    def write(self, path: AnyPath, *, force: bool = False) -> None:
+        """Write the configuration as YAML, with its provenance as comments.
+
+        Args:
+            path: the file, ``.yaml`` or ``.yml``.
+            force: overwrite the file if there is one.
+
+        Raises:
+            InputError: nothing was adopted, the path is wrong, or the file exists.
+            ConfigurationError: the configuration holds a key, which no file may.
+            OSError: the file cannot be written.
+        """
+        if self.config is None:
+            raise InputError("nothing was adopted, so there is no configuration to write")
+        write_config(path, self.config, self.provenance(), force=force)
+
+
+def tune(
+    suite: Suite,
+    rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec | None = None,
+    *,
+    retriever: Retriever | None = None,
+    behind: FirstStage | None = None,
+    depth: int = 100,
+    depths: Sequence[int] | None = None,
+    latency: float | None = None,
+    latency_of: Literal["p95", "mean"] = "p95",
+    cost: float | None = None,
+    measure: str = "nDCG@10",
+    smallest_gain: float = SMALLEST_GAIN,
+    confidence: float = 0.95,
+    seed: int = 0,
+    concurrency: int = 1,
+    not_run: Mapping[str, str] | None = None,
+    progress: Progress | bool | None = None,
+    journal: Journal | None = None,
+    expected: Callable[[ExpectedComparison], object] | None = None,
+) -> Tuning:
+    """Choose a reranker, its depth and its blend, or keep the first stage.
+
+    Depth and blend of each reranker, and the reranker itself, are chosen by nested cross-validation
+    over the queries. A reranker is adopted only if its gain on held-out queries is beyond chance,
+    corrected for everything that was tried, and at least ``smallest_gain``; see
+    :mod:`secondpass_evaluation.tuning.selection` for the statistics and their assumptions.
+
+    The method runs once for all blends, as they are computed from its scores, and once for all
+    depths if the score of a candidate does not depend on the others. A service is called for
+    further depths only if ``depths`` are given. A configuration's ``floor`` and ``when`` are valid
+    only for its own blend and depth, so they are left out.
+
+    Args:
+        suite: queries, judgements, and a corpus or candidates; 10 judged queries or more.
+        rerankers: by name or without: presets, YAML files, configurations, names of cross-encoders.
+            None: the presets of local models, ``lexical``, ``embedded`` and ``default``.
+        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
+        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
+            ``vector`` that can run.
+        depth: maximum number of candidates of each query.
+        depths: numbers of candidates to rerank. None: 20, 50, 100 and the configuration's own; for
+            services their own, and smaller ones that need no further calls.
+        latency: maximum seconds of a second pass. Rerankers and variants above it are not chosen.
+            None: no limit.
+        latency_of: the statistic that ``latency`` limits: the 95th percentile, or the mean. Times
+            are measured here, or were measured when the journal was written; for depths that are
+            computed, they are scaled in proportion.
+        cost: maximum cost of a query, at the configured prices. A service that is expected to cost
+            more is not called. None: no limit.
+        measure: name as in ir_measures.
+        smallest_gain: in units of the measure, 0 or more.
+        confidence: of intervals and the test, from 0.5 to 0.999.
+        seed: of the folds and the test.
+        concurrency: number of rankings at a time. Times then include waiting for each other.
+        not_run: rerankers that the caller could not create, with the reasons.
+        progress: as for :func:`~secondpass_evaluation.compare`.
+        journal: receives each finished ranking; rankings that it has are reused.
+        expected: called with the expected calls, tokens and cost before a language model or a
+            rerank API is called. An exception that it raises passes through, before any call.
+
+    Raises:
+        InputError: an argument is wrong; there are too few queries; or no relevant document is
+            among the candidates, so that no reranker can gain anything.
+        ConfigurationError: a configuration is wrong.
+        MeasureError: the measure is unknown.
+        MissingExtraError: ir_measures or scipy is not installed.
+    """
+    started = environment.now()
+    check_arguments(
+        suite,
+        depths=depths,
+        latency=latency,
+        latency_of=latency_of,
+        cost=cost,
+        smallest_gain=smallest_gain,
+        confidence=confidence,
+        seed=seed,
+    )
+    created, missing = create_rerankers(named(rerankers))
+    missing |= not_run or {}
+    try:
+        check_rerankers(created, missing)
+        with progress_bar(progress) as show:
+            observed = Observations(
+                suite,
+                retriever=retriever,
+                behind=behind,
+                depth=depth,
+                concurrency=concurrency,
+                progress=show,
+                journal=journal,
+            )
+            before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
+            check_candidates(observed)
+            attempts = [
+                prepare(name, reranker, observed, depths, cost)
+                for name, (reranker, _) in created.items()
+            ]
+            _announce(attempts, observed, expected)
+            for attempt in attempts:
+                if not attempt.reason:
+                    _measure(attempt, observed)
+    finally:
+        for reranker, owned in created.values():
+            if owned:
+                reranker.close()
+    attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
+    for attempt in attempts:
+        keep_within(attempt, latency, latency_of, cost)
+    limits = {
+        "latency": latency,
+        "latency_of": None if latency is None else latency_of,
+        "cost": cost,
+    }
+    settings = {
+        "depth": depth,
+        **{name: value for name, value in limits.items() if value is not None},
+        "smallest_gain": smallest_gain,
+        "confidence": confidence,
+        "folds": FOLDS,
+        "repeats": REPEATS,
+        "resamples": RESAMPLES,
+        "seed": seed,
+        "date": started,
+        "versions": environment.versions(),
+        "machine": environment.machine(),
+    }
+    tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
+    return Tuning(**vars(tuning))
+
+
+def _announce(
+    attempts: Sequence[Attempt],
+    observed: Observations,
+    expected: Callable[[ExpectedComparison], object] | None,
+) -> None:
+    """Call ``expected`` with the expected use of services, if any is to be called."""
+    if expected is None:
+        return
+    rerankers = [
+        (f"{attempt.name}@{depth}", bare(attempt.config, depth))
+        for attempt in attempts
+        if attempt.asks and not attempt.reason
+        for depth in attempt.runs
+    ]
+    try:
+        systems = [observed.system(name, reranker) for name, reranker in rerankers]
+        estimate = expected_of_services(systems, shuffles=0, seed=0)
+    finally:
+        for _, reranker in rerankers:
+            reranker.close()
+    if estimate is not None:
+        expected(estimate)
+
+
+def _measure(attempt: Attempt, observed: Observations) -> None:
+    def warm(reranker: Reranker) -> None:
+        try:
+            reranker.warm_up()  # keeps loading out of the first query's time
+        except SecondPassError:
+            raise
+        except Exception as error:  # of other packages; its message may contain secrets
+            raise ModelLoadError(type(error).__name__) from None
+
+    trials.measure(attempt, observed, warm)

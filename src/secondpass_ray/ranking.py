@@ -1,0 +1,152 @@
+"""Ranks rows: converts JSON texts of requests to lines of rankings, one line per row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from secondpass.adapters.request_batches import rerank_grouped
+from secondpass.call_options import validate
+from secondpass.errors import RerankError
+from secondpass.formats.errors import FormatError
+from secondpass.formats.json_text import to_json
+from secondpass.formats.lines import decode_line
+from secondpass.formats.ranking_lines import ranking_record
+from secondpass.formats.requests import InputRequest, UnknownKeys, parse_request
+from secondpass.formats.summary import count
+from secondpass.reranker import Reranker
+from secondpass.types import Ranking, Request, Usage
+from secondpass_ray.blocks import Row
+
+NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"
+"""Codes of errors of rows."""
+
+_MOST_BYTES = 32_000_000
+"""Bytes of rows after which a batch ends, which bounds the memory."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of all rows, besides the configuration.
+
+    Attributes:
+        options: default call options; a request may have its own.
+        context: default context; a request may have its own.
+        text: whether rankings have texts and metadata.
+        timings: whether reports have durations.
+        batch: number of rows that are ranked together.
+    """
+
+    options: Mapping[str, Any]
+    context: Any = None
+    text: bool = True
+    timings: bool = False
+    batch: int = 64
+
+
+class RankedRows(NamedTuple):
+    """Lines of rows, their counts for the summary, and the usage of each ranking."""
+
+    lines: list[str]
+    counts: Counter[str]
+    usages: list[Usage]
+
+
+class RowRanker:
+    """Ranks rows with one reranker.
+
+    Args:
+        reranker: the reranker.
+        choices: the options of all rows.
+
+    Attributes:
+        warnings: about unknown keys of requests.
+    """
+
+    def __init__(self, reranker: Reranker, choices: Choices) -> None:
+        self.reranker, self.choices = reranker, choices
+        self.warnings: list[str] = []
+        self._unknown = UnknownKeys(self.warnings.append)
+
+    def parse(self, row: Row) -> InputRequest | FormatError:
+        """The request of a row, or the error if it is not a request."""
+        if isinstance(row.content, FormatError):
+            return row.content
+        try:
+            line = decode_line(row.source, row.line, row.content)
+            return parse_request(
+                line,
+                row.content.rstrip(b"\r\n"),
+                text_needed=self.reranker.render.needs_text,
+                check_options=partial(validate, orders=self.reranker.orders),
+                unknown=self._unknown,
+            )
+        except FormatError as error:
+            return error
+
+    def lines(
+        self, rows: Sequence[Row], parsed: Sequence[InputRequest | FormatError]
+    ) -> RankedRows:
+        """Rank rows; ``parsed`` has the request or error of each row."""
+        requests = [item for item in parsed if isinstance(item, InputRequest)]
+        rankings = iter(self._rank(requests))
+        ranked = RankedRows([], Counter(), [])
+        counts = ranked.counts
+        for row, item in zip(rows, parsed, strict=True):
+            record: dict[str, Any] = {} if row.number is None else {"row": row.number}
+            if isinstance(item, FormatError):
+                counts[NOT_A_REQUEST] += 1
+                record["error"] = {"code": NOT_A_REQUEST, "message": str(item)}
+            else:
+                ranking, error = next(rankings)
+                counts.update(count([ranking]))
+                ranked.usages.append(ranking.report.usage)
+                record |= ranking_record(
+                    item, ranking, text=self.choices.text, timings=self.choices.timings
+                )
+                if error:
+                    counts[STRICT] += 1
+                    record["error"] = {"code": STRICT, "message": error}
+            ranked.lines.append(to_json(record) + "\n")
+        return ranked
+
+    def _rank(self, requests: Sequence[InputRequest]) -> Iterator[tuple[Ranking, str]]:
+        """The ranking of each request, and under ``strict`` the error if it is not complete."""
+        try:
+            for ranking in self._ranked(requests):
+                yield ranking, ""
+        except RerankError as error:
+            if len(requests) == 1:
+                yield error.ranking, str(error)
+                return
+            for request in requests:  # one by one, to find the incomplete rankings
+                yield from self._rank([request])
+
+    def _ranked(self, requests: Sequence[InputRequest]) -> list[Ranking]:
+        default = self.choices.context
+        contexts = [default if item.context is None else item.context for item in requests]
+        return rerank_grouped(
+            self.reranker,
+            [
+                Request(item.query, item.candidates, context)
+                for item, context in zip(requests, contexts, strict=True)
+            ],
+            [{**self.choices.options, **item.options} for item in requests],
+        )
+
+
+def in_batches(rows: Iterable[Row], count: int) -> Iterator[list[Row]]:
+    """Group rows into batches of at most ``count`` rows and about 32 MB."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row.content) if isinstance(row.content, bytes) else 0
+        if len(batch) >= count or size >= _MOST_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,58 @@
+"""A replica of the server on Ray Serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray import serve
+from starlette.applications import Starlette
+
+from secondpass.config import load
+from secondpass.errors import SecondPassError
+from secondpass.settings import changed, from_mapping
+from secondpass_server.http.application import create_app
+from secondpass_server.http.settings import ServerSettings
+
+
+@serve.ingress()
+class RerankServer:
+    """A replica: the application, with rerankers built in its own process.
+
+    Args:
+        models: configurations by the model names that clients send. Their variables are read from
+            the environment of the replica.
+        settings: arguments of :class:`~secondpass_server.http.settings.ServerSettings`;
+            their variables are also read here.
+    """
+
+    def __init__(
+        self, models: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]
+    ) -> None:
+        known: ServerSettings = from_mapping(ServerSettings, settings)
+        if not known.demands_key:
+            known = changed(known, local_names=True)
+        self._rerankers = {name: load(config) for name, config in models.items()}
+        self._application = create_app(self._rerankers, known)
+
+    async def __serve_build_asgi_app__(self) -> Starlette:
+        """The application. Its models are loaded before Serve sends requests to this replica.
+
+        Raises:
+            SecondPassError: a model cannot be loaded, or only a fallback of it. Serve then starts
+                another replica; during an update it keeps the old ones.
+        """
+        for name, reranker in self._rerankers.items():
+            try:
+                is_first = await reranker.awarm_up()
+            except SecondPassError:
+                raise
+            except Exception as error:  # its message may contain secrets
+                reason = type(error).__name__
+                raise SecondPassError(f"the model {name!r} could not be loaded: {reason}") from None
+            if not is_first:
+                raise SecondPassError(f"only a fallback of the model {name!r} could be loaded")
+        return self._application
+
+    async def check_health(self) -> None:
+        """Do nothing: Serve replaces a replica whose event loop does not run this."""

@@ -1,0 +1,215 @@
+"""The worker: an actor with its own reranker, which ranks blocks and writes parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import reduce
+from itertools import takewhile
+from typing import Any
+
+from secondpass.config import load
+from secondpass.config.keys import with_hidden_keys
+from secondpass.errors import SecondPassError
+from secondpass.formats.requests import InputRequest
+from secondpass.scorers.engines.processor import limit_cpus
+from secondpass.settings.environment import fill
+from secondpass.strategies.parts import asks
+from secondpass_ray.blocks import Block, Row, read_rows
+from secondpass_ray.configurations import within_budget
+from secondpass_ray.coordination import MOST_ATTEMPTS, Amounts, Budget
+from secondpass_ray.parts import Part, PartWriter, Todo
+from secondpass_ray.ranking import Choices, RowRanker, in_batches
+from secondpass_ray.spending import Spending, check_budget
+
+OUTCOME, TODO = "outcome", "todo"
+"""Columns of the JSON messages to and from a worker: positions and counts, never texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a block.
+
+    Attributes:
+        rows: number of rows that were written.
+        counts: their counts for the summary.
+        warnings: about unknown keys of requests.
+        failed: why the block could not be ranked or written; empty otherwise.
+        exhausted: whether rows were left out because the budget is used up.
+    """
+
+    rows: int = 0
+    counts: Mapping[str, int] | None = None
+    warnings: tuple[str, ...] = ()
+    failed: str = ""
+    exhausted: bool = False
+
+
+class BlockWorker:
+    """Ranks blocks of the input, and writes parts of the output.
+
+    Args:
+        config: the configuration's mapping; its variables and keys are read in this process.
+        choices: options of all rows.
+        folder: of the job.
+        cpus: CPUs of the worker, and threads of its model.
+        coordinator: the actor that all workers share.
+        budget: whether to reserve the maximum use of rows there before they are ranked.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Mapping[str, Any],
+        choices: Mapping[str, Any],
+        folder: str,
+        cpus: float,
+        coordinator: Any,
+        budget: bool,
+    ) -> None:
+        use_cpus(cpus)
+        self._config, self._choices, self._folder = config, Choices(**choices), folder
+        self._coordinator, self._budget = coordinator, budget
+        self._ranker: RowRanker | None = None
+        self._spending: Spending | None = None
+
+    def __call__(self, batch: Any) -> Any:
+        """Rank the blocks of a table with the column ``todo``; the result has ``outcome``."""
+        import pyarrow
+
+        outcomes = [json.dumps(asdict(self._outcome(text))) for text in batch[TODO].to_pylist()]
+        return pyarrow.table({OUTCOME: outcomes})
+
+    def _outcome(self, text: str) -> Outcome:
+        # Errors are returned, as Ray would log their messages and tracebacks.
+        try:
+            todo = parse_todo(text)
+            attempts, may_begin = self._ask("begin", todo.part.first)
+            if attempts > MOST_ATTEMPTS:
+                return Outcome(failed=_lost(todo, attempts - 1))
+            return self._ranked(todo) if may_begin else Outcome(exhausted=True)
+        except Exception as error:
+            return Outcome(failed=describe_error(error))
+
+    def _ranked(self, todo: Todo) -> Outcome:
+        if self._ranker is None:
+            reranker = load(self._config)
+            if self._budget:
+                self._spending = Spending(reranker, self._choices.options)
+            self._ranker = RowRanker(reranker, self._choices)
+        ranker = self._ranker
+        ranker.warnings.clear()
+        exhausted = False
+        with PartWriter(self._folder, todo.part.first) as writer:
+            rows = takewhile(
+                lambda row: row.number is not None and row.number <= todo.part.last,
+                read_rows(todo.block, todo.part.first),
+            )
+            for batch in in_batches(rows, self._choices.batch):
+                exhausted = self._rank(ranker, todo, batch, writer)
+                if exhausted:
+                    break
+            writer.finish()
+        return Outcome(writer.rows, dict(writer.counts), tuple(ranker.warnings), "", exhausted)
+
+    def _rank(self, ranker: RowRanker, todo: Todo, batch: list[Row], writer: PartWriter) -> bool:
+        """Rank and write rows; return whether the budget is used up and rows were left out."""
+        parsed = [ranker.parse(row) for row in batch]
+        spending = self._spending
+        if spending is None:
+            ranked = ranker.lines(batch, parsed)
+            writer.write(ranked.lines, ranked.counts)
+            return False
+        requests = [item for item in parsed if isinstance(item, InputRequest)]
+        needs = iter(spending.needs(requests))
+        row_needs = [
+            next(needs) if isinstance(item, InputRequest) else Amounts() for item in parsed
+        ]
+        fitting = self._ask("hold", todo.part.first, row_needs)
+        ranked = ranker.lines(batch[:fitting], parsed[:fitting])
+        writer.write(ranked.lines, ranked.counts)
+        spent = spending.spent(ranked.usages, reduce(Amounts.or_more, row_needs))
+        self._ask("settle", todo.part.first, spent)
+        return bool(fitting < len(batch))
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        import ray
+
+        try:
+            return ray.get(getattr(self._coordinator, method).remote(*arguments))
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None  # the message of Ray's error is a traceback
+
+
+def use_cpus(count: float) -> None:
+    """Set the number of threads of models and tokenizers that are loaded afterwards."""
+    threads = max(1, int(count))
+    limit_cpus(threads)
+    for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+
+
+def dump_todo(todo: Todo) -> str:
+    """Rows of a block as JSON."""
+    return json.dumps({"block": asdict(todo.block), "part": asdict(todo.part)})
+
+
+def parse_todo(text: str) -> Todo:
+    """The rows that :func:`dump_todo` has written."""
+    record = json.loads(text)
+    return Todo(Block(**record["block"]), Part(**record["part"]))
+
+
+def parse_outcome(text: str) -> Outcome:
+    """The outcome that a worker has written."""
+    record = json.loads(text)
+    record["counts"] = Counter(record["counts"])
+    return Outcome(**record)
+
+
+def describe_error(error: Exception) -> str:
+    """A message without text of rows: errors of other packages are described by their type."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, OSError):  # of the coordinator, as Ray raises it
+        error = cause
+    if isinstance(error, SecondPassError):
+        return str(error)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or type(error).__name__}"
+    return f"internal error: {type(error).__name__}"
+
+
+def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    """Build a reranker like a worker, and return what the driver needs to know about it.
+
+    Returns:
+        ``error`` if it cannot be built or has no bounds for the budget; otherwise ``asks``, whether
+        it asks services, and ``hash``, of the configuration with the values of its variables but
+        without keys and the budget, which can differ between runs.
+    """
+    try:
+        check_budget(load(config), budget)
+        reranker = load(within_budget(config, budget))
+        known = with_hidden_keys(fill(config)[0])
+        return {"asks": any(map(asks, reranker._methods)), "hash": hash_of_value(known)}
+    except Exception as error:
+        return {"error": describe_error(error)}
+
+
+def _lost(todo: Todo, attempts: int) -> str:
+    rows = f"rows {todo.part.first} to {todo.part.last}"
+    return (
+        f"{rows}: their worker was killed {attempts} times; perhaps they need more memory than "
+        "there is: set --block to fewer rows, or fewer --workers"
+    )
+
+
+def hash_of_value(value: Any) -> str:
+    """The hash of a value."""
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Serving a reranker: HTTP, MCP, and packing it."""

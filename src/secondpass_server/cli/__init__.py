@@ -1,0 +1,1 @@
+"""The subcommands that serve and pack."""

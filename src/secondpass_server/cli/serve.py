@@ -1,0 +1,141 @@
+"""``secondpass serve``: serve rerankers through the rerank APIs of existing clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secondpass.cli.console import info
+from secondpass.cli.options import Set
+from secondpass.errors import MissingExtraError
+from secondpass_server.cli.served import (
+    ApiKeyEnv,
+    ApiKeyFile,
+    Configs,
+    IssueMessages,
+    Presets,
+    configurations,
+)
+
+_MIB = 2**20
+
+
+def serve(
+    *,
+    preset: Presets = None,
+    config: Configs = None,
+    settings: Set = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
+    ] = 8080,
+    api_key_env: ApiKeyEnv = None,
+    api_key_file: ApiKeyFile = None,
+    strict_models: Annotated[
+        bool, typer.Option("--strict-models", help="Reject model names that are not served.")
+    ] = False,
+    forgiving: Annotated[
+        bool,
+        typer.Option(
+            "--forgiving",
+            help="Answer with the order of the request if no candidate could be scored, instead of "
+            "503 (at the deadline 504).",
+        ),
+    ] = False,
+    issue_messages: IssueMessages = False,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="Time limit of a request; the answer is then the best order so far.",
+        ),
+    ] = None,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Maximum number of concurrent requests; others get 429.")
+    ] = 256,
+    max_body: Annotated[
+        int, typer.Option(min=1, max=1024, metavar="MIB", help="Maximum size of a request body.")
+    ] = 8,
+    max_candidates: Annotated[
+        int, typer.Option(min=1, help="Maximum number of candidates in a request.")
+    ] = 1000,
+    max_characters: Annotated[
+        int, typer.Option(min=1, help="Maximum number of characters in a candidate.")
+    ] = 200_000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")] = 1,
+    drain: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="Time after SIGTERM in which new requests are still accepted.",
+        ),
+    ] = 1.0,
+    grace: Annotated[
+        float,
+        typer.Option(min=1.0, metavar="SECONDS", help="Time after --drain for requests to finish."),
+    ] = 25.0,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="PEM file with the certificate, for HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its key.")] = None,
+) -> None:
+    """Serve rerankers over HTTP, to clients of Cohere, Jina, Voyage, TEI, vLLM and others.
+
+    Set a client's base URL to the server's; with a prefix (`/cohere`, `/jina`, `/voyage`, `/tei`,
+    `/vllm`, `/infinity`, `/llama_cpp`, `/mixedbread`) it answers as that API does. Further paths:
+    `/health`, `/ready`, `/v1/models`, `/metrics`. On SIGTERM, requests are finished before the
+    server stops. For example:
+
+    - `secondpass serve --preset embedded --port 8080`
+
+    - `secondpass serve -c rerank.yaml=rerank-v3.5 --host 0.0.0.0 --api-key-env RERANK_KEYS`
+    """
+    try:
+        from secondpass_server.http.server import Plan, run
+        from secondpass_server.http.settings import ServerSettings
+        from secondpass_server.http.workers import log_to_stderr, run_workers
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "h11"}:
+            raise
+        raise MissingExtraError("serve", "the server") from None
+
+    plan = Plan(
+        configurations(preset, config, settings),
+        ServerSettings(
+            api_key_env=api_key_env,
+            api_key_file=_path(api_key_file),
+            strict_models=strict_models,
+            forgiving=forgiving,
+            issue_messages=issue_messages,
+            deadline=deadline,
+            max_requests=max_requests,
+            max_bytes=max_body * _MIB,
+            max_total_bytes=max(128, max_body) * _MIB,
+            max_candidates=max_candidates,
+            max_text_characters=max_characters,
+        ),
+        host=host,
+        port=port,
+        workers=workers,
+        drain=drain,
+        grace=grace,
+        tls_certificate=_path(tls_certificate),
+        tls_key=_path(tls_key),
+    ).checked()
+    listening = plan.bind()
+    info(f"serving {', '.join(plan.configurations)} at {plan.url(listening)}")
+    log_to_stderr()
+    if workers > 1:
+        run_workers(plan, listening)
+        return
+    answered, cut_off = run(plan, listening)
+    lost = f"; {cut_off} were cut off after {grace:g} s" if cut_off else ""
+    info(f"stopped; {answered} requests were answered{lost}")
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,260 @@
+"""The MCP server with the tools rerank, explain and pack."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from secondpass import __version__
+from secondpass.adapters.issue_messages import without_messages
+from secondpass.call_options import CallOptions
+from secondpass.errors import ConfigurationError, RerankError, SecondPassError
+from secondpass.reranker import Reranker
+from secondpass.runtime.diagnostics import log_exception, log_issues
+from secondpass.settings import suggestion
+from secondpass.types import Candidate, Ranking
+from secondpass_server.mcp.records import (
+    Document,
+    Documents,
+    Explained,
+    Instruction,
+    Model,
+    PackedSource,
+    PackedText,
+    Query,
+    Reranked,
+    explained,
+    outcome,
+    result,
+)
+from secondpass_server.packing import pack
+
+_INSTRUCTIONS = (
+    "Use `rerank` to put the results of a search into a better order before you read them, `pack` "
+    "to get the best of them within a number of tokens, with sources, and `explain` to learn why "
+    "one stands where it stands. `reranked` is false if the order could not be improved; "
+    "`why_not` has the reason."
+)
+_READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True)
+
+
+@dataclass(frozen=True)
+class ToolLimits:
+    """Limits of one call of a tool.
+
+    Attributes:
+        documents: maximum number of documents.
+        characters: maximum number of characters of a document.
+        query_characters: maximum number of characters of the query, and of the instruction.
+        deadline: seconds for a ranking; None: that of the configuration. At the deadline the best
+            order so far is the answer.
+        issue_messages: whether clients get the messages of issues, which may name internal
+            addresses, variables and paths; otherwise their codes.
+    """
+
+    documents: int = 1000
+    characters: int = 200_000
+    query_characters: int = 20_000
+    deadline: float | None = None
+    issue_messages: bool = False
+
+
+def create_server(
+    rerankers: Mapping[str, Reranker], limits: ToolLimits | None = None
+) -> MCPServer[None]:
+    """A server of the Model Context Protocol with the tools `rerank`, `explain` and `pack`.
+
+    Args:
+        rerankers: by the names that clients can choose; the first is the default. They are closed
+            when the server stops.
+        limits: of one call.
+
+    Raises:
+        ConfigurationError: there is no reranker.
+    """
+    if not rerankers:
+        raise ConfigurationError("give at least one reranker")
+    tools = _Tools(dict(rerankers), limits or ToolLimits())
+
+    @asynccontextmanager
+    async def lifespan(_server: Any) -> AsyncIterator[None]:
+        loading = asyncio.create_task(tools.load())
+        try:
+            yield
+        finally:
+            loading.cancel()
+            for reranker in tools.rerankers.values():
+                await reranker.aclose()
+
+    server: MCPServer[None] = MCPServer(
+        "secondpass",
+        instructions=_INSTRUCTIONS,
+        version=__version__,
+        log_level="ERROR",
+        lifespan=lifespan,
+        subscriptions=False,
+        tools=[_tool(function) for function in (tools.rerank, tools.explain, tools.pack)],
+    )
+    return server
+
+
+def _tool(function: Callable[..., Any]) -> Tool:
+    """The tool of a function. Errors name wrong arguments without their values."""
+    tool = Tool.from_function(function, annotations=_READ_ONLY)
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config["hide_input_in_errors"] = True
+    arguments.model_rebuild(force=True)
+    return tool
+
+
+@dataclass(frozen=True)
+class _Tools:
+    rerankers: dict[str, Reranker]
+    limits: ToolLimits
+
+    async def load(self) -> None:
+        """Load the models before the first call; a call reports one that cannot be loaded."""
+        for reranker in self.rerankers.values():
+            try:
+                await reranker.awarm_up()
+            except Exception as error:
+                log_exception(error, "a model of the MCP server")
+
+    async def rerank(
+        self,
+        query: Query,
+        documents: Documents,
+        *,
+        top_k: Annotated[
+            int | None, Field(ge=1, description="Number of results; omit for all.")
+        ] = None,
+        instruction: Instruction = None,
+        include_text: Annotated[
+            bool, Field(description="Whether results have the texts, too.")
+        ] = False,
+        model: Model = None,
+    ) -> Reranked:
+        """Put documents into the order of their relevance to a query, the best first.
+
+        Give the results of any search. Every document comes back, unless `top_k` or the server's
+        threshold leaves it out, which `left_out` tells.
+        """
+        ranking = await self._ranking(query, documents, top_k, instruction, model)
+        return Reranked(
+            results=[result(item, text=include_text) for item in ranking],
+            left_out={why: [*positions] for why, positions in ranking.report.left_out.items()},
+            **outcome(ranking),
+        )
+
+    async def explain(
+        self,
+        query: Query,
+        documents: Documents,
+        index: Annotated[int, Field(ge=0, description="Index of the document to explain, from 0.")],
+        instruction: Instruction = None,
+        model: Model = None,
+    ) -> Explained:
+        """Explain why one document has its rank: how it was retrieved, scored, blended, moved."""
+        if index >= len(documents):
+            raise ToolError(f"index: there are {len(documents)} documents, so it must be lower")
+        ranking = await self._ranking(query, documents, None, instruction, model)
+        return explained(ranking, index)
+
+    async def pack(
+        self,
+        query: Query,
+        documents: Documents,
+        tokens: Annotated[
+            int,
+            Field(ge=1, description="Budget of tokens, estimated at one for every four bytes."),
+        ],
+        *,
+        parts: Annotated[
+            Literal["passages", "spans"],
+            Field(description="`spans` packs only the best part of each document."),
+        ] = "passages",
+        instruction: Instruction = None,
+        model: Model = None,
+    ) -> PackedText:
+        """Rerank documents, and return the best of them as one text within a budget of tokens.
+
+        Each passage has a number, and `sources` has where it comes from. A document that does not
+        fit whole is packed as its best part, or left out; none is cut elsewhere.
+        """
+        ranking = await self._ranking(query, documents, None, instruction, model)
+        # Measuring large texts takes long; in a thread it does not block other calls.
+        packed = (await asyncio.to_thread(pack, ranking, tokens, parts=parts)).to_dict()
+        sources = [
+            PackedSource(index=source.pop("position"), **source) for source in packed.pop("sources")
+        ]
+        return PackedText(sources=sources, **packed, **outcome(ranking))
+
+    async def _ranking(
+        self,
+        query: str,
+        documents: Sequence[str | Document],
+        top_k: int | None,
+        instruction: str | None,
+        model: str | None,
+    ) -> Ranking:
+        """The ranking of the documents.
+
+        Raises:
+            ToolError: the arguments are not valid, or the ranking failed. The message has no text
+                of the query or the documents.
+        """
+        self._check(query, documents, instruction)
+        reranker = self._reranker(model)
+        candidates = [
+            Candidate(document)
+            if isinstance(document, str)
+            else Candidate(document.text, document.id, document.score, document.metadata)
+            for document in documents
+        ]
+        options: CallOptions = {"top_k": top_k, "instruction": instruction}
+        if self.limits.deadline is not None:
+            options["deadline"] = self.limits.deadline
+        try:
+            ranking = await reranker.arerank(query, candidates, **options)
+        except RerankError as error:  # under `strict`; the report has the issues
+            log_issues([error.ranking], reranker.log_level)
+            ranking = error.ranking
+        except SecondPassError as error:
+            raise ToolError(str(error)) from None
+        except Exception as error:
+            log_exception(error, "a tool of the MCP server")
+            raise ToolError(f"the reranker raised {type(error).__name__}") from None
+        return ranking if self.limits.issue_messages else without_messages(ranking)
+
+    def _check(
+        self, query: str, documents: Sequence[str | Document], instruction: str | None
+    ) -> None:
+        limits = self.limits
+        if not query.strip():
+            raise ToolError("query: must not be empty")
+        for name, text in (("query", query), ("instruction", instruction or "")):
+            if len(text) > limits.query_characters:
+                raise ToolError(f"{name}: has more than {limits.query_characters:,} characters")
+        if len(documents) > limits.documents:
+            raise ToolError(f"documents: there are more than {limits.documents:,}")
+        for index, document in enumerate(documents):
+            text = document if isinstance(document, str) else document.text
+            if len(text) > limits.characters:
+                message = f"has more than {limits.characters:,} characters"
+                raise ToolError(f"documents[{index}]: {message}")
+
+    def _reranker(self, model: str | None) -> Reranker:
+        if model is None:
+            return next(iter(self.rerankers.values()))
+        with suppress(KeyError):
+            return self.rerankers[model]
+        raise ToolError(f"model: there is no such reranker{suggestion(model, [*self.rerankers])}")

@@ -1,0 +1,569 @@
+"""``secondpass query``: S3's query command."""
+
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from command_calls import run_main
+from fakes import Model
+from remembered_model import remember
+from secondpass import Candidate, Reranker
+from secondpass.cli.app import app
+from secondpass_evaluation import HybridRetriever, write_corpus
+from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
+from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
+from secondpass_evaluation.search.indexing import build
+from terminals import SECONDPASS, on_a_terminal
+from tiny_models import write_classifier
+
+CORPUS = [
+    Candidate("The owl hunts mice at night.", "owl", metadata={"title": "Owls", "year": 0}),
+    Candidate("A mouse fears the cat and the owl.", "mouse", metadata={"tags": ["a", None]}),
+    Candidate("Ships cross the sea under sail.", "ship", metadata={"closed": False}),
+    Candidate("Harbours shelter a ship from storms.", "harbour"),
+    Candidate("Owl, owl, owl.", "owls"),
+]
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("indexed")
+    write_corpus(folder / "corpus.jsonl", CORPUS)
+    with pytest.MonkeyPatch.context() as patch:
+        remember(patch)
+        build(folder / "corpus.jsonl", folder / "index", default_embedder())
+    build(folder / "corpus.jsonl", folder / "words")
+    return folder
+
+
+@pytest.fixture
+def here(indexed, monkeypatch) -> Path:
+    monkeypatch.chdir(indexed)
+    return indexed
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Path:
+    """An index of words alone that a test may change."""
+    monkeypatch.chdir(tmp_path)
+    write_corpus("corpus.jsonl", CORPUS)
+    build("corpus.jsonl", "index")
+    return tmp_path
+
+
+def call(*arguments: object):
+    return CliRunner().invoke(app, ["query", *map(str, arguments)])
+
+
+def asked(*arguments: object, stderr: str = ""):
+    done = call(*arguments)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == stderr
+    return json.loads(done.stdout)
+
+
+OWL = ("--question", "owl at night", "--corpus", "index")
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [((), "vector"), (("--lexical",), "lexical"), (("--hybrid", "--rrf-k", 5), "hybrid")],
+)
+def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
+    told = asked(*OWL, *options, "--k", 3)
+    retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
+    expected = retriever.retrieve("owl at night", 3, mode, 5)
+    assert told["mode"] == mode
+    assert told["results"] == [
+        {
+            "final_rank": rank,
+            "id": one.id,
+            "score": one.score,
+            "text": one.text,
+            "metadata": dict(one.metadata),
+        }
+        for rank, one in enumerate(expected, 1)
+    ]
+    assert ("rrf_k" in told) == (mode == "hybrid")
+    assert "report" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "stderr"),
+    [
+        (("--hybrid",), "hybrid+rerank", ""),
+        (
+            (),
+            "vector+rerank",
+            "warning: --rerank without --hybrid reranks the results of the vector search alone\n",
+        ),
+        (("--lexical",), "lexical+rerank", ""),
+    ],
+)
+def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
+    answer = asked(*OWL, *options, "--rerank", "--preset", "lexical", stderr=stderr)
+    assert answer["mode"] == mode
+    assert answer["rerank_top_n"] == 50
+    retrieved = [one["retrieval_rank"] for one in answer["results"]]
+    assert sorted(retrieved) == [*range(1, len(retrieved) + 1)]
+    assert answer["report"]["status"] == "ok"
+    assert answer["report"]["method"] == "lexical"
+    results = answer["results"]
+    assert [one["final_rank"] for one in results] == [*range(1, len(results) + 1)]
+    scores = [one["rerank_score"] for one in results]
+    assert scores == sorted(scores, reverse=True)
+    originals = {one.id: one for one in CORPUS}
+    for one in results:
+        original = originals[one["id"]]
+        assert (one["text"], one["metadata"]) == (original.text, dict(original.metadata))
+
+
+def test_the_first_of_the_fused_list_are_reranked_and_k_returned(here) -> None:
+    retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
+    lists = [retriever.retrieve("owl", 100, mode) for mode in ("vector", "lexical")]
+    fused = [one.id for one in reciprocal_rank_fusion(lists, rrf_k=1)]
+    options = ("-q", "owl", "--corpus", "index", "--hybrid", "--rrf-k", 1, "--rerank", "-p")
+    answer = asked(*options, "lexical", "--rerank-top-n", 3, "--k", 2)
+    assert len(answer["results"]) == 2
+    assert {one["id"] for one in answer["results"]} <= set(fused[:3])
+    assert answer["report"]["usage"]["pairs"] == 3
+    beyond = asked(*options, "lexical", "--rerank-top-n", 2, "--k", 5)["results"]
+    assert [one["id"] for one in beyond[2:]] == fused[2:]
+    assert [one["rerank_score"] for one in beyond[2:]] == [None] * (len(fused) - 2)
+    assert [one["status"] for one in beyond] == ["scored"] * 2 + ["tail"] * (len(fused) - 2)
+    assert [one["final_rank"] for one in beyond] == [*range(1, len(fused) + 1)]
+
+
+@pytest.fixture(scope="module")
+def indexed_many(tmp_path_factory) -> Path:
+    """An index of 240 passages of eight lengths, each of which has an owl."""
+    folder = tmp_path_factory.mktemp("many")
+    passages = [Candidate(f"owl {'a ' * (at % 8)}", f"d{at}") for at in range(240)]
+    write_corpus(folder / "corpus.jsonl", passages)
+    build(folder / "corpus.jsonl", folder / "index")
+    return folder
+
+
+@pytest.fixture
+def many(indexed_many, monkeypatch) -> Path:
+    monkeypatch.chdir(indexed_many)
+    return indexed_many
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "judged", "retrieved"),
+    [
+        ("", (), 50, 50),
+        ("depth: 7", (), 7, 8),
+        ("depth: 70", (), 70, 70),
+        ("depth: 70", ("--rerank-top-n", 20), 20, 20),
+        ("depth: 70", ("--set", "depth=30"), 30, 30),
+        ("depth: {env: OWL_DEPTH, default: 9}", (), 11, 11),
+        ("depth: null", (), 100, 100),
+        ("depth: null", ("--k", 150), 150, 150),
+        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5), 20, 20),
+        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5, "--rerank-top-n", 60), 60, 60),
+        ("depth: 10\ncandidate_multiplier: 4", ("--k", 5), 10, 20),
+        ("", ("--k", 200), 50, 200),
+    ],
+)
+def test_how_many_are_retrieved_and_judged(
+    many, tmp_path, monkeypatch, config, options, judged, retrieved
+) -> None:
+    monkeypatch.setenv("OWL_DEPTH", "11")
+    file = tmp_path / "c.yaml"
+    file.write_text(f"method: lexical\n{config}\n")
+    done = call("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-c", file, *options)
+    assert done.exit_code == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["report"]["usage"]["pairs"] == judged
+    assert answer["retrieved"] == retrieved
+    assert answer["rerank_top_n"] == (None if config == "depth: null" else judged) or (
+        answer["rerank_top_n"] > retrieved
+    )
+    assert len(answer["results"]) == min(retrieved, answer["k"])
+
+
+def test_a_presets_depth_counts(many) -> None:
+    options = ("--lexical", "--rerank", "-p", "embedded", "--k", 3)
+    done = call("-q", "owl", "--corpus", "index", *options)
+    answer = json.loads(done.stdout)
+    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (100, 100)
+
+
+def test_an_order_can_be_given(many) -> None:
+    usual = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical", "--k", 5)
+    plain, laid = (
+        [one["id"] for one in json.loads(call(*usual, *order).stdout)["results"]]
+        for order in ((), ("--order", "lost_in_the_middle"))
+    )
+    assert laid == [*plain[::2], *plain[1::2][::-1]]
+    wrong = call(*usual, "--order", "larn")
+    assert wrong.exit_code == 2
+    assert "--order: no ordering is named 'larn'" in wrong.stderr
+
+
+def test_an_instruction_that_is_not_used_is_told(here) -> None:
+    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
+    found = asked(
+        *usual,
+        "--instruction",
+        "prefer owls",
+        stderr="warning: instruction_not_used: the method takes no instruction, so that of this "
+        "call had no effect (lexical)\n",
+    )
+    assert found["report"]["status"] == "ok"
+    assert found["results"] == asked(*usual)["results"]
+    assert "prefer" not in json.dumps(found)
+
+
+def test_an_instruction_reaches_the_model(here, monkeypatch) -> None:
+    model = Model(lambda shown: json.dumps({"ranking": [*shown][::-1]}))
+    reranker = Reranker({"type": "listwise", "llm": model})
+    monkeypatch.setattr("secondpass_evaluation.cli.query.load", lambda _config: reranker)
+    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
+    asked(*usual, "--instruction", "prefer owls")
+    assert "<instruction>prefer owls</instruction>" in model.prompts[0].turns[0].text
+    call(*usual, "--instruction", "prefer owls", "--dry-run")
+    assert len(model.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [("--order", "none"), ("--rerank-top-n", 3), ("--instruction", "prefer owls")]
+)
+def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
+    told = "warning: options of the reranker have no effect without --rerank\n"
+    asked(*OWL, *options, stderr=told)
+
+
+def test_the_model_can_be_another(here, tmp_path) -> None:
+    model = write_classifier(tmp_path / "tiny")
+    answer = asked(*OWL, "--hybrid", "--rerank", "--rerank-model", model, "--device", "cpu")
+    assert answer["report"]["status"] == "ok"
+    assert answer["report"]["method"] == str(model)
+    assert all(isinstance(one["rerank_score"], float) for one in answer["results"])
+
+
+def test_a_fallback_ranks_if_a_model_cannot_be_loaded(here) -> None:
+    done = call(*OWL, "--hybrid", "--rerank", "--rerank-model", "./absent")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("warning: the results were reranked by a fallback (")
+    assert done.stderr.count("\n") == 1
+    answer = json.loads(done.stdout)
+    assert answer["mode"] == "hybrid+rerank"
+    assert answer["report"]["status"] == "degraded"
+
+
+def test_where_nothing_can_rerank_the_order_that_came_in_is_told(here) -> None:
+    model = ("--set", "method.model=./absent", "-s", "fallback=[]")
+    done = call(*OWL, "--hybrid", "--rerank", *model)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("warning: the results were not reranked: ")
+    answer = json.loads(done.stdout)
+    plain = asked(*OWL, "--hybrid")["results"]
+    assert [one["id"] for one in answer["results"]] == [one["id"] for one in plain]
+    assert {one["rerank_score"] for one in answer["results"]} == {None}
+
+
+def test_a_configuration_can_be_a_file(here, tmp_path) -> None:
+    config = tmp_path / "reranker.yaml"
+    config.write_text("method: lexical\nfloor: 0.5\n")
+    answer = asked(*OWL, "--hybrid", "--rerank", "--config", config)
+    assert {one["status"] for one in answer["results"]} == {"scored"}
+    assert answer["report"]["left_out"]["floor"]
+
+
+def test_options_of_the_second_pass_without_it_are_told(here) -> None:
+    told = "warning: options of the reranker have no effect without --rerank\n"
+    asked(*OWL, "--preset", "lexical", stderr=told)
+
+
+def test_nothing_found_is_no_fault(here) -> None:
+    assert asked("-q", "zebra", "--corpus", "index", "--lexical")["results"] == []
+    options = ("-q", "zebra", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
+    assert asked(*options)["results"] == []
+
+
+# ------------------------------------------------------------------ what is searched
+
+
+@pytest.mark.parametrize("options", [("--lexical",), ("--hybrid",)])
+def test_a_corpus_can_be_indexed_in_memory(here, options) -> None:
+    stderr = (
+        "warning: corpus.jsonl is not an index and is indexed in memory for this query; "
+        "to store one, run: secondpass index corpus.jsonl --into FOLDER\n"
+    )
+    in_memory = asked("-q", "owl", "--corpus", "corpus.jsonl", *options, stderr=stderr)
+    kept = asked("-q", "owl", "--corpus", "index", *options)
+    assert in_memory["results"] == kept["results"]
+
+
+def test_a_folder_can_be_indexed_in_memory(tmp_path) -> None:
+    (tmp_path / "owls.md").write_text("# Owls\n\nThe owl hunts mice.")
+    (tmp_path / "x.bin").write_bytes(b"\0")
+    done = call("-q", "mice", "--corpus", tmp_path, "--lexical")
+    assert "warning: skipped: x.bin is not text\n" in done.stderr
+    [found] = json.loads(done.stdout)["results"]
+    assert found["id"] == "owls.md#1"
+    assert found["metadata"] == {"title": "Owls", "path": "owls.md", "passage": 1}
+
+
+def test_words_only_are_searched_by_words_only(here) -> None:
+    words = ("-q", "owl", "--corpus", "words")
+    assert asked(*words, "--lexical") == asked(*OWL[2:], "-q", "owl", "--lexical") | {
+        "corpus": "words"
+    }
+    for options in ((), ("--hybrid",)):
+        done = call(*words, *options)
+        source = here / "corpus.jsonl"
+        assert done.exit_code == 1
+        assert done.stderr == (
+            "secondpass: words: has no vectors; use --lexical, or add vectors: "
+            f"secondpass index {source} --into words\n"
+        )
+
+
+def test_the_command_that_adds_vectors_keeps_passages(own) -> None:
+    build("corpus.jsonl", "index", passage_size=500, force=True)
+    done = call("-q", "owl", "--corpus", "index")
+    source = own / "corpus.jsonl"
+    assert done.stderr.endswith(f"index {source} --into index --passage-size 500\n")
+
+
+def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    install = 'pip install "secondpass[embedded]"'
+    assert asked(*OWL, "--lexical")["results"]
+    for corpus in ("index", "words", "corpus.jsonl"):
+        done = call("-q", "owl", "--corpus", corpus)
+        assert done.exit_code == 1
+        assert install in done.stderr
+        assert "--lexical" in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_stale_index_is_told_not_served(own) -> None:
+    search = ("-q", "owl", "--corpus", "index", "--lexical")
+    write_corpus("corpus.jsonl", [*CORPUS, Candidate("A new owl.", "new")])
+    renew = f"secondpass index {own / 'corpus.jsonl'} --into index --words-only"
+    done = call(*search)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        "secondpass: index: is stale: corpus.jsonl has changed. "
+        f"To rebuild it, run: {renew}. To search it as it is, use --stale-ok\n"
+    )
+    stderr = "warning: index: searching a stale index: corpus.jsonl has changed\n"
+    assert "new" not in [
+        one["id"] for one in asked(*search, "--stale-ok", stderr=stderr)["results"]
+    ]
+    CliRunner().invoke(app, renew.split()[1:])
+    assert "new" in [one["id"] for one in asked(*search)["results"]]
+
+
+def cut(own: Path) -> None:
+    part = next(own.glob("index/parts-*/passages.jsonl"))
+    part.write_bytes(part.read_bytes()[:-9])
+
+
+def other_version(own: Path) -> None:
+    path = own / "index" / "secondpass-index.json"
+    path.write_text(path.read_text().replace('"version": 3', '"version": 9'))
+
+
+def other_embedder(own: Path) -> None:
+    class Other:
+        name = "other"
+
+        def embed(self, texts):
+            import numpy as np
+
+            return np.ones((len(texts), 1))
+
+    build("corpus.jsonl", "index", Other())
+
+
+def without_parts(own: Path) -> None:
+    (own / "index" / "secondpass-index.json").unlink()
+
+
+def bad_line(own: Path) -> None:
+    lines = [f'{{"_id": {number}, "text": "x"}}' for number in range(1, 17)]
+    (own / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": 17, "text": 17}']))
+
+
+LEXICAL = ("-q", "owl", "--lexical", "--corpus")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "code", "told"),
+    [
+        (
+            cut,
+            (*LEXICAL, "index"),
+            1,
+            "index: its part passages.jsonl was changed: its size differs",
+        ),
+        (other_version, (*LEXICAL, "index"), 1, "its format is version 9"),
+        (other_embedder, (*LEXICAL, "index"), 1, "made by another embedder (other)"),
+        (without_parts, (*LEXICAL, "index"), 1, "index: is incomplete: indexing was interrupted"),
+        (None, (*LEXICAL, "absent"), 1, "absent: there is no such file or folder"),
+        (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
+        (bad_line, (*LEXICAL, "corpus.jsonl"), 1, "corpus.jsonl:17: 'text' must be a string"),
+        (None, ("--corpus", "index"), 2, "missing QUESTION"),
+        (None, ("-q", " ", "--corpus", "index"), 2, "the question is empty"),
+        (None, ("-q", "owl"), 2, "--corpus"),
+        (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),
+        (None, (*LEXICAL, "index", "--k", "many"), 2, "--k"),
+        (None, (*LEXICAL, "index", "--rerank-top-n", 0), 2, "--rerank-top-n"),
+        (None, (*LEXICAL, "index", "--rrf-k", -1), 2, "--rrf-k"),
+        (None, (*LEXICAL, "index", "--rrf-k", "nan"), 2, "--rrf-k"),
+        (None, (*LEXICAL, "index", "--hybrid"), 2, "--hybrid, --lexical: give one of them"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "absent"), 1, "absent"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "fast", "-c", "x"), 2, "give one of them"),
+        (None, (*LEXICAL, "index", "--rerank", "-s", "depth"), 1, "write KEY=VALUE"),
+        (None, (*LEXICAL, "index", "--rerank", "-p", "lexical", "--device", "x"), 1, "device"),
+    ],
+)
+def test_faults_are_told_in_a_sentence(own, spoil, arguments, code, told) -> None:
+    if spoil is Path.mkdir:
+        (own / "empty").mkdir()
+    elif spoil:
+        spoil(own)
+    done = call(*arguments)
+    assert done.exit_code == code
+    assert told in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_help_says_what_it_does() -> None:
+    environment = {"COLUMNS": "120", "NO_COLOR": "1"}
+    done = CliRunner().invoke(app, ["query", "--help"], env=environment)
+    assert done.exit_code == 0
+    options = "--question --corpus --hybrid --lexical --rerank --rerank-top-n --rerank-model --k"
+    for told in f"{options} --rrf-k --device --preset --config --set --stale-ok --json".split():
+        assert told in done.stdout
+
+
+# ------------------------------------------------------------------ as a process
+
+
+def test_a_pipe_gets_plain_json_whatever_the_locale(here) -> None:
+    question = ("--question", "owl caf\xe9 at night", "--corpus", "index", "--hybrid", "--k", "2")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [*SECONDPASS, "query", *question],
+        capture_output=True,
+        check=True,
+        env={**os.environ, **plain, "TERM": "xterm-256color", "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stderr == b""
+    assert json.loads(done.stdout)["question"] == "owl caf\xe9 at night"
+    assert json.loads(done.stdout) == asked(*question)
+
+
+def test_a_reader_that_stops_is_no_error(here) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stdout, io.StringIO() as stderr:
+        code = run_main(["query", *OWL, "--lexical"], io.StringIO(), stdout, stderr)
+        assert (code, stderr.getvalue()) == (0, "")
+
+
+def test_a_terminal_gets_a_table(own) -> None:
+    write_corpus(
+        "corpus.jsonl",
+        [Candidate("owl \x1b[31m" + "word " * 99, "a\x07", metadata={"title": "T [bold]x"})],
+    )
+    build("corpus.jsonl", "index")
+    output = on_a_terminal("query", "-q", "owl", "--corpus", "index", "--lexical", "--rerank",
+                           "-p", "lexical")  # fmt: skip
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output)
+    assert re.search(r"# +was +score +reranked +final", plain)
+    assert "T [bold]x" in output
+    assert "\x1b[31m" not in output
+    assert "\x07" not in output
+    assert "…" in output
+    assert "{" not in output
+    assert json.loads(on_a_terminal(*"query -q owl --corpus index --lexical --json".split()))
+    assert "No results." in on_a_terminal(*"query -q zebra --corpus index --lexical".split())
+
+
+def test_the_best_window_is_shown(own) -> None:
+    text = "Cats sleep here. " * 20 + "Owls bark there."
+    write_corpus("corpus.jsonl", [Candidate(text, "long"), Candidate("Owls bark", "short")])
+    build("corpus.jsonl", "index")
+    options = ("-q", "bark", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
+    plain = asked(*options)["results"]
+    assert not any("span" in row for row in plain)
+    options += ("--set", "passages={size: 20, overlap: 0}")
+    rows = {row["id"]: row for row in asked(*options)["results"]}
+    assert text[slice(*rows["long"]["span"])] == "Owls bark there."
+    assert rows["short"]["span"] == [0, 9]
+    assert "…Owls bark there." in on_a_terminal("query", *options)
+
+
+def test_the_table_shows_what_it_is_sorted_by(own) -> None:
+    options = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
+    blend = ("--set", "blend={original: 0.9, normalize: minmax}", "--k", 3)
+    rows = json.loads(call(*options, *blend).stdout)["results"]
+    finals = [one["final_score"] for one in rows]
+    assert finals == sorted(finals, reverse=True)
+    assert finals != [one["rerank_score"] for one in rows]
+    output = on_a_terminal("query", *options, *map(str, blend))
+    for one in rows:
+        numbers = [one["score"], one["rerank_score"], one["final_score"]]
+        cells = [str(one["final_rank"]), str(one["retrieval_rank"])]
+        cells += [f"{number:.4f}" for number in numbers]
+        assert re.search(" +".join(map(re.escape, cells)), output)
+
+
+def test_results_are_explained(here) -> None:
+    rerank = ["--lexical", "--rerank", "--preset", "lexical"]
+    done = call("-q", "owl", "--corpus", "words", *rerank, "--explain", "owls", "--explain", "far")
+    (explanation,) = json.loads(done.stdout)["explanations"]
+    (row,) = [row for row in json.loads(done.stdout)["results"] if row["id"] == "owls"]
+    assert explanation["rank"] == row["final_rank"]
+    assert explanation["retrieval_rank"] == row["retrieval_rank"]
+    assert "--explain far: was not retrieved" in done.stderr
+
+
+def test_candidates_below_the_threshold_are_explained(here) -> None:
+    options = ["--corpus", "words", "--lexical", "--rerank", "-p", "lexical", "-s", "floor=99"]
+    output = on_a_terminal("query", "owl", *options, "--explain", "owls")
+    assert "No results." in output
+    assert "is below 99" in output
+
+
+def test_only_reranked_results_are_explained(here) -> None:
+    done = call("-q", "owl", "--corpus", "words", "--lexical", "--explain", "owls")
+    assert done.exit_code == 2
+    assert "--explain: needs --rerank" in done.stderr
+
+
+def test_the_question_is_an_argument_too(here) -> None:
+    options = ["--corpus", "words", "--lexical"]
+    assert call("owl night", *options).stdout == call("-q", "owl night", *options).stdout
+    both = call("owl", "-q", "owl", *options)
+    assert (both.exit_code, "QUESTION, --question: give one of them" in both.stderr) == (2, True)
+    none = call(*options)
+    assert (none.exit_code, "missing QUESTION" in none.stderr) == (2, True)
+
+
+def test_a_compressed_corpus_is_searched(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_corpus("corpus.jsonl", CORPUS)
+    Path("corpus.jsonl.gz").write_bytes(gzip.compress(Path("corpus.jsonl").read_bytes()))
+    results = [
+        json.loads(call("owl", "--corpus", name, "--lexical").stdout)["results"]
+        for name in ("corpus.jsonl", "corpus.jsonl.gz")
+    ]
+    assert results[0] == results[1] != []

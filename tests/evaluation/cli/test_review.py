@@ -1,0 +1,141 @@
+"""Questions to a person about a model's judgements, and what the answers give."""
+
+import json
+import re
+
+import pytest
+
+from judged_folders import write_folder
+from secondpass_evaluation.cli import review
+from secondpass_evaluation.judging.review import Review
+
+DOCUMENTS = [("q2", "a"), ("q2", "c"), ("q1", "a"), ("q1", "b"), ("q3", "b")]
+"""In the order in which they are asked about."""
+AGAIN = "warning: answer one of 0, 1, 2, 3"
+
+
+@pytest.fixture
+def ask(secondpass, tmp_path):
+    """Call the command for a number of queries, with these lines of input."""
+    write_folder(tmp_path)
+
+    def asked(count, *lines, options=()):
+        stdin = b"".join(line + b"\n" for line in lines)
+        told = secondpass("judge", "--into", tmp_path, "--ask", count, *options, stdin=stdin)
+        assert told.code == 0, told.err
+        return told
+
+    asked.folder = tmp_path
+    return asked
+
+
+@pytest.fixture
+def answers(ask):
+    """All answers in the file, in the order of the questions."""
+
+    def read():
+        people = Review(ask.folder).people
+        return [people.get(query, {}).get(document) for query, document in DOCUMENTS]
+
+    return read
+
+
+def test_queries_are_asked_about_in_their_random_order(ask, answers):
+    told = ask(2, b"3", b"0", b"2", b"1")
+    assert answers() == [3, 0, 2, 1, None]
+    assert re.findall(r"query . of ., document . of .", told.err) == [
+        "query 1 of 2, document 1 of 2",
+        "query 1 of 2, document 2 of 2",
+        "query 2 of 2, document 1 of 2",
+        "query 2 of 2, document 2 of 2",
+    ]
+    assert "plums text a Grade" in told.flat
+    assert "2 of 3 queries are complete" in told.out
+
+
+def test_a_document_that_has_an_answer_is_not_asked_about_again(ask, answers):
+    ask(1, b"3")
+    told = ask(1, b"1")
+    assert "document 2 of 2" in told.err
+    assert "document 1 of 2" not in told.err
+    assert answers()[:2] == [3, 1]
+    assert "Grade" not in ask(1, b"0").err
+    assert answers()[:2] == [3, 1]
+
+
+def test_going_back_replaces_an_answer(ask, answers):
+    told = ask(1, b"3", b"b", b"2", b"0")
+    assert answers()[:2] == [2, 0]
+    assert told.err.count("document 1 of 2") == 2
+    assert AGAIN not in told.err
+
+
+def test_there_is_nothing_before_the_first_question(ask, answers):
+    told = ask(1, b"b", b"1", b"0")
+    assert f"{AGAIN} or q" in told.err
+    assert "Grade (0, 1, 2, 3, b or q)" in told.err
+    assert answers()[:2] == [1, 0]
+
+
+@pytest.mark.parametrize("lines", [[b"q", b"0"], [b" Q ", b"0"], []], ids=["q", "Q", "end"])
+def test_stopping_keeps_the_answers(ask, answers, lines):
+    told = ask(1, b"3", *lines)
+    assert answers() == [3, None, None, None, None]
+    assert "a person has judged 1 document" in told.out
+    assert "1 documents" not in told.out
+
+
+def test_ctrl_c_keeps_the_answers(ask, answers, monkeypatch):
+    show = review._show
+
+    def stopping(*arguments):
+        if answers()[0] is not None:
+            raise KeyboardInterrupt
+        show(*arguments)
+
+    monkeypatch.setattr(review, "_show", stopping)
+    assert "0 of 3 queries are complete" in ask(1, b"3", b"0").out
+    assert answers() == [3, None, None, None, None]
+
+
+@pytest.mark.parametrize("line", [b"", b"4", b"-1", b"10", b"yes", b"\xff", "\u00b2".encode()])
+def test_other_answers_are_asked_for_again(ask, answers, line):
+    assert AGAIN in ask(1, line, b" 2 ", b"0").err
+    assert answers()[:2] == [2, 0]
+
+
+def test_more_queries_than_there_are(ask):
+    told = ask(4, *[b"1"] * 5)
+    assert "warning: --ask 4: there are 3 queries" in told.err
+    assert "query 3 of 3" in told.err
+    assert "3 of 3 queries are complete" in told.out
+    assert "warning" not in ask(3).err
+
+
+def test_summary(ask):
+    assert "Cohen's kappa" not in ask(1).out
+    record = json.loads(ask(3, b"1", b"3", b"2", b"0", b"1", options=["--json"]).out)
+    assert record == {"queries": 3, "documents": 5, "kappa": 1.0, "of": 3, "needed": 6}
+    assert ask(3).out.splitlines() == [
+        "a person has judged 5 documents, Cohen's kappa with the model 1.00",
+        "3 of 3 queries are complete",
+        "correcting the figures needs 6 or more complete queries",
+    ]
+
+
+def test_enough_queries_need_no_hint(ask, monkeypatch):
+    monkeypatch.setattr("secondpass_evaluation.judging.inference.fewest_people", lambda: 1)
+    assert "needs" not in ask(1, b"1", b"3").out
+
+
+def test_terminal_escapes_are_shown_escaped(ask):
+    pool = ask.folder / "pool.jsonl"
+    pool.write_text(
+        pool.read_text()
+        .replace("text ", "\\u001b[2Jgrow \\u202eon ")
+        .replace("plums", "\\u001b[1m")
+    )
+    told = ask(1)
+    assert "\x1b" not in told.err
+    assert "\\x1b[2Jgrow \\u202eon" in told.err
+    assert "\\x1b[1m" in told.err

@@ -1,0 +1,184 @@
+"""``secondpass tune``: what is written, what is not, and what it exits with."""
+
+import json
+
+import pytest
+
+from fake_provider import FakeProvider
+from secondpass.config import load
+from secondpass_evaluation import write_qrels, write_queries
+from tuning_suites import FIRST, LAST, suite_of
+
+
+def folder_of(suite, path):
+    path.mkdir()
+    write_queries(path / "queries.jsonl", suite.queries)
+    write_qrels(path / "qrels.tsv", suite.qrels)
+    lines = [
+        {
+            "query_id": query,
+            "candidates": [{"id": it.id, "text": it.text, "score": it.score} for it in items],
+        }
+        for query, items in suite.candidates.items()
+    ]
+    (path / "candidates.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def last(tmp_path):
+    return folder_of(LAST, tmp_path / "last")
+
+
+def test_what_is_adopted_is_written_with_its_evidence(secondpass, last, tmp_path):
+    into, report = tmp_path / "rerank.yaml", tmp_path / "report.html"
+    told = secondpass("tune", last, "--try", "lexical", "--into", into, "--report", report)
+    assert told.code == 0
+    assert "**Adopt lexical, depth 6, no blend:" in told.out
+    assert f"written: {into}" in told.flat
+    assert f"written: {report}" in told.flat
+    text = into.read_text()
+    assert text.startswith("# Written by secondpass tune")
+    assert "secondpass tune" in " ".join(text.split("# Command:")[1].split())
+    assert load(into).depth == 6
+    assert "Adopt lexical" in report.read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last", "report.html",
+                                                                "rerank.yaml"]  # fmt: skip
+
+
+def test_nothing_is_written_if_the_first_stage_is_kept(secondpass, tmp_path):
+    into = tmp_path / "rerank.yaml"
+    suite = folder_of(FIRST, tmp_path / "first")
+    told = secondpass("tune", suite, "--try", "lexical", "--into", into, "--json")
+    assert told.code == 0
+    assert json.loads(told.out)["adopted"] is None
+    assert f"{into} is not written: nothing is adopted" in told.flat
+    assert not into.exists()
+
+
+@pytest.mark.parametrize("file", ["rerank.yaml", "report.html"])
+def test_a_file_is_overwritten_only_by_force(secondpass, last, tmp_path, file):
+    kept = tmp_path / file
+    kept.write_text("kept")
+    option = "--into" if file.endswith("yaml") else "--report"
+    call = ["tune", last, "--try", "lexical", option, kept]
+    told = secondpass(*call)
+    assert (told.code, "already exists" in told.flat) == (1, True)
+    assert kept.read_text() == "kept"
+    assert secondpass(*call, "--force").code == 0
+    assert kept.read_text() != "kept"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--into", "rerank.json"], 1, "must end in .yaml or .yml"),
+        (["--report", "report.txt"], 2, "must end in .html"),
+        (["--report", "folder.html", "--force"], 1, "folder.html: is a folder"),
+        (["--resume"], 2, "--resume: needs --into"),
+        (["--try", "=lexical"], 2, "write NAME=WHAT, or WHAT alone"),
+        (["--try", "none.yaml"], 1, "--try none.yaml: there is no such file"),
+        (["--try", "lexcal"], 1, "--try lexcal: no preset is named 'lexcal'; did you mean 'lexi"),
+        (["--latency", "-1"], 2, "--latency"),
+        (["--depths", "0"], 2, "--depths"),
+        (["--measure", "nDGC"], 1, "nDCG"),
+    ],
+    ids=[
+        "into",
+        "report",
+        "folder",
+        "resume",
+        "try",
+        "no file",
+        "no preset",
+        "latency",
+        "depths",
+        "measure",
+    ],
+)
+def test_wrong_options(secondpass, last, tmp_path, monkeypatch, options, code, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.html").mkdir()
+    told = secondpass("tune", last, "--try", "lexical", *options)
+    assert (told.code, message in told.flat) == (code, True), told.err
+
+
+def test_nothing_that_could_be_tried_is_an_error(secondpass, last, tmp_path):
+    """A folder without a model; a limit that leaves nothing is no error."""
+    told = secondpass("tune", last, "--try", tmp_path / "lexicall")
+    assert (told.code, "no reranker could be tried" in told.flat) == (1, True)
+    assert "| lexicall |" in told.out
+    assert secondpass("tune", last, "--try", "lexical", "--latency", "0").code == 0
+
+
+def test_no_suite_and_too_few_queries_are_one_sentence(secondpass, tmp_path):
+    told = secondpass("tune")
+    assert (told.code, "missing SUITE" in told.flat) == (2, True)
+    small = folder_of(suite_of(5, 4), tmp_path / "small")
+    told = secondpass("tune", small, "--into", tmp_path / "rerank.yaml", "--try", "lexical")
+    assert told.code == 1
+    assert "has 4 judged queries; tuning needs 10 or more" in told.flat
+    assert not (tmp_path / "rerank.yaml").exists()
+
+
+def test_names_and_what_cannot_be_loaded(secondpass, last, tmp_path):
+    config = tmp_path / "mine.yaml"
+    config.write_text("method: lexical\ndepth: 4\n")
+    call = ["tune", last, "--json", "--try", config, "--try", "words=lexical", "--try", "lexical"]
+    found = json.loads(secondpass(*call, "--depths", "6").out)
+    assert [trial["name"] for trial in found["trials"]] == ["mine", "words", "lexical"]
+    config.write_text("method: lexical\ndepht: 4\n")
+    told = secondpass(*call)
+    assert told.code == 1
+    assert "mine.yaml: depht: unknown key" in told.flat
+
+
+def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch):
+    from secondpass_evaluation.tuning import choosing
+
+    into = tmp_path / "rerank.yaml"
+    journal = tmp_path / "rerank.yaml.rankings.jsonl"
+    call = ["tune", last, "--try", "lexical", "--into", into]
+
+    def interrupted(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(choosing.selections, "select", interrupted)
+        assert secondpass(*call).code == 130
+    assert journal.exists()
+    told = secondpass(*call)
+    assert (told.code, "use --resume to continue it" in told.flat) == (1, True)
+    told = secondpass(*call, "--resume")
+    assert told.code == 0
+    assert "12 finished rankings were read from" in told.flat
+    assert into.exists()
+    assert not journal.exists()
+
+
+def test_what_a_service_takes_is_said_first(secondpass, last, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with FakeProvider() as provider:
+        llm = {"type": "openai", "model": "m", "base_url": provider.base_url("openai")}
+        config = tmp_path / "graded.yaml"
+        config.write_text(json.dumps({"method": {"type": "graded", "llm": llm}, "depth": 3}))
+        told = secondpass("tune", last, "--try", config, "--json")
+    assert told.code == 0
+    assert "given+graded@3 will ask" in told.flat
+    assert "12 calls" in told.flat
+
+
+def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):
+    """With another limit or measure, and without a file that is written."""
+    rankings = tmp_path / "rankings.jsonl"
+    call = ["tune", last, "--try", "lexical", "--rankings", rankings]
+    first = secondpass(*call)
+    assert (first.code, "were read" in first.flat) == (0, False), first.err
+    kept = rankings.read_bytes()
+    for options in (["--cost", "0.1"], ["--measure", "RR", "--smallest-gain", "0.2"]):
+        again = secondpass(*call, *options)
+        assert again.code == 0
+        assert f"12 finished rankings were read from {rankings}" in again.flat
+        assert rankings.read_bytes() == kept
+    told = secondpass(*call, "--resume")
+    assert (told.code, "--rankings, --resume: give one of them" in told.flat) == (2, True)

@@ -1,0 +1,36 @@
+"""HTML needs lxml, and what is not well-formed takes no more than linear time.
+
+What becomes of HTML is in test_documents.py.
+"""
+
+import sys
+
+import pytest
+
+from secondpass import MissingExtraError
+from secondpass_evaluation.search.documents import read_source
+
+
+@pytest.mark.parametrize(
+    "mark", ["<!--", "<a ", "<script>", "<", "</", "<!a", "<?", "&#x", "<p><b>"]
+)
+def test_page_of_unclosed_marks_is_read_in_time(tmp_path, mark) -> None:
+    """A parser that looks for the end of each would take hours."""
+    (tmp_path / "a.html").write_text("<p>text</p>" + mark * 100_000)
+    assert read_source(tmp_path).corpus[0].text.startswith("text")
+
+
+@pytest.mark.parametrize("mark", ["<div>", "<b>", "<nav>", "<template>"])
+def test_page_that_is_nested_too_deeply_is_skipped_by_name(tmp_path, mark) -> None:
+    """The parser stops there, so the rest of the page would be lost without a word."""
+    (tmp_path / "a.html").write_text("<p>text" + mark * 1_500 + "end")
+    (tmp_path / "b.html").write_text("<p>text" + mark * 200_000 + "</style>" * 200_000 + "end")
+    assert read_source(tmp_path).skipped.get("b.html") == "is nested too deeply"
+    assert "a.html" not in read_source(tmp_path).skipped
+
+
+def test_a_missing_parser_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "lxml", None)
+    (tmp_path / "a.html").write_text("<p>x")
+    with pytest.raises(MissingExtraError, match=r"secondpass\[evaluation\]"):
+        read_source(tmp_path)

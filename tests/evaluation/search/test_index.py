@@ -1,0 +1,144 @@
+"""An opened index answers like a retriever in memory, unless it is stale."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from letter_embedder import LetterEmbedder
+from sampling import examples
+from secondpass import Candidate
+from secondpass.formats.errors import IndexFaultError, StaleIndexError
+from secondpass_evaluation import HybridRetriever, write_corpus
+from secondpass_evaluation.search.documents import read_source
+from secondpass_evaluation.search.index import open_index
+from secondpass_evaluation.search.indexing import build
+
+_CLOSED = """
+import sys
+from secondpass_evaluation.search.index import open_index
+from secondpass_evaluation.search.indexing import build
+
+build("docs", "index")
+print(build("docs", "index").made, open_index("index").changes)
+"""
+
+
+# ---------------------------------------------------------------------- what is read
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_file_that_becomes_readable_makes_an_index_stale(docs, monkeypatch) -> None:
+    monkeypatch.chdir(docs.parent)
+    (docs / "closed.txt").write_text("an owl")
+    (docs / "closed.txt").chmod(0)
+    may_read_all = os.access(docs / "closed.txt", os.R_OK)
+    if may_read_all and shutil.which("setpriv") is None:
+        pytest.skip("needs a user who may not read everything, or setpriv")
+    less = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if may_read_all else []
+    done = subprocess.run(
+        [*less, sys.executable, "-c", _CLOSED], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("False ()\n", "")
+    (docs / "closed.txt").chmod(0o600)
+    with pytest.raises(StaleIndexError, match=r"closed\.txt has changed"):
+        open_index("index")
+
+
+any_text = st.text(st.sampled_from([*"abc  é", "\ud800", "\n", "\u2028"]), max_size=12)
+metadata = st.dictionaries(
+    st.sampled_from(["title", "x"]),
+    st.none() | st.booleans() | any_text | st.integers() | st.lists(any_text, max_size=2),
+)
+
+
+# ---------------------------------------------------------------------- what is kept
+
+
+@examples(20)
+@given(
+    corpus=st.lists(st.tuples(any_text, metadata), min_size=1, max_size=8),
+    query=any_text,
+    with_vectors=st.booleans(),
+)
+def test_index_answers_like_a_retriever_in_memory(
+    tmp_path_factory, corpus, query, with_vectors
+) -> None:
+    folder = tmp_path_factory.mktemp("index")
+    lines = [
+        json.dumps({"_id": str(position), "text": text, "metadata": own})
+        for position, (text, own) in enumerate(corpus)
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(lines), newline="")
+    embedder = LetterEmbedder() if with_vectors else None
+    build(folder / "corpus.jsonl", folder / "index", embedder)
+    index = open_index(folder / "index", embedder)
+    in_memory = HybridRetriever(read_source(folder).corpus, embedder)
+    assert list(index.corpus) == list(in_memory.corpus)
+    assert index.corpus[-1] == in_memory.corpus[-1]
+    assert index.corpus[:1] == [in_memory.corpus[0]]
+    assert index.modes == in_memory.modes
+    for mode in index.modes:
+        assert index.retrieve(query, 9, mode, 1) == in_memory.retrieve(query, 9, mode, 1)
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def test_other_embedder_is_refused(index, docs) -> None:
+    with pytest.raises(IndexFaultError, match="by another embedder: letters, not others"):
+        open_index(index, LetterEmbedder("others"))
+    with pytest.raises(IndexFaultError, match=r"another embedder \(letters\)"):
+        open_index(index)
+
+
+def rewrite_in_place(docs: Path) -> None:
+    path = docs / "owls.md"
+    path.write_text(path.read_text().replace("mice", "mink"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda docs: (docs / "new.txt").write_text("x"), "new.txt is new"),
+        (lambda docs: (docs / "new.bin").write_bytes(b"\0"), "new.bin is new"),
+        (lambda docs: (docs / "owls.md").write_text("x"), "owls.md has changed"),
+        (rewrite_in_place, "owls.md has changed"),
+        (lambda docs: (docs / "cats.html").unlink(), "cats.html no longer exists"),
+        (lambda docs: docs.rename(docs.parent / "moved"), "docs no longer exists"),
+        (
+            lambda docs: [(docs / f"{index}.txt").write_text("x") for index in range(5)],
+            "0.txt is new, 1.txt is new, 2.txt is new, and 2 more",
+        ),
+    ],
+)
+def test_stale_index_is_refused(index, docs, change, message) -> None:
+    os.utime(docs / "owls.md", ns=(1, 1))
+    assert not open_index(index, LetterEmbedder()).changes
+    change(docs)
+    with pytest.raises(StaleIndexError) as error:
+        open_index(index, LetterEmbedder())
+    assert message in str(error.value)
+    assert f"To rebuild it, run: secondpass index {docs} --into {index}" in str(error.value)
+    again = pickle.loads(pickle.dumps(error.value))
+    assert (str(again), again.changes) == (str(error.value), error.value.changes)
+    stale = open_index(index, LetterEmbedder(), stale_ok=True)
+    assert stale.changes == error.value.changes
+    assert stale.retrieve("owl", 1)
+
+
+def test_changed_corpus_makes_an_index_stale(tmp_path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    write_corpus(corpus, [Candidate("owl", "1")])
+    build(corpus, tmp_path / "index")
+    assert not build(corpus, tmp_path / "index", passage_size=99).made
+    write_corpus(corpus, [Candidate("cat", "1")])
+    with pytest.raises(StaleIndexError, match=r"corpus\.jsonl has changed"):
+        open_index(tmp_path / "index")

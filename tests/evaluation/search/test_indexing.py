@@ -1,0 +1,238 @@
+"""What a build reads, keeps and leaves alone."""
+
+import hashlib
+import os
+
+import pytest
+
+from letter_embedder import LetterEmbedder, ids
+from secondpass import InputError
+from secondpass.formats.errors import IndexFaultError
+from secondpass_evaluation import FormatError, HybridRetriever
+from secondpass_evaluation.search import documents, indexing
+from secondpass_evaluation.search.index import open_index
+from secondpass_evaluation.search.index_files import MANIFEST, read_manifest, write_manifest
+from secondpass_evaluation.search.indexing import build
+
+# ---------------------------------------------------------------------- what is kept
+
+
+def test_build_summary_and_progress(docs, tmp_path) -> None:
+    steps: list[tuple[str, int, int | None]] = []
+    (docs / "x.bin").write_bytes(b"\0")
+    built = build(
+        docs, tmp_path / "index", LetterEmbedder(), progress=lambda *step: steps.append(step)
+    )
+    assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
+    assert (built.kept, built.embedder, built.skipped) == (0, "letters", {"x.bin": "is not text"})
+    assert steps[:2] == [("reading files", 0, None), ("reading files", 0, 4)]
+    assert ("indexing words", 0, None) in steps
+    assert ("indexing words", 1, 1) in steps
+    assert ("encoding passages", 4, 4) in steps
+    assert steps[-1] == ("writing the index", 1, 1)
+    index = open_index(tmp_path / "index", LetterEmbedder())
+    assert index.modes == ("vector", "lexical", "hybrid")
+    assert ids(index.retrieve("owl", 5, "lexical"))[0] in {"owls.md#1", "cats.html#1"}
+    assert "passages" in repr(index)
+    with pytest.raises(IndexError):
+        index.corpus[4]
+
+
+@pytest.mark.parametrize("kind", ["new", "unchanged", "changed", "corpus"])
+def test_every_slow_part_is_announced(docs, tmp_path, monkeypatch, kind) -> None:
+    """While files are listed, read, hashed, encoded or written, some label is unfinished."""
+    folder, embedder = tmp_path / "index", LetterEmbedder()
+    if kind == "corpus":
+        (docs / "corpus.jsonl").write_text('{"_id": "a", "text": "owl"}')
+    elif kind != "new":
+        build(docs, folder, embedder)
+    if kind == "changed":
+        (docs / "more.txt").write_text("More owls.")
+    shown: dict[str, bool] = {}
+    slow: list[tuple[str, bool]] = []
+
+    def report(label: str, done: int, total: int | None) -> None:
+        shown[label] = total is None or done < total
+
+    def watch(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*arguments, **options):
+            slow.append((name, any(shown.values())))
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for name in ("entries_of", "_read", "read_corpus"):
+        watch(documents, name)
+    for name in ("HybridRetriever", "write_parts", "write_manifest"):
+        watch(indexing, name)
+    if kind in {"unchanged", "changed"}:
+        watch(indexing, "open_existing")
+        watch(indexing, "changes")
+    watch(embedder, "embed")
+    watch(hashlib, "file_digest")
+    build(docs, folder, embedder, progress=report)
+    assert slow
+    assert all(announced for _, announced in slow), slow
+    assert not any(shown.values())
+
+
+def test_unchanged_source_is_not_rebuilt(docs, tmp_path) -> None:
+    index, embedder = tmp_path / "index", LetterEmbedder()
+    build(docs, index, embedder)
+    before = (index / MANIFEST).read_bytes()
+    os.utime(docs / "owls.md")  # another time, but the same content
+    assert not build(docs, index, embedder).made
+    assert (index / MANIFEST).read_bytes() == before
+    assert len(embedder.seen) == 4
+    assert build(docs, index, embedder, force=True).made
+    assert len(embedder.seen) == 8
+    assert (index / MANIFEST).read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda docs: {"passage_size": 99},
+        lambda docs: {"embedder": LetterEmbedder("others")},
+        lambda docs: {"embedder": None},
+        lambda docs: {"source": docs / "deep"},
+    ],
+)
+def test_other_settings_rebuild(docs, tmp_path, change) -> None:
+    arguments = {"source": docs, "folder": tmp_path / "index", "embedder": LetterEmbedder()}
+    build(**arguments)
+    arguments |= change(docs)
+    assert build(**arguments).made
+    assert not build(**arguments).made
+
+
+def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
+    folder = tmp_path / "index"
+    build(docs, folder, LetterEmbedder())
+    manifest = read_manifest(folder)
+    del manifest["source"]["reader"]  # as before there were versions
+    write_manifest(folder, manifest)
+    assert len(open_index(folder, LetterEmbedder()).corpus) > 0
+    built = build(docs, folder, LetterEmbedder())
+    assert (built.made, built.kept) == (True, built.vectors)
+    assert not build(docs, folder, LetterEmbedder()).made
+
+
+@pytest.mark.parametrize(("embedder", "version"), [(LetterEmbedder(), 1), (None, 2)])
+def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder, version) -> None:
+    folder = tmp_path / "index"
+    build(docs, folder, embedder, passage_size=99)
+    manifest = read_manifest(folder)
+    write_manifest(folder, {**manifest, "version": version})
+    options = "--passage-size 99" if embedder else "--passage-size 99 --words-only"
+    for stale_ok in (False, True):
+        with pytest.raises(IndexFaultError) as error:
+            open_index(folder, embedder, stale_ok=stale_ok)
+        assert str(error.value) == (
+            f"{folder}: its format is version {version}; this program reads 3. "
+            f"To rebuild it, run: secondpass index {docs} --into {folder} {options}"
+        )
+    built = build(docs, folder, embedder, passage_size=99)
+    assert (built.made, built.kept) == (True, built.vectors)
+    assert len(open_index(folder, embedder).corpus) == manifest["counts"]["passages"]
+    assert len([*folder.glob("parts-*")]) == 1
+    assert not build(docs, folder, embedder, passage_size=99).made
+
+
+def test_vectors_of_unchanged_texts_are_kept(docs, tmp_path) -> None:
+    build(docs, tmp_path / "index", LetterEmbedder())
+    (docs / "new.txt").write_text("A new text.")
+    (docs / "owls.md").write_text("# Owls\n\nThe owl sleeps.\n\n## Food\n\nMice, mostly.\n")
+    embedder = LetterEmbedder()
+    built = build(docs, tmp_path / "index", embedder)
+    assert (built.kept, built.vectors) == (3, 5)
+    assert sorted(embedder.seen) == ["Owls\n# Owls\n\nThe owl sleeps.", "new\nA new text."]
+    index = open_index(tmp_path / "index", embedder)
+    fresh = HybridRetriever(list(index.corpus), LetterEmbedder())
+    assert index.retrieve("mice", 9, "vector") == fresh.retrieve("mice", 9, "vector")
+    others = LetterEmbedder("others")
+    assert build(docs, tmp_path / "index", others).kept == 0
+    assert len(others.seen) == 5
+
+
+def test_index_inside_its_source_is_ignored(docs) -> None:
+    build(docs, docs / "index")
+    assert not build(docs, docs / "index").made
+    assert len(open_index(docs / "index").corpus) == 4
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+def test_embedder_without_a_name_is_refused(docs, tmp_path) -> None:
+    class Nameless:
+        def embed(self, texts):
+            raise NotImplementedError
+
+    with pytest.raises(InputError, match="embedder: needs a 'name'"):
+        build(docs, tmp_path / "index", Nameless())
+
+
+def test_other_folders_are_not_touched(docs, tmp_path) -> None:
+    with pytest.raises(IndexFaultError, match=r"has other files \(cats.html, deep, owls.md\)"):
+        build(docs, docs)
+    with pytest.raises(IndexFaultError, match="is a file"):
+        build(docs, docs / "owls.md")
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(IndexFaultError, match="is a broken link"):
+        build(docs, tmp_path / "gone")
+    assert sorted(os.listdir(docs)) == ["cats.html", "deep", "owls.md"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "kind", "message"),
+    [
+        (lambda docs: None, IndexFaultError, "has no text to index$"),
+        (
+            lambda docs: (docs / "a").write_bytes(b"\0"),
+            IndexFaultError,
+            r"no text to index \(1 files skipped: a\)",
+        ),
+        (
+            lambda docs: (docs / "corpus.jsonl").write_text('{"_id":1,"text":""}\n{'),
+            FormatError,
+            "corpus.jsonl:2: is not JSON",
+        ),
+        (lambda docs: docs.rmdir(), FileNotFoundError, "docs"),
+    ],
+)
+def test_failed_build_leaves_no_folder(tmp_path, spoil, kind, message) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    spoil(docs)
+    with pytest.raises(kind, match=message):
+        build(docs, tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
+class Failing(LetterEmbedder):
+    def embed(self, texts):
+        raise OSError(28, "No space left on device")
+
+
+def test_failed_build_leaves_the_index_unchanged(docs, index, tmp_path) -> None:
+    before = sorted(index.rglob("*"))
+    (docs / "new.txt").write_text("x")
+    with pytest.raises(OSError, match="No space"):
+        build(docs, index, Failing())
+    assert sorted(index.rglob("*")) == before
+    with pytest.raises(OSError, match="No space"):
+        build(docs, tmp_path / "fresh", Failing())
+    assert not (tmp_path / "fresh").exists()
+
+
+def test_leftovers_of_killed_builds_are_removed(docs, index, tmp_path) -> None:
+    for folder in (index, tmp_path / "first"):
+        left = folder / f"parts-{'0' * 32}"
+        left.mkdir(parents=True)
+        with pytest.raises(OSError, match="No space"):
+            build(docs, folder, Failing(), force=True)
+        assert not left.exists()
+    assert open_index(index, LetterEmbedder())

@@ -1,0 +1,271 @@
+import logging
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import bm25s
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from letter_embedder import LetterEmbedder
+from native_lists import NATIVE_LISTS
+from sampling import examples
+from secondpass import Candidate, InputError, MissingExtraError
+from secondpass_evaluation import HybridRetriever
+from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
+
+CORPUS = [
+    Candidate("the owl hunts mice", "owl", metadata={"year": 0}),
+    Candidate("a mouse fears the owl and the cat", "mouse"),
+    Candidate("ships cross the sea", "ship", metadata={"title": "Harbour"}),
+    Candidate("the owl hunts mice", "copy"),
+    Candidate("", "empty"),
+]
+
+
+@pytest.fixture
+def retriever() -> HybridRetriever:
+    return HybridRetriever(CORPUS, LetterEmbedder())
+
+
+def names(found: list[Candidate]) -> list[str | None]:
+    return [candidate.id for candidate in found]
+
+
+def test_lexical_mode_keeps_corpus_order_in_ties(retriever) -> None:
+    retrieved = retriever.retrieve("hunts OWL", 10, "lexical")
+    assert names(retrieved) == ["owl", "copy", "mouse"]
+    assert retrieved[0].score == retrieved[1].score > retrieved[2].score > 0
+    assert type(retrieved[0].score) is float
+    assert (retrieved[0].text, retrieved[0].metadata) == (CORPUS[0].text, {"year": 0})
+
+
+def test_lexical_scores_are_bm25(retriever) -> None:
+    corpus = [Candidate("owl owl", "1"), Candidate("cat", "2"), Candidate("owl cat dog", "3")]
+    retrieved = HybridRetriever(corpus).retrieve("owl", 3, "lexical")
+    rarity = np.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    for candidate, times, length in zip(retrieved, (2, 1), (2, 3), strict=True):
+        damping = 1.2 * (1 - 0.75 + 0.75 * length / 2)
+        expected = rarity * times / (times + damping)
+        assert candidate.score == pytest.approx(expected, rel=1e-6)
+
+
+def test_vectors_rank_everything_by_cosine(retriever) -> None:
+    retrieved = retriever.retrieve("the owl hunts mice", 10, "vector")
+    assert names(retrieved)[:3] == ["owl", "copy", "mouse"]
+    assert sorted(map(str, names(retrieved))) == sorted(str(candidate.id) for candidate in CORPUS)
+    assert retrieved[0].score == retrieved[1].score == pytest.approx(1)
+    scores = [candidate.score for candidate in retrieved]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_title_is_searched_with_the_text(retriever) -> None:
+    assert names(retriever.retrieve("harbour", 1, "lexical")) == ["ship"]
+    assert "Harbour\nships cross the sea" in retriever.embedder.seen
+
+
+def test_each_distinct_text_is_embedded_once(retriever) -> None:
+    assert retriever.embedder.seen.count("the owl hunts mice") == 1
+
+
+words = st.sampled_from(["owl", "cat", "sea", "ship", "mice", "x"])
+texts = st.lists(words, max_size=5).map(" ".join)
+
+
+@given(
+    corpus=st.lists(texts, min_size=1, max_size=12),
+    query=texts,
+    depth=st.integers(1, 6),
+    k=st.integers(1, 12),
+    rrf_k=st.sampled_from([0, 1, 60]),
+)
+@examples(30)
+def test_hybrid_is_reciprocal_rank_fusion_of_both(corpus, query, depth, k, rrf_k) -> None:
+    candidates = [Candidate(text, str(number)) for number, text in enumerate(corpus)]
+    retriever = HybridRetriever(candidates, LetterEmbedder(), depth=depth)
+    by_vectors = retriever.retrieve(query, depth, "vector")
+    by_words = retriever.retrieve(query, depth, "lexical")
+    by_hand: dict[str, float] = {}
+    for found in (by_vectors, by_words):
+        for rank, candidate in enumerate(found, 1):
+            by_hand[str(candidate.id)] = by_hand.get(str(candidate.id), 0) + 1 / (rrf_k + rank)
+    expected = sorted(by_hand.items(), key=lambda item: -item[1])[:k]
+    hybrid = retriever.retrieve(query, k, "hybrid", rrf_k)
+    assert [(one.id, one.score) for one in hybrid] == expected
+    assert hybrid == reciprocal_rank_fusion([by_vectors, by_words], rrf_k=rrf_k)[:k]
+    assert retriever.retrieve(query, k, rrf_k=rrf_k) == hybrid
+    for found in (by_vectors, by_words):
+        order = [(-(one.score or 0), int(str(one.id))) for one in found]
+        assert order == sorted(order)
+
+
+def test_other_languages_are_cut_at_the_same_places() -> None:
+    corpus = [Candidate("Über die Brücke", "1"), Candidate("Unter der Straße 7", "2")]
+    retriever = HybridRetriever(corpus)
+    assert names(retriever.retrieve("ÜBER", 2, "lexical")) == ["1"]
+    assert names(retriever.retrieve("7", 2, "lexical")) == ["2"]
+    assert names(retriever.retrieve("der", 2, "lexical")) == ["2"]
+
+
+@pytest.mark.parametrize("language", NATIVE_LISTS)
+def test_languages_without_spaces(language) -> None:
+    passages, questions = NATIVE_LISTS[language]
+    retriever = HybridRetriever(
+        [Candidate(text, str(position)) for position, text in enumerate(passages)]
+    )
+    retrieved = {text: names(retriever.retrieve(text, 1, "lexical")) for text in questions}
+    assert retrieved == {text: [str(position)] for text, position in questions.items()}
+
+
+european = st.text(st.sampled_from("aAbßÉéДд٣_7 -.☂"), max_size=20)
+
+
+@pytest.mark.parametrize("stem", [None, lambda words: [word[:2] for word in words]])
+@given(corpus=st.lists(european, min_size=1, max_size=8), query=european)
+@examples(30)
+def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> None:
+    def tokens(texts: list[str]) -> list[list[str]]:
+        return bm25s.tokenize(
+            texts,
+            token_pattern=r"\w+",
+            stopwords=[],
+            stemmer=stem,
+            return_ids=False,
+            show_progress=False,
+        )
+
+    candidates = [Candidate(text, str(position)) for position, text in enumerate(corpus)]
+    retrieved = HybridRetriever(candidates, stem=stem).retrieve(query, 9, "lexical")
+    expected = {}
+    if any(tokens(corpus)):
+        index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+        index.index(tokens(corpus), show_progress=False)
+        ids = index.get_tokens_ids(tokens([query])[0])
+        scores = index.get_scores_from_ids(ids).tolist() if ids else []
+        expected = {str(position): score for position, score in enumerate(scores) if score > 0}
+    assert {one.id: one.score for one in retrieved} == expected
+
+
+def test_words_can_be_stemmed() -> None:
+    def first_three(words: list[str]) -> list[str]:
+        return [word[:3] for word in words]
+
+    retriever = HybridRetriever(CORPUS, stem=first_three)
+    assert names(retriever.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
+    assert retriever.retrieve("", 5, "lexical") == []
+
+
+@pytest.mark.parametrize("query", ["", "?!", "unknown", "\ud800"])
+def test_query_without_known_words_finds_nothing(retriever, query: str) -> None:
+    assert retriever.retrieve(query, 5, "lexical") == []
+    assert len(retriever.retrieve(query, 3)) == 3
+
+
+def test_corpus_without_words() -> None:
+    retriever = HybridRetriever([Candidate("", "1"), Candidate("?", "2")], LetterEmbedder())
+    assert retriever.retrieve("owl", 5, "lexical") == []
+    assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
+
+
+@pytest.mark.parametrize("corpus", [CORPUS, [Candidate("", "1"), Candidate("?", "2")]])
+@pytest.mark.parametrize("query", ["the owl hunts", "", "sea"])
+def test_retriever_from_parts_answers_the_same(corpus, query) -> None:
+    embedder = LetterEmbedder()
+    built = HybridRetriever(corpus, embedder, depth=3)
+    again = HybridRetriever.from_parts(built.parts, embedder, depth=3)
+    assert built.modes == again.modes == ("vector", "lexical", "hybrid")
+    for mode in built.modes:
+        assert again.retrieve(query, 4, mode) == built.retrieve(query, 4, mode)
+    assert embedder.seen.count("a mouse fears the owl and the cat") <= 1
+
+
+def test_only_lexical_mode_without_vectors() -> None:
+    words_only = HybridRetriever(CORPUS)
+    assert words_only.modes == ("lexical",)
+    assert HybridRetriever.from_parts(words_only.parts, LetterEmbedder()).modes == ("lexical",)
+    with_vectors = HybridRetriever(CORPUS, LetterEmbedder())
+    without = HybridRetriever.from_parts(with_vectors.parts)
+    assert without.modes == ("lexical",)
+    with pytest.raises(InputError, match="vectors need an embedder"):
+        without.retrieve("x", 1)
+
+
+def test_parts_take_stem_and_depth_again() -> None:
+    built = HybridRetriever(CORPUS, stem=lambda words: [word[:3] for word in words])
+    again = HybridRetriever.from_parts(built.parts, stem=built.stem)
+    assert names(again.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
+    with pytest.raises(InputError, match="depth: must be"):
+        HybridRetriever.from_parts(built.parts, depth=0)
+
+
+def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    import bm25s  # noqa: F401 - sets its logger's level when imported
+
+    level = logging.getLogger("bm25s").level
+    with caplog.at_level(logging.DEBUG):
+        HybridRetriever(CORPUS, LetterEmbedder()).retrieve("owl", 3)
+    assert capfd.readouterr() == ("", "")
+    assert caplog.records == []
+    assert logging.getLogger("bm25s").level == level
+
+
+# ------------------------------------------------------------------ faults
+
+
+class Returning:
+    def __init__(self, *answers) -> None:
+        self.answers = list(answers)
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array(self.answers.pop(0), dtype=float)
+
+
+ONE = [Candidate("x", "1")]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: HybridRetriever([]), "corpus: is empty"),
+        (lambda: HybridRetriever(["x"]), r"corpus\[0\]\.id: retrieval needs an id"),
+        (lambda: HybridRetriever([*ONE, *ONE]), r"\[1\]\.id: '1' is also the id of corpus\[0\]"),
+        (
+            lambda: HybridRetriever(ONE, depth=0),
+            "depth: must be a whole number of 1 or more, not 0",
+        ),
+        (lambda: HybridRetriever(ONE, b=2), "k1, b: must be"),
+        (lambda: HybridRetriever(ONE, Returning([1.0])), r"vectors of shape \(1, d\), not \(1,\)"),
+        (
+            lambda: HybridRetriever(ONE, Returning([[1.0]], [[1.0, 0.0]])).retrieve("x", 1),
+            "the query's vector has 2 dimensions, those of the corpus have 1",
+        ),
+        (lambda: HybridRetriever(ONE).retrieve("x", 1), "vectors need an embedder"),
+        (
+            lambda: HybridRetriever(ONE).retrieve("x", 0, "lexical"),
+            "k: must be a whole number of 1",
+        ),
+        (lambda: HybridRetriever(ONE).retrieve("x", 1, "bm25"), "one of vector, lexical, hybrid"),
+    ],
+)
+def test_errors_are_named(make, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("package", ["bm25s", "numpy"])
+def test_without_its_packages_the_extra_is_named(monkeypatch, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
+        HybridRetriever(CORPUS)
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, secondpass_evaluation as e\n"
+        "assert all(hasattr(e, name) for name in e.__all__)\n"
+        "print(sorted({'numpy', 'bm25s', 'ir_measures', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,176 @@
+"""Lines of a monitor: what is written is read again, and what is wrong is named."""
+
+import json
+
+import pytest
+
+from secondpass import InputError
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import write_lines
+from secondpass.monitoring.ranking_days import (
+    DayCounts,
+    DayKey,
+    days_to_lines,
+    merge_days,
+    read_days,
+    without_folders,
+)
+
+
+def key(day="2026-11-23", method="m"):
+    return DayKey(day, "r", method, "logit", "0.1.0", None)
+
+
+def counts(*statuses, issues=()):
+    made = DayCounts()
+    for status in statuses:
+        made.add(status, issues, {"rerank.highest": 0.5, "rerank.lowest": -0.5})
+    return made
+
+
+def write(path, days):
+    write_lines(path, days_to_lines(days))
+    return path
+
+
+def test_written_and_read(tmp_path):
+    days = {key(): counts("ok", "partial", issues=["deadline"]), key(method=None): counts("ok")}
+    assert read_days(write(tmp_path / "a.jsonl", days)) == days
+
+
+def test_the_same_counts_make_the_same_lines():
+    days = {key(): counts("ok"), key(method="a"): counts("ok"), key("2026-01-01"): counts("ok")}
+    backwards = dict(reversed(days.items()))
+    assert list(days_to_lines(days)) == list(days_to_lines(backwards))
+
+
+def test_lines_with_the_same_key_are_added(tmp_path):
+    path = tmp_path / "a.jsonl"
+    lines = [*days_to_lines({key(): counts("ok")}), *days_to_lines({key(): counts("partial")})]
+    write_lines(path, lines)
+    assert read_days(path) == {key(): counts("ok", "partial")}
+
+
+def test_files_of_a_folder_are_added(tmp_path):
+    write(tmp_path / "2026-11-22.jsonl", {key("2026-11-22"): counts("ok")})
+    write(tmp_path / "2026-11-23.jsonl", {key(): counts("ok")})
+    write(tmp_path / "2026-11-23.abc.jsonl", {key(): counts("ok")})
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".2026-11-23.jsonl.abc.jsonl").write_text("half a fi")
+    read = read_days(tmp_path)
+    assert {each.day: read[each].rankings for each in read} == {"2026-11-22": 1, "2026-11-23": 2}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "days"),
+    [
+        (None, None, ["01", "02", "03"]),
+        ("2026-11-02", None, ["02", "03"]),
+        (None, "2026-11-02", ["01", "02"]),
+        ("2026-11-02", "2026-11-02", ["02"]),
+        ("2026-12-01", None, []),
+    ],
+)
+def test_days_can_be_chosen(tmp_path, first, last, days):
+    path = tmp_path / "a.jsonl"
+    write(path, {key(f"2026-11-{day}"): counts("ok") for day in ("01", "02", "03")})
+    assert [each.day[-2:] for each in read_days(path, first, last)] == days
+
+
+def test_merging_changes_only_the_first():
+    first, second = {key(): counts("ok")}, {key(): counts("ok"), key(method="b"): counts("ok")}
+    merge_days(first, second)
+    merge_days(first, second)
+    assert [each.rankings for each in first.values()] == [3, 2]
+    assert [each.rankings for each in second.values()] == [1, 1]
+
+
+NAMES = {
+    "BAAI/bge-reranker-base": "BAAI/bge-reranker-base",
+    "/srv/models/bge": "bge",
+    "/srv/my models/bge/": "bge/",
+    "./bge": "bge",
+    "../models/bge": "bge",
+    "~/models/bge.onnx": "bge.onnx",
+    "C:\\Users\\me\\bge": "bge",
+    "\\\\server\\share\\bge": "bge",
+    "lexical, then graded by /models/qwen": "lexical, then graded by qwen",
+    "/models/a, then /models/b": "a, then b",
+    "https://host:80/v1/rerank": "https://host:80/v1/rerank",
+    "/": "/",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("name", "shown"), NAMES.items())
+def test_names_have_no_folders(name, shown):
+    assert without_folders(name) == shown
+
+
+def test_issues_count_once_a_ranking():
+    assert counts("ok", issues=["deadline", "deadline"]).issues == {"deadline": 1}
+
+
+def test_codes_that_may_hold_text_are_not_kept():
+    texts = ["the passage text", "Secret", "a" * 65, "sk-key", ""]
+    assert counts("ok", issues=[*texts, "deadline"]).issues == {"other": 1, "deadline": 1}
+
+
+def test_codes_are_bounded():
+    made = DayCounts()
+    for number in range(1000):
+        made.add("ok", [f"code_{number}"], {})
+    assert len(made.issues) <= 201
+    assert sum(made.issues.values()) == 1000
+
+
+RECORD = json.loads(next(days_to_lines({key(): counts("ok")})))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "`format` must be 1"),
+        ({"rankings": -1}, "a count must be an integer"),
+        ({"rankings": True}, "a count must be an integer"),
+        ({"statuses": {"ok": 0.5}}, "a count must be an integer"),
+        ({"statuses": []}, "of the wrong type"),
+        ({"day": "yesterday"}, "must be a day such as"),
+        ({"day": "20261123"}, "must be a day such as"),
+        ({"rankings": 0}, "counts more than"),
+        ({"issues": {"busy": 1_000}}, "counts more than"),
+        ({"sketches": {"a": [[1, 1_000]]}}, "counts more than"),
+        ({"day": 3}, "."),
+        ({"method": 3}, "of the wrong type"),
+        ({"reranker": None}, "of the wrong type"),
+        ({"sketches": {"a": [[1, 0]]}}, "count at least 1"),
+        ({"sketches": {"a": 1}}, "of the wrong type"),
+        ({"rankings": None}, "a count must be an integer"),
+    ],
+)
+def test_wrong_lines_are_named(tmp_path, change, message):
+    path = tmp_path / "a.jsonl"
+    write_lines(path, [json.dumps(RECORD) + "\n", json.dumps(RECORD | change) + "\n"])
+    with pytest.raises(FormatError, match=message) as raised:
+        read_days(path)
+    assert raised.value.line == 2
+
+
+@pytest.mark.parametrize("name", sorted(RECORD))
+def test_missing_values_are_named(tmp_path, name):
+    path = tmp_path / "a.jsonl"
+    write_lines(path, [json.dumps({k: v for k, v in RECORD.items() if k != name}) + "\n"])
+    with pytest.raises(FormatError, match=f"`{name}`"):
+        read_days(path)
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(InputError, match="no file"):
+        read_days(tmp_path)
+
+
+@pytest.mark.parametrize("day", ["yesterday", "20261123", "2026-02-30", 3])
+@pytest.mark.parametrize("name", ["first", "last"])
+def test_wrong_days(tmp_path, name, day):
+    with pytest.raises(InputError, match=f"{name}: must be a day such as 2026-11-23, not"):
+        read_days(tmp_path, **{name: day})

@@ -1,0 +1,174 @@
+"""The folder of a job: what is done is never asked for again, what is not, always."""
+
+import json
+
+import pytest
+
+from job_blocks import blocks_of, written
+from secondpass.errors import InputError
+from secondpass_ray import storage
+from secondpass_ray.folder import STATE, JobFolder
+from secondpass_ray.parts import PartWriter
+from secondpass_ray.storage import files_in
+
+MADE_OF = {"input": "a", "configuration": "b"}
+
+
+def test_of_two_parts_with_the_same_rows_the_larger_one_stays(tmp_path):
+    """As where a worker of a driver that was killed ends what the next driver has begun again."""
+    for first, rows in [(0, 4), (0, 2), (4, 2), (2, 2)]:
+        written(tmp_path, first, rows)
+    folder = JobFolder(str(tmp_path))
+    parts, counts = folder.done()
+    assert ([(part.first, part.last) for part in parts], counts) == ([(0, 3), (4, 5)], {"ok": 6})
+    written(tmp_path, 5, 1)
+    folder.finish(6)
+    assert len(files_in(str(tmp_path))) == 4
+    assert folder.done() == (parts, counts)
+    for rows in (5, 7):
+        with pytest.raises(InputError, match=f"its parts have 6 rows, and the input has {rows}"):
+            folder.finish(rows)
+
+
+def test_counts_stay_with_their_part(tmp_path):
+    """Two workers write the same rows, of which the counts of one come between."""
+    with PartWriter(str(tmp_path), 0) as writer, PartWriter(str(tmp_path), 0) as other:
+        writer.write(["{}\n"], {"ok": 1})
+        other.write(['{"longer": 1}\n'], {"partial": 1})
+        writer.finish()
+        kept = (tmp_path / "part-000000000000-000000000000.jsonl").read_bytes()
+        other.finish()
+        (tmp_path / "part-000000000000-000000000000.jsonl").write_bytes(kept)
+    _, counts = JobFolder(str(tmp_path)).done()
+    assert counts == {"ok": 1}
+    assert len(files_in(str(tmp_path))) == 2
+
+
+def opened(folder):
+    folder.state(resume=True, force=False)
+    folder.done()
+
+
+def changed_part(folder):
+    (folder / "part-000000000000-000000000001.jsonl").write_text("{}\n")
+
+
+def without_counts(folder):
+    next(folder.glob("part-000000000000-000000000001.*.json")).unlink()
+
+
+def overlapping(folder):
+    written(folder, 1, 2)
+
+
+def broken_state(folder):
+    (folder / STATE).write_text("{")
+
+
+def other_version(folder):
+    state = json.loads((folder / STATE).read_text())
+    (folder / STATE).write_text(json.dumps({**state, "format": 99}))
+
+
+def no_state(folder):
+    (folder / STATE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (changed_part, "part-000000000000-000000000001.jsonl was changed since it was written"),
+        (without_counts, "was changed since it was written; delete it to rank its rows again"),
+        (overlapping, "which have rows in common; delete one of them"),
+        (broken_state, "is not a valid state of a job; use --force"),
+        (other_version, "is not a valid state of a job; use --force"),
+        (no_state, "is not the folder of a job: it has no job.json"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_refused_folders(tmp_path, change, problem):
+    with JobFolder(str(tmp_path)) as folder:
+        assert folder.state(resume=False, force=False) is None
+        folder.begin(MADE_OF, blocks_of([2, 2]), 2)
+    written(tmp_path, 0, 2)
+    change(tmp_path)
+    with JobFolder(str(tmp_path)) as folder:
+        with pytest.raises(InputError) as caught:
+            opened(folder)
+        assert problem in str(caught.value)
+        assert folder.state(resume=False, force=True) is None
+    assert not files_in(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", MADE_OF)
+def test_another_job_is_not_continued(tmp_path, name):
+    with JobFolder(str(tmp_path)) as folder:
+        folder.begin(MADE_OF, blocks_of([2]), 2)
+        state = folder.state(resume=True, force=False)
+        folder.check(state, MADE_OF)
+        with pytest.raises(InputError, match=f"was begun with another {name}; use --force"):
+            folder.check(state, {**MADE_OF, name: "other"})
+        with pytest.raises(InputError, match="use --resume to continue it, or --force"):
+            folder.state(resume=False, force=False)
+
+
+def test_the_files_of_others_stay(tmp_path):
+    (tmp_path / "mine.txt").write_text("x")
+    with JobFolder(str(tmp_path)) as folder:
+        for force in (False, True):
+            with pytest.raises(InputError, match="is not the folder of a job"):
+                folder.state(resume=False, force=force)
+    assert (tmp_path / "mine.txt").read_text() == "x"
+
+
+def test_two_jobs_at_a_time_and_files(tmp_path):
+    with (
+        JobFolder(str(tmp_path / "job")),
+        pytest.raises(InputError, match="another process is writing"),
+    ):
+        JobFolder(str(tmp_path / "job")).__enter__()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        JobFolder(str(tmp_path / "file")).__enter__()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["input-2024.jsonl", "input-a/b.jsonl", "part-00000.parquet", "part-a/b", "part-0-9.jsonl"],
+)
+def test_files_named_like_those_of_a_job_stay(tmp_path, name):
+    """Such as the input itself, or what another program has written."""
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("x")
+    with JobFolder(str(tmp_path)) as folder:
+        for force in (False, True):
+            with pytest.raises(InputError, match="is not the folder of a job"):
+                folder.state(resume=False, force=force)
+        folder.begin(MADE_OF, blocks_of([2]), 2)
+        folder.finish(0)
+    assert file.read_text() == "x"
+
+
+def test_the_lock_is_gone_before_it_is_free(tmp_path):
+    """Or another process, which has just locked it, loses its own."""
+    folder = JobFolder(str(tmp_path)).__enter__()
+    seen = []
+    folder._stack.callback(lambda: seen.append(files_in(str(tmp_path))))
+    folder.__exit__()
+    assert seen == [{}]
+
+
+def test_what_is_not_whole_at_a_uri_is_deleted(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    uri = tmp_path.as_uri()
+    with monkeypatch.context() as patch:
+        system = storage._resolved(f"{uri}/x")[0]
+        kept = type("Kept", (), {"__getattr__": lambda _, name: getattr(system, name)})()
+        kept.move = lambda *_: None
+        patch.setattr(storage, "_resolved", lambda name: (kept, name.removeprefix("file://")))
+        storage.write_whole(uri, STATE, b"{}")
+    assert len(files_in(str(tmp_path))) == 1
+    with JobFolder(uri) as folder:
+        assert folder.state(resume=False, force=False) is None
+    assert not files_in(str(tmp_path))

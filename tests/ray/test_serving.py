@@ -1,0 +1,354 @@
+"""The deployment on Ray Serve answers as ``secondpass serve`` does, and outlives its replicas."""
+
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+import counted_batches
+from loopback_server import LoopbackServer
+from secondpass import ConfigurationError, Reranker
+from secondpass_ray import app_builder, deployment
+from served_clients import KEY, check_clients
+
+pytest.importorskip("ray.serve")  # the folder of this file may be found as `ray`
+import ray
+from ray import cloudpickle, serve
+from ray.serve.schema import ServeDeploySchema
+
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "sk-of-the-provider-1"
+BODY = {
+    "query": "cat food",
+    "documents": ["owls " * (n * 7 % 11) + f"and cat food {n}" for n in range(40)],
+}
+SMALL = {"num_cpus": 0.1}
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    """A cluster of this module, with the port of its proxy."""
+    folder = tmp_path_factory.mktemp("methods")
+    counted_batches.install(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = free.getsockname()[1]
+    paths = [folder, ROOT / "tests" / "support", *filter(None, sys.path)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("CLIENT_KEYS", KEY)
+        patch.setenv("PROVIDER_KEY", SECRET)
+        patch.setenv(counted_batches.FILE, str(folder / "batches"))
+        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80 * 2**20)
+        try:
+            serve.start(http_options={"host": "0.0.0.0", "port": number})
+            yield number
+        finally:
+            serve.shutdown()
+            ray.shutdown()
+
+
+@pytest.fixture
+def deployed(port):
+    """Deploy an application; its URL."""
+    names = set()
+
+    def deploy(*arguments, name="tested", prefix=None, **options):
+        names.add(name)
+        options = {"ray_actor_options": SMALL, **options}
+        prefix = f"/{name}" if prefix is None else prefix
+        serve.run(deployment(*arguments, **options), name=name, route_prefix=prefix)
+        return f"http://127.0.0.1:{port}{prefix.rstrip('/')}"
+
+    yield deploy
+    for name in names:
+        serve.delete(name)
+
+
+def post(url, path="/v1/rerank", body=BODY, **headers):
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx.post(url + path, json=body, headers=names, timeout=60, trust_env=False)
+
+
+def order(response):
+    assert response.status_code == 200, response.text
+    return [row["index"] for row in response.json()["results"]]
+
+
+def expected(config):
+    return list(Reranker.from_config(config).rerank(BODY["query"], BODY["documents"]).order)
+
+
+DEEP = {"preset": "lexical"}
+SHALLOW = {"preset": "lexical", "depth": 5}
+"""A configuration of which the order differs."""
+
+
+class Load:
+    """Clients that send one request after the other, until the block ends; what they got."""
+
+    def __init__(self, url, clients=6):
+        self.orders, self.errors = [], []
+        self._url = url
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._send) for _ in range(clients)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(240)
+            assert not thread.is_alive()
+
+    def _send(self):
+        with httpx.Client(trust_env=False, timeout=120) as client:
+            while not self._stop.is_set():
+                try:
+                    response = client.post(self._url + "/v1/rerank", json=BODY)
+                except httpx.TransportError as error:
+                    self.errors.append(type(error).__name__)
+                    continue
+                if response.status_code == 200:
+                    self.orders.append(order(response))
+                else:
+                    self.errors.append(response.status_code)
+
+    def until(self, count):
+        """Wait for so many further answers."""
+        wanted = len(self.orders) + count
+        give_up = time.monotonic() + 240
+        while len(self.orders) < wanted:
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+
+
+def replicas(name="tested"):
+    """The actors of an application's replicas."""
+    rows = ray.util.list_named_actors(all_namespaces=True)
+    names = [row["name"] for row in rows if row["name"].startswith(f"SERVE_REPLICA::{name}#")]
+    return [ray.get_actor(name, namespace="serve") for name in names]
+
+
+# ---------------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize("preset", ["embedded", "lexical"])
+def test_clients(preset, deployed):
+    url = deployed(preset, settings={"api_key_env": "CLIENT_KEYS"}, name="clients", prefix="/")
+    check_clients(url, preset)
+
+
+ONE = json.dumps({**BODY, "model": "one"})
+MALFORMED = {
+    "not JSON": ("/v1/rerank", b"{", {}, 400),
+    "not an object": ("/v1/rerank", b"[]", {}, 400),
+    "no query": ("/cohere/v2/rerank", b'{"documents": ["a"]}', {}, 400),
+    "no texts": ("/tei/rerank", b'{"query": "q"}', {}, 422),
+    "texts": ("/jina/v1/rerank", b'{"query": "q", "documents": [1]}', {}, 422),
+    "too many": ("/v1/rerank", json.dumps({"query": "q", "documents": ["a"] * 51}), {}, 400),
+    "too long": ("/v1/rerank", json.dumps({"query": "q", "documents": ["a" * 99_999]}), {}, 413),
+    "media type": ("/v1/rerank", b"{}", {"content-type": "text/plain"}, 415),
+    "encoding": ("/v1/rerank", b"{}", {"content-encoding": "gzip"}, 415),
+    "deadline": (
+        "/v1/rerank",
+        json.dumps({**BODY, "model": "one"}),
+        {"secondpass-deadline": "soon"},
+        400,
+    ),
+    "no path": ("/cohere/v3/rerank", b"{}", {}, 404),
+    "model": ("/v1/rerank", json.dumps({**BODY, "model": "none"}), {}, 404),
+    "host": ("/v1/rerank", json.dumps(BODY), {"host": "evil.example"}, 421),
+}
+
+
+def test_malformed_requests(deployed):
+    settings = {"max_candidates": 50, "max_bytes": 50_000, "strict_models": True}
+    url = deployed(models={"one": "lexical"}, settings=settings)
+    wanted = {**BODY, "model": "one"}
+    for name, (path, content, more, status) in MALFORMED.items():
+        headers = {"content-type": "application/json", **more}
+        response = httpx.post(url + path, content=content, headers=headers, trust_env=False)
+        assert response.status_code == status, name
+        assert response.headers["content-type"] == "application/json", name
+        assert order(post(url, body=wanted)) == expected(DEEP), name
+    assert httpx.get(url + "/v1/rerank", trust_env=False).status_code == 405
+
+
+def test_models(deployed):
+    url = deployed(models={"deep": DEEP, "shallow": SHALLOW})
+    for model, config in (("deep", DEEP), ("shallow", SHALLOW), ("?", DEEP)):
+        assert order(post(url, body={**BODY, "model": model})) == expected(config)
+    rows = httpx.get(url + "/v1/models", trust_env=False).json()["data"]
+    assert [row["id"] for row in rows] == ["deep", "shallow"]
+    assert httpx.get(url + "/ready", trust_env=False).status_code == 200
+
+
+# ---------------------------------------------------------------------- keys
+
+
+def test_without_keys_only_this_machine_is_answered(deployed, port):
+    url = deployed("lexical")
+    assert post(url).status_code == 200
+    address = ray.util.get_node_ip_address()
+    if address.startswith("127."):
+        pytest.skip("this machine has no other address")
+    elsewhere = url.replace("127.0.0.1", address)
+    assert post(elsewhere).status_code == 421
+    response = post(elsewhere, host=f"localhost:{port}")
+    assert response.status_code == 403
+    assert "has no keys" in response.json()["message"]
+
+
+def test_keys_are_read_on_the_replica(deployed):
+    provider = LoopbackServer(Reranker.from_preset("lexical"), api_key_env="PROVIDER_KEY")
+    method = {"type": "endpoint", "api": "jina", "model": "m", "base_url": provider.url + "/jina"}
+    config = {"method": {**method, "api_key_env": "PROVIDER_KEY"}}
+    application = deployment(config, settings={"api_key_env": "CLIENT_KEYS"})
+    carried = cloudpickle.dumps(application._bound_deployment)
+    url = deployed(config, settings={"api_key_env": "CLIENT_KEYS"})
+    assert post(url).status_code == 401
+    with provider:
+        response = post(url, authorization=f"Bearer {KEY}")
+    assert order(response) == expected(DEEP)
+    assert response.headers["secondpass-status"] == "ok"
+    for text in (carried, str(serve.status()).encode()):
+        assert KEY.encode() not in text
+        assert SECRET.encode() not in text
+
+
+def test_a_variable_that_the_replica_lacks(port):
+    config = {"preset": "lexical", "depth": {"env": "NOT_SET_ANYWHERE"}}
+    application = deployment(config, ray_actor_options=SMALL, max_constructor_retry_count=1)
+    with pytest.raises(RuntimeError, match="failed"):
+        serve.run(application, name="lacking", route_prefix="/lacking")
+    message = serve.status().applications["lacking"].deployments["secondpass"].message
+    serve.delete("lacking")
+    assert "the environment variable NOT_SET_ANYWHERE is not set" in message
+
+
+# ---------------------------------------------------------------------- load
+
+
+def test_requests_under_way_share_batches(deployed, tmp_path):
+    url = deployed({"method": "counted_batches"})
+    file = Path(os.environ[counted_batches.FILE])
+    bodies = [
+        {"query": f"q{number}", "documents": [f"{number * index % 17} cats" for index in range(9)]}
+        for number in range(64)
+    ]
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda body: order(post(url, body=body)), bodies))
+    assert found == [counted_batches.order(**body) for body in bodies]
+    batches = [int(line) for line in file.read_text().split()]
+    assert sum(batches) >= 64
+    assert len(batches) < 32
+    assert max(batches) > 2
+
+
+def test_more_requests_than_fit(deployed):
+    url = deployed({"method": "counted_batches"}, settings={"max_requests": 2})
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: post(url), range(48)))
+    right = counted_batches.order(**BODY)
+    for response in found:
+        if response.status_code == 429:
+            assert int(response.headers["retry-after"]) >= 1
+        else:
+            assert order(response) == right
+    assert {response.status_code for response in found} == {200, 429}
+    assert order(post(url)) == right
+
+
+def test_a_killed_replica(deployed):
+    url = deployed(DEEP, num_replicas=2)
+    with Load(url) as load:
+        load.until(50)
+        ray.kill(replicas()[0])
+        load.until(300)
+    assert load.orders == [expected(DEEP)] * len(load.orders)
+    assert len(load.errors) <= 6  # no more than were under way
+    assert set(load.errors) <= {500, 503}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_update_under_load(count, deployed):
+    url = deployed(DEEP, num_replicas=count)
+    before, after = expected(DEEP), expected(SHALLOW)
+    assert before != after
+    with Load(url) as load:
+        load.until(50)
+        deployed(SHALLOW, num_replicas=count)
+        load.until(50)
+    assert load.errors == []
+    assert all(found in (before, after) for found in load.orders)
+    assert load.orders[-20:] == [after] * 20
+
+
+def test_more_replicas_under_load(deployed):
+    scaling = {"max_replicas": 2, "upscale_delay_s": 1, "look_back_period_s": 2}
+    url = deployed(
+        {"method": "counted_batches"},
+        autoscaling_config={**scaling, "target_ongoing_requests": 4},
+    )
+    assert len(replicas()) == 1
+    with Load(url, clients=12) as load:
+        give_up = time.monotonic() + 240
+        while len(replicas()) < 2:
+            assert time.monotonic() < give_up
+            time.sleep(0.1)
+        load.until(20)
+    assert load.errors == []
+    assert load.orders == [counted_batches.order(**BODY)] * len(load.orders)
+
+
+# ---------------------------------------------------------------------- arguments
+
+
+def test_the_configuration_file_of_the_docs(port):
+    text = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```text\n(# rerank-app.yaml\n.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (described,) = ServeDeploySchema.model_validate(yaml.safe_load(block)).applications
+    assert described.import_path == "secondpass_ray:app_builder"
+    assert described.deployments[0].name == "secondpass"
+    args = {**described.args, "settings": {"max_candidates": 3}}
+    serve.run(app_builder(args), name="built", route_prefix="/built")
+    url = f"http://127.0.0.1:{port}/built"
+    assert post(url).status_code == 400
+    assert post(url, body={"query": "a", "documents": ["a"]}).json()["model"] == "fast"
+    serve.delete("built")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give either a configuration or models"),
+        ({"config": "lexical", "models": {"a": "lexical"}}, "give either"),
+        ({"models": {}}, "models: give at least one"),
+        ({"config": "lexcal"}, "did you mean 'lexical'"),
+        ({"config": {"method": {"type": "endpoint", "api_key": "sk-1234"}}}, "cannot hold a key"),
+        ({"config": "lexical", "settings": {"max_request": 1}}, "did you mean 'max_requests'"),
+        ({"config": "lexical", "settings": 1}, "settings: give a mapping"),
+        ({"confg": "lexical"}, "did you mean 'config'"),
+    ],
+    ids=["nothing", "both", "no models", "preset", "key", "setting", "settings", "argument"],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        app_builder(arguments)
+    assert "sk-1234" not in str(caught.value)

@@ -1,0 +1,162 @@
+"""``secondpass mcp``: both transports, called by the SDK's own client; options and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from command_calls import called
+from loopback_server import Loopback, http_client
+from secondpass_server.mcp import http, tools
+
+DOCUMENTS = ["Trains run on rails.", "Red apples grow on trees."]
+COMMAND = ["-m", "secondpass", "mcp", "--preset", "lexical"]
+KEY = "correct-horse-battery"
+
+
+def bounded(awaitable):
+    return asyncio.run(asyncio.wait_for(awaitable, 60))
+
+
+async def best(target) -> int:
+    async with Client(target) as client:
+        result = await client.call_tool("rerank", {"query": "apples", "documents": DOCUMENTS})
+        return result.structured_content["results"][0]["index"]
+
+
+def test_stdio():
+    parameters = StdioServerParameters(command=sys.executable, args=COMMAND, env=dict(os.environ))
+    assert bounded(best(stdio_client(parameters))) == 1
+
+
+@pytest.fixture(scope="module")
+def served():
+    """A server over HTTP without keys; its URL."""
+    process = subprocess.Popen(
+        [sys.executable, *COMMAND, "--transport", "http", "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stderr.readline()
+        yield re.search(r"http://\S+/mcp", line)[0]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=60)[1]
+    assert not rest, rest
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """What the command serves with a key, in a thread of this process; its URL."""
+    applications = []
+    options = ["--transport", "http", "--port", "0", "--api-key-env", "MCP_KEYS"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MCP_KEYS", KEY)
+
+        def run(application, plan, listening):
+            listening.close()
+            applications.append((application, plan))
+
+        patch.setattr(http, "run", run)
+        assert called(*COMMAND[2:], *options).code == 0
+        ((application, plan),) = applications
+        with Loopback(application, plan) as server:
+            yield server.url + "/mcp"
+
+
+def test_http(served):
+    assert bounded(best(served)) == 1
+
+
+def post(url, **headers):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accept = {"Accept": "application/json, text/event-stream"}
+    return http_client().post(url, json=call, headers={**accept, **headers}).status_code
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Bearer {KEY}"}, 200),
+        ({"X-Api-Key": KEY, "Host": "search.example"}, 200),
+    ],
+)
+def test_keys(guarded, headers, status):
+    assert post(guarded, **headers) == status
+
+
+def test_other_host_names_are_refused_without_keys(served):
+    assert post(served, Host="search.example") in {403, 421}
+    assert post(served) == 200
+
+
+def test_an_address_of_the_network_needs_a_key(monkeypatch):
+    monkeypatch.setattr(http, "run", lambda *_: pytest.fail("it serves"))
+    result = called(*COMMAND[2:], "--transport", "http", "--host", "0.0.0.0")
+    assert result.code != 0
+    assert "clients must send a key: set --api-key-env or --api-key-file" in result.flat
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The limits of the servers that the command creates, none of which runs."""
+    created = []
+
+    class Created:
+        def __init__(self, rerankers, limits):
+            created.append((list(rerankers), limits))
+
+        def run(self, transport):
+            created.append(transport)
+
+    monkeypatch.setattr(tools, "create_server", Created)
+    return created
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], tools.ToolLimits(1000, 200_000, deadline=None)),
+        (
+            ["--max-candidates", 3, "--max-characters", 50, "--deadline", 0.5, "--issue-messages"],
+            tools.ToolLimits(3, 50, deadline=0.5, issue_messages=True),
+        ),
+    ],
+    ids=["none", "all"],
+)
+def test_limits_of_calls(limits, options, expected):
+    assert called("mcp", "-p", "lexical", "-p", "lexical=words", *options).code == 0
+    assert limits == [(["lexical", "words"], expected), "stdio"]
+
+
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        (
+            "mcp.server",
+            'Run: pip install "secondpass[mcp]"',
+        ),
+        ("secondpass_server.mcp.records", "internal error: ModuleNotFoundError: "),
+    ],
+    ids=["of the extra", "any other"],
+)
+def test_a_missing_package(monkeypatch, package, message):
+    monkeypatch.delitem(sys.modules, tools.__name__)
+    monkeypatch.setitem(sys.modules, package, None)
+    told = called("mcp", "-p", "lexical")
+    assert (told.code, message in told.flat) == (1, True), told.err

@@ -1,0 +1,77 @@
+"""Paths: which need a key, and which clients and names are answered."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from fakes import ByTable
+from secondpass import Reranker
+from secondpass_server.http.application import create_app
+from secondpass_server.http.settings import ServerSettings
+from secondpass_server.http.shapes import COMMON, SHAPES
+
+KEY = "new-key-0002"
+BODY = {"query": "q", "documents": ["a"]}
+
+
+OPEN = ["/health", "/ready", "/cohere/health"]
+
+
+GUARDED = ["/metrics", "/v1/models", "/jina/v1/models", "/info", "/tei/info"]
+
+
+def test_paths_that_need_a_key(serving, monkeypatch):
+    monkeypatch.setenv("SERVER_KEYS", KEY)
+    server = serving(Reranker(ByTable()), api_key_env="SERVER_KEYS")
+    for path in OPEN:
+        assert server.get(path).status_code == 200, path
+    for path in GUARDED:
+        assert server.get(path).status_code == 401, path
+        assert server.get(path, authorization=f"Bearer {KEY}").status_code == 200, path
+    for path in ("/v1/rerank", "/rerank", "/cohere/v2/rerank", "/tei/rerank"):
+        response = server.post(path, BODY)
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert server.post(path, BODY, authorization=KEY).status_code in {200, 422}
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:1", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 421),
+        ("10.0.0.1", 421),
+        ("[::1].evil.example", 421),
+        ("localhost:1@evil.example", 421),
+        ("]127.0.0.1[", 421),
+    ],
+)
+def test_names_of_a_local_server(host, status, serving):
+    server = serving(Reranker(ByTable()), local_names=True)
+    assert server.post("/v1/rerank", BODY, host=host).status_code == status
+    assert server.get("/v1/models", host=host).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("client", "status"), [("127.0.0.1", 200), ("::1", 200), ("192.0.2.7", 403), ("", 403)]
+)
+def test_clients_of_a_local_server(client, status):
+    """As behind a server that listens elsewhere, too: the address decides, whatever the name."""
+    application = create_app({"m": Reranker(ByTable())}, ServerSettings(local_names=True))
+
+    async def answer():
+        transport = httpx.ASGITransport(application, client=(client, 4711))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            return await http.post("/v1/rerank", json=BODY)
+
+    response = asyncio.run(answer())
+    assert response.status_code == status
+    if status == 403:
+        assert "has no keys" in response.json()["message"]
+
+
+def test_common_is_no_prefix(lengths):
+    assert lengths.post("/common/rerank", {}).status_code == 404
+    assert COMMON.name not in SHAPES

@@ -1,0 +1,111 @@
+"""Each field of a request: its kinds, its bounds, and whether it was read."""
+
+import pytest
+
+from secondpass_server.http.errors import RequestError, TooManyTextsError
+from secondpass_server.http.fields import Fields
+from secondpass_server.http.settings import ServerSettings
+
+SETTINGS = ServerSettings(max_query_characters=5, max_candidates=2, max_text_characters=4)
+
+
+def fields(**body):
+    return Fields(body, SETTINGS)
+
+
+@pytest.mark.parametrize("body", [None, [], "text", 1.5, True], ids=repr)
+def test_a_body_is_an_object(body):
+    with pytest.raises(RequestError, match="must be a JSON object") as caught:
+        Fields(body, SETTINGS)
+    assert caught.value.status == 400
+
+
+READERS = {
+    # how a field is read; what it may be; what is wrong, and how that is said
+    "text": (lambda read: read.text("x"), "abcde", [("abcdef", "6 characters"), (1, "a number")]),
+    "flag": (lambda read: read.flag("x"), True, [(1, "a number"), ("true", "a string")]),
+    "count": (
+        lambda read: read.count("x"),
+        3,
+        [(0, "1 or more"), (True, "not true"), (1.0, "a number"), ("3", "a string")],
+    ),
+    "mapping": (lambda read: read.mapping("x"), {"a": 1}, [([], "a list"), ("{}", "a string")]),
+    "names": (
+        lambda read: read.names("x"),
+        ["a"],
+        [([], "list of strings"), ([1], "list of strings"), (["a"] * 101, "at most 100")],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_kinds(kind):
+    read, value, wrong = READERS[kind]
+    assert read(fields(x=value)) == value
+    assert read(fields(x=None)) == read(fields()) == (False if kind == "flag" else None)
+    for one, message in wrong:
+        with pytest.raises(RequestError, match=message) as caught:
+            read(fields(x=one))
+        assert caught.value.status is None  # that of the API
+        assert caught.value.message.startswith("x: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [({}, "query: is required"), ({"query": " \n"}, "must not be blank")],
+    ids=["absent", "blank"],
+)
+def test_a_query_is_needed(body, message):
+    with pytest.raises(RequestError, match=message):
+        fields(**body).query()
+
+
+def test_an_empty_model_is_none():
+    assert fields(model="").model() is None
+    assert fields(model="m").model() == "m"
+
+
+DOCUMENTS = [{"text": "a", "title": "b"}, "c"]
+
+
+def test_documents_come_back_as_they_were_sent():
+    assert fields(d=DOCUMENTS).documents("d", objects=True) == (["a", "c"], DOCUMENTS)
+
+
+def test_rank_fields_are_lines():
+    read = Fields({"d": [{"b": 1, "a": "x", "none": None}]}, ServerSettings())
+    texts, _ = read.documents("d", objects=True, fields=["a", "b", "none"])
+    assert texts == ["a: x\nb: 1"]
+
+
+@pytest.mark.parametrize(
+    ("documents", "names", "message"),
+    [
+        (None, None, "d: is required"),
+        ("a", None, "d: must be a list, not a string"),
+        ([], None, "d: must not be empty"),
+        (["abcde"], None, r"d\[0\]: has 5 characters; at most 4"),
+        ([{"text": None}], None, r"d\[0\].text: must be a string, not null"),
+        ([["a"]], None, r"d\[0\]: must be a string or an object with a text, not a list"),
+        ([{"a": {}}], ["a"], "a field of rank_fields must not be an object"),
+        ([{"b": 1}], ["a"], "has none of the fields"),
+    ],
+    ids=["absent", "string", "empty", "long", "null", "list", "object", "no field"],
+)
+def test_wrong_documents(documents, names, message):
+    with pytest.raises(RequestError, match=message):
+        fields(d=documents).documents("d", objects=True, fields=names)
+
+
+def test_too_many_documents():
+    with pytest.raises(TooManyTextsError, match="d: has 3 texts; at most 2") as caught:
+        fields(d=["a"] * 3).documents("d")
+    assert (caught.value.count, caught.value.most) == (3, 2)
+
+
+def test_fields_without_effect():
+    read = fields(query="q", other=1, empty=None, **{"odd name": 1}, truncate=False, cut=True)
+    read.query()
+    read.expect("truncate", True)
+    read.expect("cut", True)
+    assert read.unused == ("other", "truncate")

@@ -1,0 +1,403 @@
+"""Malformed, huge, slow and half-closed requests: the right 4xx or a closed connection.
+
+Kinds are generated from lists of parts. After each, the next request must work.
+"""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable
+from loopback_server import LoopbackServer
+from raw_http import SECRET, exchange, head, next_request_works, request
+from secondpass import Reranker
+from secondpass_server.http import bodies, connections
+
+PATHS = {"/v1/rerank": 400, "/jina/v1/rerank": 422, "/tei/rerank": 422}
+GOOD = {"query": "q", "documents": ["a", "bb"], "texts": ["a", "bb"]}
+MOST = 20_000
+
+
+@pytest.fixture(scope="module")
+def server():
+    with LoopbackServer(
+        Reranker(ByTable()),
+        max_bytes=MOST,
+        max_candidates=5,
+        max_query_characters=50,
+        max_text_characters=60,
+        body_timeout=60,
+    ) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _patience():
+    """A client that sends all of its request gets a response, however busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "HEAD_SECONDS", 60)
+        patch.setattr(bodies, "_DISCARD_SECONDS", 60)
+        yield
+
+
+@contextmanager
+def impatient(server):
+    """For clients that do not send the rest of their request."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "HEAD_SECONDS", 0.3)
+        patch.setattr(bodies, "_DISCARD_SECONDS", 0.3)
+        patch.setitem(vars(server.service.settings), "body_timeout", 0.3)
+        yield
+
+
+# ---------------------------------------------------------------------- bodies
+
+VALUES = {
+    "null": None,
+    "true": True,
+    "zero": 0,
+    "minus one": -1,
+    "float": 1.5,
+    "huge": 10**400,
+    "string": SECRET,
+    "empty string": "",
+    "blank": " \n",
+    "list": [SECRET],
+    "empty list": [],
+    "object": {SECRET: 1},
+    "nested": [[SECRET]],
+    "mixed": ["a", 1],
+    "with null": ["a", None],
+    "objects without text": [{"title": SECRET}],
+    "objects with number": [{"text": 1}],
+    "too many": ["a"] * 6,
+    "too long": ["a" * 61],
+    "long string": SECRET * 10,
+}
+FINE = {
+    "query": {"string"},
+    "documents": {"list"},
+    "texts": {"list"},
+    "model": {"null", "string", "empty string", "blank", "long string"},
+    "top_n": {"null", "huge"},
+    "instruction": {"null", "string", "empty string", "blank"},
+    "return_documents": {"null", "true"},
+    "raw_scores": {"null", "true"},
+}
+OF_TEI = {"query", "texts", "model", "top_n", "return_text", "raw_scores"}
+FIELDS = [
+    (field, name, path)
+    for field, fine in FINE.items()
+    for number, name in enumerate(name for name in VALUES if name not in fine)
+    for path in [[*PATHS][number % 2], "/tei/rerank"]
+    if (field in OF_TEI if path == "/tei/rerank" else field != "texts")
+]
+
+
+def test_kinds_are_many():
+    others = (*MALFORMED, *HEADS, *LINES, *PATHS_AND_METHODS, *STOPS)
+    assert len(FIELDS) + len(others) >= 200
+
+
+def test_fields_of_wrong_kinds(server):
+    """One connection, as a client keeps it: each answer is for its request."""
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
+        for field, name, path in FIELDS:
+            response = client.post(
+                path,
+                content=json.dumps({**_own(path), field: VALUES[name]}),
+                headers={"content-type": "application/json"},
+            )
+            assert response.status_code == PATHS[path], (field, name, path, response.text)
+            assert SECRET not in response.text
+            assert field in response.text or "batch size" in response.text
+    next_request_works(server)
+
+
+def _own(path):
+    kept = {"query", "texts"} if "tei" in path else {"query", "documents"}
+    return {key: GOOD[key] for key in kept}
+
+
+GOOD_TEXT = json.dumps(GOOD)
+MALFORMED = {
+    "empty": (b"", 400),
+    "white space": (b"  \n", 400),
+    "not JSON": (SECRET.encode(), 400),
+    "cut": (GOOD_TEXT[:-5].encode(), 400),
+    "two values": (GOOD_TEXT.encode() * 2, 400),
+    "trailing comma": (b'{"query": "q",}', 400),
+    "single quotes": (b"{'query': 'q'}", 400),
+    "NaN": (b'{"query": "q", "documents": ["a"], "x": NaN}', 400),
+    "Infinity": (b'{"query": "q", "documents": ["a"], "x": -Infinity}', 400),
+    "1e999": (b'{"query": "q", "documents": ["a"], "x": 1e999}', 400),
+    "digits": (b'{"query": "q", "x": ' + b"9" * 5000 + b"}", 400),
+    "a number": (b"1", 400),
+    "a string": (b'"' + SECRET.encode() + b'"', 400),
+    "a list": (b"[]", 400),
+    "null": (b"null", 400),
+    "deep lists": (b"[" * 9000, 400),
+    "deep objects": (b'{"a":' * 3000, 400),
+    "deep and closed": (b"[" * 9000 + b"]" * 9000, 400),
+    "latin-1": ('{"query": "é"}'.encode("latin-1"), 400),
+    "UTF-16": (GOOD_TEXT.encode("utf-16"), 400),
+    "NUL": (b"\0" * 10, 400),
+    "control character": (b'{"query": "\x01"}', 400),
+    "gzip": (b"\x1f\x8b\x08\x00" + b"\0" * 20, 400),
+    "too long": (b'{"query": "' + b"a" * MOST + b'"}', 413),
+    "much too long": (b"a" * 2**20, 413),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_bodies(case, server):
+    content, status = MALFORMED[case]
+    statuses = exchange(server, request(content))
+    assert statuses[:1] == [status] or (not statuses and len(content) > 2**19)
+    next_request_works(server)
+
+
+# ---------------------------------------------------------------------- heads
+
+JSON = "Content-Type: application/json"
+BODY = json.dumps({"query": "q", "documents": ["a"]}).encode()
+SIZE = f"Content-Length: {len(BODY)}"
+HEADS = {
+    "no content type": ([SIZE], BODY, [415]),
+    "form": (["Content-Type: application/x-www-form-urlencoded", SIZE], BODY, [415]),
+    "text": (["Content-Type: text/plain", SIZE], BODY, [415]),
+    "multipart": (["Content-Type: multipart/form-data; boundary=x", SIZE], BODY, [415]),
+    "compressed": ([JSON, "Content-Encoding: gzip", SIZE], BODY, [415]),
+    "bomb": ([JSON, "Content-Encoding: br", SIZE], BODY, [415]),
+    "no length": ([JSON], b"", [400]),
+    "length too short": ([JSON, "Content-Length: 5"], BODY[:5], [400]),
+    "length huge": ([JSON, "Content-Length: 99999999999"], BODY, [413]),
+    "length negative": ([JSON, "Content-Length: -1"], BODY, [400]),
+    "length a word": ([JSON, "Content-Length: many"], BODY, [400]),
+    "length of 5000 digits": ([JSON, "Content-Length: " + "9" * 5000], BODY, [400]),
+    "two lengths": ([JSON, "Content-Length: 5", SIZE], BODY, [400]),
+    "length and chunks": (
+        [JSON, SIZE, "Transfer-Encoding: chunked"],
+        b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY),
+        [400],
+    ),
+    "unknown encoding": ([JSON, "Transfer-Encoding: gzip, chunked"], BODY, [400, 501]),
+    "bad chunk": ([JSON, "Transfer-Encoding: chunked"], b"zz\r\n" + BODY, [400]),
+    "endless chunks": (
+        [JSON, "Transfer-Encoding: chunked"],
+        (b"400\r\n" + b"a" * 1024 + b"\r\n") * 40,
+        [413],
+    ),
+    "header without a colon": (["nonsense", JSON, SIZE], BODY, [400]),
+    "header with a space": (["X Y: 1", JSON, SIZE], BODY, [400]),
+    "header of 1 MiB": (["X: " + "a" * 2**20, JSON, SIZE], BODY, [400, 431]),
+    "5000 headers": ([JSON, *(f"X-{n}: {n}" for n in range(5000))], BODY, [400, 431]),
+    "header with NUL": (["X: a\0b", JSON, SIZE], BODY, [400]),
+    "folded header": (["X: a", " b", JSON, SIZE], BODY, [200, 400]),
+    "expects the moon": ([JSON, SIZE, "Expect: the-moon"], BODY, [200, 400, 417]),
+    "bad deadline": ([JSON, SIZE, "Secondpass-Deadline: soon"], BODY, [400]),
+    "deadline zero": ([JSON, SIZE, "Secondpass-Deadline: 0"], BODY, [400]),
+    "deadline negative": ([JSON, SIZE, "Secondpass-Deadline: -1"], BODY, [400]),
+    "deadline nan": ([JSON, SIZE, "Secondpass-Deadline: nan"], BODY, [400]),
+    "deadline infinite": ([JSON, SIZE, "Secondpass-Deadline: inf"], BODY, [400]),
+    "bad strict": ([JSON, SIZE, "Secondpass-Strict: perhaps"], BODY, [400]),
+    "upgrade": (["Upgrade: websocket", "Connection: Upgrade", JSON, SIZE], BODY, [200, 400, 426]),
+}
+
+
+UNFINISHED = {"length huge", "endless chunks"}
+
+
+@pytest.mark.parametrize("case", HEADS)
+def test_heads(case, server):
+    lines, body, statuses = HEADS[case]
+    with impatient(server) if case in UNFINISHED else nullcontext():
+        found = exchange(server, head("/v1/rerank", *lines), body)
+    assert not found or found[0] in statuses
+    if "header of" not in case:
+        assert found, "the client is told"
+    next_request_works(server)
+
+
+LINES = {
+    "no method": b"/v1/rerank HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "no version": b"POST /v1/rerank\r\nHost: localhost\r\n\r\n",
+    "version 9": head(version="HTTP/9.9"),
+    "no host": b"POST /v1/rerank HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
+    "two hosts": head("/v1/rerank", "Host: localhost"),
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 600,
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "SMTP": b"EHLO there\r\n",
+    "line feeds": b"\n" * 50,
+    "binary": bytes(range(256)) * 4,
+    "a long line": b"POST /" + b"a" * 2**17,
+    "spaces": b" " * 5000 + b"\r\n\r\n",
+    "raw NUL": b"POST /v1/re\0rank HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "raw UTF-8": "POST /v1/rérank HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
+    "the head is cut": b"POST /v1/rerank HTTP/1.1\r\nHost: loc",
+    "nothing": b"",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(server):
+    """The statuses for each of `LINES` and `STOPS`: the connections wait side by side."""
+    sent = {**LINES, **STOPS}
+    rows = [(case, half_close) for case in sent for half_close in (False, True)]
+    with impatient(server), ThreadPoolExecutor(len(rows)) as pool:
+        running = [pool.submit(exchange, server, sent[row[0]], half_close=row[1]) for row in rows]
+        return {row: one.result(120) for row, one in zip(rows, running, strict=True)}
+
+
+@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize("half_close", [False, True])
+def test_lines(case, half_close, server, answers):
+    statuses = answers[case, half_close]
+    assert not statuses or statuses[0] in {400, 404, 405, 408, 415, 431, 505}
+    next_request_works(server)
+
+
+PATHS_AND_METHODS = [
+    *(("POST", path) for path in ("/", "/v3/rerank", "/v1/rerank/", "/v1//rerank", "/v1/RERANK")),
+    *(("POST", path) for path in ("/../etc/passwd", "/%2e%2e/v1/rerank", "/v1/rerank%00", "/nope")),
+    *(("POST", f"/cohere/{path}") for path in ("", "v3/rerank", "rerank/rerank", "tei/rerank")),
+    *((method, "/v1/rerank") for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")),
+    *((method, "/rerank") for method in ("HEAD", "CONNECT", "BREW", "post")),
+    *((method, "/health") for method in ("POST", "DELETE")),
+    *((method, "/metrics") for method in ("POST", "PUT")),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS_AND_METHODS)
+def test_paths_and_methods(method, path, server):
+    head_only = method == "HEAD"
+    with impatient(server) if head_only else nullcontext():
+        found = exchange(server, head(path, JSON, SIZE, method=method), b"" if head_only else BODY)
+    assert found[:1] in ([404], [405], [400])
+    next_request_works(server)
+
+
+# ---------------------------------------------------------------------- slow and half-closed
+
+STOPS = {
+    "after nothing": b"",
+    "in the line": b"POST /v1/re",
+    "in the head": head()[:-2],
+    "after the head": head("/v1/rerank", JSON, SIZE),
+    "in the body": head("/v1/rerank", JSON, SIZE) + BODY[:9],
+    "in a chunk": head("/v1/rerank", JSON, "Transfer-Encoding: chunked") + b"40\r\n{",
+    "between chunks": head("/v1/rerank", JSON, "Transfer-Encoding: chunked") + b"1\r\n{\r\n",
+    "waiting for 100": head("/v1/rerank", JSON, SIZE, "Expect: 100-continue"),
+}
+
+
+@pytest.mark.parametrize("half_close", [False, True])
+@pytest.mark.parametrize("case", STOPS)
+def test_clients_that_stop(case, half_close, server, answers):
+    statuses = answers[case, half_close]
+    assert [code for code in statuses if code != 100] in ([408], [400], [])
+    next_request_works(server)
+    assert server.service.ready
+
+
+def test_whole_requests_of_half_closed_connections(server):
+    """The answer, or a closed connection: never a wrong answer."""
+    assert exchange(server, request(BODY), half_close=True) in ([200], [])
+    next_request_works(server)
+
+
+def test_pipelined_requests_have_their_own_answers(server):
+    one, two = ({"query": "q", "documents": texts} for texts in (["a", "bb"], ["bb", "a"]))
+    with server.connect() as connection:
+        connection.sendall(request(one) + request(two))
+        answer = b""
+        while answer.count(b'"results"') < 2:
+            answer += connection.recv(65536)
+    assert re.findall(rb'"index":(\d)', answer) == [b"1", b"0", b"0", b"1"]
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/nope", "/metrics"])
+def test_nothing_follows_a_request_of_ambiguous_length(server, path):
+    """A proxy may take what follows for another request, or for none."""
+    lines = ("Content-Length: 5", "Transfer-Encoding: chunked")
+    smuggled = head("/v1/models", method="GET")
+    found = exchange(server, head(path, *lines, method="GET") + b"0\r\n\r\n" + smuggled)
+    assert len(found) == 1
+
+
+def test_many_rank_fields_are_refused(server):
+    body = {"query": "q", "documents": [{"a": "x"}], "rank_fields": ["a"] * 101}
+    response = server.post("/cohere/v2/rerank", body)
+    assert (response.status_code, "at most 100" in response.text) == (400, True)
+
+
+# ---------------------------------------------------------------------- anything
+
+PIECES = st.sampled_from(
+    [
+        b"POST /v1/rerank HTTP/1.1\r\n",
+        b"Host: localhost\r\n",
+        JSON.encode() + b"\r\n",
+        SIZE.encode() + b"\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"\r\n",
+        BODY,
+        b"5\r\n",
+        b"0\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+        b": \x00",
+        b"\n",
+    ]
+) | st.binary(max_size=20)
+
+
+@given(st.lists(PIECES, max_size=8).map(b"".join))
+def test_any_bytes(server, sent):
+    statuses = exchange(server, sent, half_close=True)
+    assert all(code == 200 or 400 <= code < 500 or code == 501 for code in statuses)
+    next_request_works(server)
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["query", "documents", "texts", "top_n", "top_k", "text", "model"]),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSONS, st.sampled_from([*PATHS, "/v1/reranking", "/voyage/v1/rerank", "/cohere/v2/rerank"]))
+def test_any_json(server, body, path):
+    (status,) = exchange(server, request(body, path))
+    assert status == 200 or 400 <= status < 500
+
+
+def test_bodies_are_bounded_together(serving):
+    """A body that would be too much beside others is refused, and may be sent again."""
+    server = serving(Reranker(ByTable()), max_total_bytes=1000)
+    first = request({"query": "q", "documents": ["a" * 900]})
+    with server.connect() as connection:
+        connection.sendall(first[:-10])  # nearly all of it is there
+        with httpx.Client(trust_env=False, timeout=60) as client:
+            for _ in range(200):
+                body = {"query": "q", "documents": ["b" * 900]}
+                response = client.post(server.url + "/v1/rerank", json=body)
+                if response.status_code == 429:
+                    break
+        assert response.status_code == 429
+        assert int(response.headers["retry-after"]) >= 1
+        connection.sendall(first[-10:])
+        assert b"HTTP/1.1 200" in connection.recv(65536)
+    assert server.post("/v1/rerank", body).status_code == 200

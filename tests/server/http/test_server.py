@@ -1,0 +1,89 @@
+"""What is listened on, and what of it is refused before that."""
+
+import socket
+
+import pytest
+
+from fakes import ByTable
+from loopback_server import LoopbackServer
+from raw_http import head, until
+from secondpass import ConfigurationError, Reranker
+from secondpass_server.http.server import Plan
+from secondpass_server.http.settings import ServerSettings
+
+BODY = {"query": "q", "documents": ["a", "bb"]}
+MODELS = {"m": {"method": "lexical"}}
+WITH_KEY = ServerSettings(api_key_env="SERVER_KEYS")
+
+
+def test_small_parts_are_sent_at_once(serving):
+    """The body of a response would wait 40 ms, until the client confirms the head."""
+    server = serving(Reranker(ByTable()))
+    with server.connect() as connection:
+        connection.sendall(head("/health", method="GET"))
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        (transport,) = server.transports()
+        accepted = transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_draining_is_not_ready():
+    with LoopbackServer(Reranker(ByTable()), drain=1.0) as server:
+        until(lambda: server.get("/ready").status_code == 200)
+        server.stop()
+        until(lambda: server.get("/ready").status_code == 503)
+        response = server.get("/ready")
+        assert response.json() == {"status": "draining"}
+        assert response.headers["connection"] == "close"
+        assert server.post("/v1/rerank", BODY).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "local_names"),
+    [
+        ("127.0.0.1", ServerSettings(), True),
+        ("localhost", WITH_KEY, False),
+        ("0.0.0.0", WITH_KEY, False),
+    ],
+    ids=["local", "local with keys", "network with keys"],
+)
+def test_only_without_keys_clients_must_be_local(host, settings, local_names, monkeypatch):
+    monkeypatch.setenv("SERVER_KEYS", "key-of-a-client")
+    checked = Plan(MODELS, settings, host=host).checked()
+    assert checked.settings.local_names == local_names
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (Plan(MODELS, host="0.0.0.0"), "other machines can reach it"),
+        (Plan(MODELS, tls_key="key.pem"), "give both or neither"),
+        (Plan({"m": {"method": "lexcal"}}), "did you mean 'lexical'"),
+        (Plan({}), "at least one reranker"),
+    ],
+    ids=["network", "TLS", "configuration", "no reranker"],
+)
+def test_plans_that_are_refused(plan, message):
+    with pytest.raises(ConfigurationError, match=message):
+        plan.checked()
+
+
+def test_an_address_in_use():
+    with Plan({}, port=0).bind() as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1, port {port}"):
+            Plan({}, port=port).bind()
+
+
+@pytest.mark.parametrize(
+    ("plan", "start"),
+    [
+        (Plan({}, port=0), "http://127.0.0.1:"),
+        (Plan({}, port=0, tls_certificate="a", tls_key="b"), "https://127.0.0.1:"),
+        (Plan({}, port=0, host="::1"), "http://[::1]:"),
+    ],
+    ids=["http", "https", "IPv6"],
+)
+def test_urls(plan, start):
+    with Plan({}, port=0).bind() as listening:
+        assert plan.url(listening) == f"{start}{listening.getsockname()[1]}"

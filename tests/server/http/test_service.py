@@ -1,0 +1,322 @@
+"""Models, deadlines, strict requests, clients that leave, the bounded queue, and metrics."""
+
+import json
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fakes import Answering, ByTable, InOrder, raising
+from raw_http import request, until
+from secondpass import ConfigurationError, Issue, Reranker
+from secondpass.effects import ListScores
+from secondpass.errors import MethodError, ModelLoadError
+from secondpass_server.http.application import create_app
+from secondpass_server.http.service import Service
+from secondpass_server.http.settings import ServerSettings
+
+BODY = {"query": "q", "documents": ["a", "ccc", "bb"]}
+MARKER = "wombats of 1899"
+
+
+def order(response):
+    return [row["index"] for row in response.json()["results"]]
+
+
+class Held:
+    """A scorer that waits until it is let go; then the longest text is the best."""
+
+    model_name = "held"
+
+    def __init__(self):
+        self.go = threading.Event()
+        self.running = 0
+
+    def score_pairs(self, query, documents):
+        self.running += 1
+        self.go.wait(60)
+        self.running -= 1
+        return [len(document) for document in documents]
+
+
+@pytest.fixture
+def held():
+    scorer = Held()
+    yield scorer
+    scorer.go.set()
+
+
+# ---------------------------------------------------------------------- models
+
+TWO = {"long": ByTable(), "first": InOrder([3, 2, 1])}
+
+
+@pytest.mark.parametrize(
+    ("model", "strict", "expected"),
+    [
+        ("long", False, "long"),
+        ("first", False, "first"),
+        ("rerank-v3.5", False, "long"),
+        (None, False, "long"),
+        ("", False, "long"),
+        ("first", True, "first"),
+        ("rerank-v3.5", True, "did you mean"),
+        ("frst", True, "did you mean 'first'"),
+        (None, True, "model: is required"),
+    ],
+)
+def test_models(model, strict, expected, serving):
+    rerankers = {name: Reranker(scorer) for name, scorer in TWO.items()}
+    server = serving(rerankers, strict_models=strict)
+    response = server.post("/v1/rerank", {**BODY, "model": model})
+    if expected in TWO:
+        assert response.headers["secondpass-model"] == response.json()["model"] == expected
+        assert order(response) == ([1, 2, 0] if expected == "long" else [0, 1, 2])
+    else:
+        assert response.status_code == 404
+        assert expected.replace("did you mean", "") in response.json()["message"]
+    names = [row["id"] for row in server.get("/v1/models").json()["data"]]
+    assert names == ["long", "first"]
+
+
+@pytest.mark.parametrize("name", ["", " a", "a\n", "é"])
+def test_names_that_no_header_can_hold(name):
+    with pytest.raises(ConfigurationError, match="printable ASCII"):
+        create_app({name: Reranker(ByTable())})
+
+
+def test_no_reranker():
+    with pytest.raises(ConfigurationError, match="at least one"):
+        Service({}, ServerSettings())
+
+
+def test_not_ready_until_the_models_are_loaded(serving):
+    class Slow(ByTable):
+        go = threading.Event()
+
+        def warm_up(self):
+            self.go.wait(60)
+
+    server = serving(Reranker(Slow()))
+    assert server.get("/ready").status_code == 503
+    assert server.get("/ready").json() == {"status": "loading"}
+    assert server.get("/health").status_code == 200
+    Slow.go.set()
+    until(lambda: server.get("/ready").status_code == 200)
+
+
+# ---------------------------------------------------------------------- thresholds
+
+QUERY = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+@pytest.mark.parametrize("path", ["/cohere/v2/rerank", "/jina/v1/rerank"])
+def test_thresholds_and_scores_do_not_depend_on_the_list(serving, path):
+    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
+    presets = {
+        "all": Reranker.from_preset("embedded"),
+        "good": Reranker.from_preset("embedded", floor=0.6),
+    }
+    server = serving(presets)
+
+    def ranked(model, documents):
+        body = {"model": model, "query": QUERY, "documents": documents}
+        response = server.post(path, body)
+        assert response.headers["secondpass-scores"] == "rerank"
+        rows = response.json()["results"]
+        threshold = response.json()["secondpass"]["threshold"]
+        assert threshold == ({"at": 0.6, "on": "rerank"} if model == "good" else None)
+        return {documents[row["index"]]: row["relevance_score"] for row in rows}
+
+    alone, among = ranked("good", [GOOD]), ranked("good", [*BAD, GOOD])
+    assert [*alone] == [*among] == [GOOD]
+    assert 0.6 < alone[GOOD] == pytest.approx(among[GOOD], abs=0.01)
+    assert ranked("good", BAD) == {}
+    assert max(ranked("all", BAD).values()) < 0.3
+
+
+# ---------------------------------------------------------------------- deadlines, strict
+
+DEADLINES = {
+    "header": ({}, {}, {"secondpass_deadline": "0.1"}),
+    "server": ({"deadline": 0.1}, {}, {}),
+    "reranker": ({}, {"limits": {"deadline": 0.1}}, {}),
+    "shortest": ({"deadline": 0.1}, {"limits": {"deadline": 60}}, {"secondpass_deadline": "60"}),
+}
+
+
+@pytest.mark.parametrize("case", DEADLINES)
+def test_nothing_is_scored_at_the_deadline(case, serving, held):
+    settings, config, headers = DEADLINES[case]
+    server = serving(Reranker.from_config({"method": held, **config}), **settings)
+    assert server.post("/v1/rerank", BODY, **headers).status_code == 504
+    response = server.post("/v1/rerank", BODY, **headers, secondpass_strict="false")
+    assert response.status_code == 200
+    assert order(response) == [0, 1, 2]
+    assert response.headers["secondpass-status"] == "unchanged"
+    assert response.headers["secondpass-issues"] == "deadline"
+
+
+FAILING = Answering(raising(OSError("the address 10.0.0.7")))
+PARTIAL = Answering(lambda count: [0.5, float("nan"), 0.7])
+ANSWERS = {
+    # scorer and settings of the reranker, server, header: status, and that of the ranking
+    "failed": (FAILING, {}, {}, None, 503, "unchanged"),
+    "failed, forgiving server": (FAILING, {}, {"forgiving": True}, None, 200, "unchanged"),
+    "failed, forgiving client": (FAILING, {}, {}, "false", 200, "unchanged"),
+    "failed, strict client": (FAILING, {}, {"forgiving": True}, "true", 503, "unchanged"),
+    "partial": (PARTIAL, {}, {}, None, 200, "partial"),
+    "partial, strict client": (PARTIAL, {}, {}, "true", 503, "partial"),
+    "partial, strict reranker": (PARTIAL, {"strict": True}, {}, None, 503, "partial"),
+    "partial, forgiving client": (PARTIAL, {"strict": True}, {}, "false", 200, "partial"),
+    "fallback": (FAILING, {"fallback": [ByTable()]}, {}, None, 200, "degraded"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_failed_and_incomplete_rankings(case, serving):
+    scorer, config, settings, header, status, report = ANSWERS[case]
+    server = serving(Reranker(scorer, **config), **settings)
+    headers = {} if header is None else {"secondpass_strict": header}
+    response = server.post("/cohere/v2/rerank", BODY, **headers)
+    assert response.status_code == status
+    assert response.headers["secondpass-status"] == report
+    assert len(response.json().get("results", ())) == (3 if status == 200 else 0)
+    # A ranking that failed counts, too.
+    counted = f'secondpass_rankings_total{{model="m",status="{report}"}} 1.0'
+    assert counted in server.get("/metrics").text
+
+
+def test_what_a_method_declines_is_no_failure(serving):
+    """A method that keeps the order on purpose, and documents without any text."""
+
+    class Declining:
+        model_name = "declining"
+
+        def score_pairs(self, query, documents):
+            raise AssertionError
+
+        def score_lists(self, requests, deadline):
+            issue = Issue("not_for_me", "another language")
+            yield [ListScores([0.0] * len(texts), [issue], 1.0) for _, texts in requests]
+
+    response = serving(Reranker(Declining())).post("/v1/rerank", BODY)
+    assert (response.status_code, response.headers["secondpass-status"]) == (200, "unchanged")
+    server = serving(Reranker(FAILING, render={"fields": ["title?"]}))
+    response = server.post("/v1/rerank", {"query": "q", "documents": ["a", "b"]})
+    assert (response.status_code, order(response)) == (200, [0, 1])
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_clients_get_codes_and_the_log_the_messages(shown, serving, caplog):
+    """Messages may name internal addresses, variables of keys and paths of models."""
+
+    class Failing:
+        model_name = "failing"
+
+        def score_pairs(self, query, documents):
+            raise MethodError("no answer from http://10.0.0.7:9/", "unreachable")
+
+    server = serving(Reranker(Failing()), issue_messages=shown)
+    for headers in ({}, {"secondpass_strict": "true"}, {"secondpass_strict": "false"}):
+        caplog.clear()
+        response = server.post("/v1/rerank", BODY, **headers)
+        assert response.headers["secondpass-issues"] == "unreachable"
+        assert "unreachable" in response.text
+        assert ("10.0.0.7" in response.text) == shown
+        assert "10.0.0.7" in caplog.text
+
+
+def test_not_ready_while_only_a_fallback_can_be_loaded(serving, caplog):
+    class Broken(ByTable):
+        def warm_up(self):
+            raise ModelLoadError("there is no such model")
+
+    server = serving(Reranker(Broken(), fallback=[ByTable()]))
+    until(lambda: "only a fallback of the model 'm' could be loaded" in caplog.text)
+    assert server.get("/ready").status_code == 503
+    assert server.post("/v1/rerank", BODY).status_code == 200
+
+
+def test_exceptions_show_nothing(serving, caplog):
+    """A scorer's exceptions are issues; those of other code are 500, without their message."""
+    server = serving(Reranker(Answering(raising(ValueError(MARKER)))))
+    response = server.post("/v1/rerank", {"query": MARKER, "documents": [MARKER]})
+    assert response.status_code == 503
+    assert response.headers["secondpass-issues"] == "scorer_raised"
+    server.service.rerankers["m"].arerank = lambda *args, **options: raising(OSError(MARKER))(0)
+    response = server.post("/v1/rerank", {"query": MARKER, "documents": [MARKER]})
+    assert response.status_code == 500
+    assert response.json()["message"] == "ranking raised OSError"
+    logged = [f"{record.getMessage()} {record.exc_info}" for record in caplog.records]
+    assert logged
+    assert not [text for text in (response.text, *logged) if MARKER in text]
+
+
+# ---------------------------------------------------------------------- clients that leave
+
+
+def test_a_client_that_leaves_ends_its_ranking(serving, held):
+    server = serving(Reranker(held), max_requests=1)
+    with server.connect() as connection:
+        connection.sendall(request(BODY))
+        until(lambda: held.running)
+    # Its place is free, although its scorer still runs.
+    until(lambda: "499" in server.get("/metrics").text)
+    assert held.running == 1
+    held.go.set()
+    assert order(server.post("/v1/rerank", BODY)) == [1, 2, 0]
+
+
+# ---------------------------------------------------------------------- the queue
+
+
+def test_more_requests_than_fit_are_refused_and_none_is_lost(serving, held):
+    server = serving(Reranker(held), max_requests=3)
+    with ThreadPoolExecutor(12) as pool:
+        sent = [pool.submit(server.post, "/v1/rerank", BODY) for _ in range(12)]
+        until(lambda: sum(one.done() for one in sent) == 9)
+        held.go.set()
+        responses = [one.result(60) for one in sent]
+    codes = sorted(response.status_code for response in responses)
+    assert codes == [200] * 3 + [429] * 9
+    for response in responses:
+        if response.status_code == 429:
+            assert int(response.headers["retry-after"]) >= 1
+            assert "3 requests are under way" in response.json()["message"]
+        else:
+            assert order(response) == [1, 2, 0]
+    assert server.post("/v1/rerank", BODY).status_code == 200
+
+
+def test_requests_in_flight_are_joined_by_the_core(serving):
+    """64 clients at once have the orders that one call of rerank_many has."""
+    reranker = Reranker.from_preset("lexical")
+    requests = [
+        (f"owls {n % 7}", [f"{(n * i) % 11} owls {i % 7}" for i in range(20)]) for n in range(64)
+    ]
+    expected = [list(ranking.order) for ranking in reranker.rerank_many(requests)]
+    server = serving(reranker)
+    with ThreadPoolExecutor(64) as pool:
+        bodies = [{"query": query, "documents": documents} for query, documents in requests]
+        found = list(pool.map(lambda body: server.post("/v1/rerank", body), bodies))
+    assert [order(response) for response in found] == expected
+    assert len({response.json()["id"] for response in found}) == 64
+
+
+# ---------------------------------------------------------------------- metrics
+
+
+def test_nothing_of_a_request_is_logged(serving, caplog):
+    caplog.set_level(logging.INFO)
+    server = serving(Reranker(Answering(lambda count: None)))
+    for path in ("/v1/rerank", "/tei/rerank", "/voyage/v1/rerank", f"/{MARKER}"):
+        body = {"query": MARKER, "documents": [MARKER], "texts": [MARKER], "instruction": MARKER}
+        response = server.post(path, body)
+        assert MARKER not in response.text
+        assert MARKER not in json.dumps(dict(response.headers))
+    logged = [record for record in caplog.records if record.name != "httpx"]
+    assert not [record for record in logged if MARKER in record.getMessage()]

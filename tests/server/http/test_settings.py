@@ -1,0 +1,32 @@
+"""Names and addresses of this machine, and whether clients need a key."""
+
+import pytest
+
+from secondpass_server.http.settings import ServerSettings, is_loopback
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.7", False),
+        ("localhost.example.com", False),
+        ("", False),
+    ],
+)
+def test_loopback(host, expected):
+    assert is_loopback(host) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, False), ({"api_key_env": "A"}, True), ({"api_key_file": "a"}, True)],
+)
+def test_demands_key(settings, expected):
+    assert ServerSettings(**settings).demands_key == expected

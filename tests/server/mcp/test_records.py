@@ -1,0 +1,52 @@
+"""What the tools return of a ranking."""
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from pydantic import ValidationError
+
+from fakes import Answering, ByTable
+from secondpass import Candidate, Reranker
+from secondpass_server.mcp.records import Document, explained, outcome, result
+
+
+def test_whether_all_was_reranked():
+    found = outcome(Reranker(ByTable()).rerank("q", ["a", "bb"]))
+    assert (found["reranked"], found["status"], found["why_not"]) == (True, "ok", [])
+
+
+def test_why_not():
+    scores = Answering(lambda count: [0.5, float("nan")])
+    found = outcome(Reranker(scores, log_level="debug").rerank("q", ["a", "bb"]))
+    assert (found["reranked"], found["status"]) == (False, "partial")
+    assert found["why_not"][0].startswith("score_not_finite: ")
+
+
+def test_what_was_skipped_is_not_reranked():
+    reranker = Reranker(ByTable(), when={"words": {"below": 1}})
+    found = outcome(reranker.rerank("q", ["a", "bb"]))
+    assert (found["reranked"], found["status"]) == (False, "ok")
+    assert found["why_not"] == ["skipped by `when`: words 1 is not below 1"]
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_results(text):
+    ranking = Reranker(ByTable()).rerank("q", ["a", Candidate("bb", id="b")])
+    best = result(ranking[0], text=text)
+    assert (best.index, best.id, best.rank, best.status) == (1, "b", 1, "scored")
+    assert best.text == ("bb" if text else None)
+    assert best.span is None
+
+
+def test_explanations():
+    found = explained(Reranker(ByTable()).rerank("q", ["a", "bb"]), 0)
+    assert found.reranked
+    assert found.explanation
+    assert found.details
+
+
+@pytest.mark.parametrize("document", [{}, {"text": 1}, {"text": "a", "title": "b"}], ids=repr)
+def test_documents_are_strict(document):
+    with pytest.raises(ValidationError):
+        Document(**document)

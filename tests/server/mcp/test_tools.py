@@ -1,0 +1,165 @@
+"""The tools, called by the SDK's own client in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import Client
+
+from secondpass import Reranker
+from secondpass.errors import ConfigurationError
+from secondpass_server.mcp.tools import ToolLimits, create_server
+
+DOCUMENTS: list[Any] = [
+    "Trains run on rails.",
+    {"text": "Red apples grow on trees.", "id": "a", "metadata": {"title": "Apples"}},
+    "Pears are green.",
+]
+
+
+class Failing:
+    """A scorer that fails."""
+
+    def score_pairs(self, query, texts):
+        raise RuntimeError(f"secret: {query}")
+
+
+def call(tool: str, arguments: dict[str, Any], limits=None, **rerankers):
+    """The result of a tool."""
+
+    async def called():
+        async with Client(
+            create_server(rerankers or {"words": Reranker("lexical")}, limits)
+        ) as client:
+            return await client.call_tool(tool, arguments)
+
+    return asyncio.run(asyncio.wait_for(called(), 60))
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    return {"query": "red apples", "documents": DOCUMENTS, **more}
+
+
+def message(result) -> str:
+    assert result.is_error
+    return result.content[0].text
+
+
+def test_rerank():
+    found = call("rerank", asked()).structured_content
+    assert (found["reranked"], found["status"], found["why_not"]) == (True, "ok", [])
+    assert found["results"][0]["index"] == 1
+    assert sorted(item["index"] for item in found["results"]) == [0, 1, 2]
+    assert found["results"][0]["id"] == "a"
+    assert all(item["text"] is None for item in found["results"])
+
+
+def test_a_skipped_pass_has_not_reranked():
+    model = Reranker("lexical", when={"words": {"below": 1}})
+    found = call("rerank", asked(), model=model).structured_content
+    assert (found["reranked"], found["status"], found["method"]) == (False, "ok", None)
+    (why,) = found["why_not"]
+    assert why.startswith("skipped by `when`: words ")
+
+
+def test_top_k_and_texts():
+    found = call("rerank", asked(top_k=1, include_text=True)).structured_content
+    assert [item["text"] for item in found["results"]] == ["Red apples grow on trees."]
+    assert found["left_out"] == {"top_k": [0, 2]}
+
+
+def test_a_failure_is_told_and_loses_nothing():
+    found = call("rerank", asked(), model=Reranker(Failing())).structured_content
+    assert (found["reranked"], found["status"]) == (False, "unchanged")
+    assert [item["index"] for item in found["results"]] == [0, 1, 2]
+    assert found["why_not"] == [
+        "scorer_raised: concerns all documents; the log of the server has the message"
+    ]
+    shown = call("rerank", asked(), ToolLimits(issue_messages=True), model=Reranker(Failing()))
+    assert any("RuntimeError" in reason for reason in shown.structured_content["why_not"])
+    assert "secret" not in str(found)
+
+
+def test_strict_has_the_same_answer():
+    found = call("rerank", asked(), model=Reranker(Failing(), strict=True)).structured_content
+    assert found["status"] == "unchanged"
+
+
+def test_explain():
+    found = call("explain", asked(index=1)).structured_content
+    assert found["explanation"].startswith("'a': rank 1, of 3 candidates")
+    assert found["details"]["position"] == 1
+
+
+def test_pack():
+    found = call("pack", asked(tokens=12)).structured_content
+    assert found["text"] == "[1] Apples\nRed apples grow on trees."
+    (source,) = found["sources"]
+    assert found["text"][source["start"] : source["stop"]] == "Red apples grow on trees."
+    assert (source["index"], source["metadata"]) == (1, {"title": "Apples"})
+    assert sorted(found["left_out"]) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("rerank", asked(query=" "), "query: must not be empty"),
+        ("rerank", asked(query="x" * 101), "query: has more than 100 characters"),
+        ("rerank", asked(instruction="x" * 101), "instruction: has more than 100"),
+        ("rerank", asked(documents=["x"] * 5), "documents: there are more than 4"),
+        ("rerank", asked(documents=["x", "y" * 51]), r"documents[1]: has more than 50"),
+        ("rerank", asked(model="word"), "model: there is no such reranker; did you mean 'words'?"),
+        ("rerank", asked(top_k=0), "top_k"),
+        ("rerank", asked(documents=[{"body": "x"}]), "documents"),
+        ("explain", asked(index=3), "index: there are 3 documents"),
+        ("pack", asked(tokens=0), "tokens"),
+        ("pack", asked(tokens=5, parts="halves"), "parts"),
+    ],
+)
+def test_wrong_calls(tool, arguments, expected):
+    limits = ToolLimits(documents=4, characters=50, query_characters=100)
+    assert expected in message(call(tool, arguments, limits))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [asked(top_k="wombats"), asked(documents=[{"body": "wombats"}]), asked(query=["wombats"])],
+)
+def test_errors_do_not_quote_what_was_sent(arguments):
+    assert "wombats" not in message(call("rerank", arguments))
+
+
+def test_models_are_chosen_by_name():
+    rerankers = {"broken": Reranker(Failing()), "words": Reranker("lexical")}
+    assert call("rerank", asked(), **rerankers).structured_content["reranked"] is False
+    assert call("rerank", asked(model="words"), **rerankers).structured_content["reranked"] is True
+
+
+def test_no_document():
+    found = call("rerank", asked(documents=[])).structured_content
+    assert (found["results"], found["reranked"], found["status"]) == ([], False, "ok")
+    assert found["why_not"] == ["there was nothing to put into another order"]
+
+
+def test_a_server_needs_a_reranker():
+    with pytest.raises(ConfigurationError, match="at least one reranker"):
+        create_server({})
+
+
+def test_tools_say_what_they_take():
+    async def listed():
+        async with Client(create_server({"words": Reranker("lexical")})) as client:
+            return (await client.list_tools()).tools
+
+    tools = {tool.name: tool for tool in asyncio.run(asyncio.wait_for(listed(), 60))}
+    assert set(tools) == {"rerank", "explain", "pack"}
+    for tool in tools.values():
+        assert tool.output_schema is not None
+        assert tool.annotations.read_only_hint is True
+        described = tool.input_schema["properties"].values()
+        assert all("description" in property_ for property_ in described), tool.name
