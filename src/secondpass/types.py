@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
@@ -27,6 +27,15 @@ ReportStatus: TypeAlias = Literal["ok", "partial", "degraded", "unchanged"]
 """``ok``: all of the head is scored, or skipped. ``partial``: some of it is not. ``degraded``: the
 order is a fallback's, the original in part, or a doubtful model's. ``unchanged``: nothing was
 judged."""
+
+
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called with the name of a piece of work, the number of steps done, and their total; None where
+the total is unknown."""
+
+
+def no_progress(_name: str, _done: int, _total: int | None) -> None:
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,127 +1,42 @@
-"""Evaluation: suites, runs, measures, and comparisons of rerankers.
+"""Evaluation: suites, search, measures, and comparisons of rerankers.
 
-:func:`compare` measures first stages and rerankers on a :class:`Suite`. ir_measures, bm25s, numpy,
-scipy and jinja2 (extra ``evaluation``) are imported on first use.
+:func:`compare` measures first stages and rerankers on a :class:`Suite`. The extra ``evaluation`` is
+needed: ir_measures, bm25s, numpy, scipy, jinja2, markdown-it-py and lxml.
 """
 
-from secondpass.formats.errors import (
-    FormatError,
-    IndexFaultError,
-    MeasureError,
-    StaleIndexError,
-)
-from secondpass.formats.reading import (
-    read_corpus,
-    read_qrels,
-    read_queries,
-    read_run,
-)
-from secondpass.formats.runs import Qrels, Run
-from secondpass_evaluation.calibration.calibrating import calibrate
-from secondpass_evaluation.calibration.result import Calibration
-from secondpass_evaluation.comparison import Comparison
-from secondpass_evaluation.costs import Cost
-from secondpass_evaluation.drift import Drift, DriftChange, drift
-from secondpass_evaluation.experiment import compare
-from secondpass_evaluation.first_stages import FirstStage, Retriever
-from secondpass_evaluation.journal import Journal
-from secondpass_evaluation.judging.grading import Grader
-from secondpass_evaluation.judging.inference import (
-    Corrected,
-    CorrectedResult,
-    corrected_difference,
-    corrected_mean,
-    kappa,
-)
-from secondpass_evaluation.judging.judge import Judgements, judge
-from secondpass_evaluation.judging.labels import JudgedBy
-from secondpass_evaluation.loading import load_suite
-from secondpass_evaluation.measures import (
-    DEFAULT_MEASURES,
-    Evaluation,
-    evaluate,
-    ranking_to_run,
-)
-from secondpass_evaluation.rerankers import Spec
-from secondpass_evaluation.reranking import Progress
-from secondpass_evaluation.results import Change, Result, Shown, Stability
-from secondpass_evaluation.search.embedders import Embedder
-from secondpass_evaluation.search.index import Index, open_index
-from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
-from secondpass_evaluation.significance import (
-    Difference,
-    Test,
-    difference,
-    fewest_queries,
-    holm,
-)
-from secondpass_evaluation.suites import Suite, make_suite
-from secondpass_evaluation.tuning.records import Point, Trial
-from secondpass_evaluation.tuning.selection import Held
-from secondpass_evaluation.tuning.tuning import Tuning, tune
-from secondpass_evaluation.writing import write_corpus, write_qrels, write_queries, write_run
+from __future__ import annotations
 
-__all__ = [
-    "DEFAULT_MEASURES",
-    "Calibration",
-    "Change",
-    "Comparison",
-    "Corrected",
-    "CorrectedResult",
-    "Cost",
-    "Difference",
-    "Drift",
-    "DriftChange",
-    "Embedder",
-    "Evaluation",
-    "FirstStage",
-    "FormatError",
-    "Grader",
-    "Held",
-    "HybridRetriever",
-    "Index",
-    "IndexFaultError",
-    "Journal",
-    "JudgedBy",
-    "Judgements",
-    "MeasureError",
-    "Mode",
-    "Point",
-    "Progress",
-    "Qrels",
-    "Result",
-    "Retriever",
-    "Run",
-    "Shown",
-    "Spec",
-    "Stability",
-    "StaleIndexError",
-    "Suite",
-    "Test",
-    "Trial",
-    "Tuning",
-    "calibrate",
-    "compare",
-    "corrected_difference",
-    "corrected_mean",
-    "difference",
-    "drift",
-    "evaluate",
-    "fewest_queries",
-    "holm",
-    "judge",
-    "kappa",
-    "load_suite",
-    "make_suite",
-    "open_index",
-    "ranking_to_run",
-    "read_corpus",
-    "read_qrels",
-    "read_queries",
-    "read_run",
-    "tune",
-    "write_corpus",
-    "write_qrels",
-    "write_queries",
-    "write_run",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from secondpass.concurrency.lazy import require
+
+if TYPE_CHECKING:
+    from secondpass_evaluation.public import *  # noqa: F403 - what __getattr__ returns
+
+_PACKAGES = ("bm25s", "ir_measures", "jinja2", "lxml", "markdown_it", "numpy", "scipy")
+
+
+def check_installed(needed_for: str) -> None:
+    """Check that the packages of the extra ``evaluation`` are installed.
+
+    Raises:
+        MissingExtraError: one is not.
+    """
+    require(_PACKAGES, "evaluation", needed_for)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name. The command imports only what a subcommand needs."""
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(name)
+    check_installed(__name__)
+    public = import_module(f"{__name__}.public")
+    try:
+        return getattr(public, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return list(__getattr__("__all__"))

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Unpack
 
-from secondpass.call_options import CallOptions
-from secondpass.candidates import to_requests
 from secondpass.errors import SecondPassError
 from secondpass.reranker import Reranker
-from secondpass.runtime.dry_run import Expected, merged
-from secondpass.types import Candidate, RequestLike
+from secondpass.runtime.dry_run import Expected
+from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.rerankers import Spec, create_rerankers
-from secondpass_evaluation.reranking import Progress, SystemRun, no_progress
+from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.stability import shuffled_candidates
 from secondpass_evaluation.suites import Suite
 
 _SAMPLE = 100
 """Number of rankings from which those of a system are estimated."""
-
-
-def expected_use(
-    reranker: Reranker, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
-) -> list[Expected]:
-    """Estimate the use of each model by :meth:`Reranker.rerank_many`; nothing is called.
-
-    Every call is assumed to succeed, so retries, repairs and fallbacks are not included. Limits of
-    calls, tokens and cost apply, a deadline does not.
-
-    Args:
-        reranker: its method is used, or the first fallback whose packages are installed.
-        requests: as for ``rerank_many``.
-        options: as for ``rerank_many``.
-
-    Raises:
-        InputError: a request or an option is wrong.
-    """
-    uses: list[Expected] = []
-    for request in to_requests(requests, text_needed=reranker.render.needs_text):
-        uses += reranker._expected(request, options)
-    return merged(uses)
 
 
 @dataclass(frozen=True)
@@ -102,7 +77,7 @@ def expected_comparison(
                 requests, repeats = _requests(system), 1 + shuffles
                 if journal is not None and len(journal):
                     requests, repeats = _unfinished(system, shuffles, seed), 1
-                uses = expected_use(reranker, requests)
+                uses = reranker.expected_use(requests)
                 expected.systems[label] = [use.times(repeats) for use in uses]
     finally:
         for reranker, owned in created.values():
@@ -152,7 +127,7 @@ def _sampled_use(
     """The expected use of models by all requests, estimated from an evenly spaced sample."""
     count = min(len(requests), _SAMPLE)
     sample = [requests[number * len(requests) // count] for number in range(count)]
-    return [use.times(len(requests) / count) for use in expected_use(reranker, sample)]
+    return [use.times(len(requests) / count) for use in reranker.expected_use(sample)]
 
 
 def _requests(system: SystemRun) -> list[tuple[str, Sequence[Candidate]]]:

@@ -9,6 +9,7 @@ from itertools import chain
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
+from secondpass.types import Progress
 from secondpass_evaluation import environment
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -18,7 +19,7 @@ from secondpass_evaluation.judging.correction import corrected_results
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
 from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, create_rerankers
-from secondpass_evaluation.reranking import Progress, SystemRun, measure_reranker
+from secondpass_evaluation.reranking import SystemRun, measure_reranker
 from secondpass_evaluation.results import Result
 from secondpass_evaluation.significance import Difference, Test, difference, holm
 from secondpass_evaluation.suites import Suite

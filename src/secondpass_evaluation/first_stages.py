@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass.errors import InputError, MissingExtraError, SecondPassError
 from secondpass.settings import describe
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Progress
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.measures import evaluate, ranking_to_run
-from secondpass_evaluation.reranking import Progress
 from secondpass_evaluation.results import Result
 from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.retrieval import Mode
@@ -32,7 +31,7 @@ _PREFERENCE: tuple[FirstStage, ...] = ("given", "hybrid", "lexical", "vector")
 
 
 class Retriever(Protocol):
-    """Searches a corpus, such as :class:`~secondpass_evaluation.search.retrieval.HybridRetriever`."""
+    """Searches a corpus, such as :class:`~secondpass_evaluation.HybridRetriever`."""
 
     def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
         """The best ``k`` candidates, best first.

@@ -68,7 +68,7 @@ def load_suite(
         queries: a file that replaces the folder's.
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
-            the ``corpus`` of an :class:`~secondpass_evaluation.search.index.Index`. Passages of documents have
+            the ``corpus`` of an :class:`~secondpass_evaluation.Index`. Passages of documents have
             the ids ``path#number``, which judgements must use.
         run: a TREC run, whose documents become the candidates.
 

@@ -13,7 +13,7 @@ from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
-from secondpass.types import Candidate, Ranking
+from secondpass.types import Candidate, Progress, Ranking, no_progress
 from secondpass_evaluation.first_stages import (
     FirstStage,
     FirstStages,
@@ -21,7 +21,7 @@ from secondpass_evaluation.first_stages import (
     choose_stages,
 )
 from secondpass_evaluation.journal import Journal
-from secondpass_evaluation.reranking import Progress, SystemRun, no_progress
+from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite
 
 

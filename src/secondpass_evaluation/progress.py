@@ -10,8 +10,8 @@ from typing import TextIO
 
 from secondpass.errors import InputError
 from secondpass.settings import describe
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.report.text import shortened_name
-from secondpass_evaluation.reranking import Progress
 
 _INTERVAL = 0.1
 """Seconds between two changes of the bar."""
@@ -38,7 +38,7 @@ def progress_bar(progress: Progress | bool | None) -> Iterator[Progress]:
     stream = sys.stderr
     wanted = _is_interactive(stream) if progress is None else progress
     if stream is None or not wanted:
-        yield lambda _name, _done, _count: None
+        yield no_progress
         return
     bar = _Bar(stream, rewrites=_is_interactive(stream))
     try:
@@ -60,7 +60,8 @@ class _Bar:
         self._width = 0
         self._next = 0.0
 
-    def update(self, name: str, done: int, count: int) -> None:
+    def update(self, name: str, done: int, total: int | None) -> None:
+        count = total or 0
         line = f"{shortened_name(name, _NAME)}  {done:,}/{count:,}"
         if not self.rewrites:
             if done == count:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from secondpass.errors import NotSerializableError, RerankError, SecondPassError
 from secondpass.reranker import Reranker
 from secondpass.scoring import TRUNCATED
-from secondpass.types import Candidate, Ranking, Report
+from secondpass.types import Candidate, Progress, Ranking, Report
 from secondpass_evaluation.changes import largest_changes, rank_moves
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.journal import Journal, ranking_key
@@ -21,14 +21,6 @@ from secondpass_evaluation.measures import evaluate, ranking_to_run
 from secondpass_evaluation.results import Result
 from secondpass_evaluation.stability import measure_stability
 from secondpass_evaluation.suites import Suite
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the name of a system, the number of queries done, and their total; while vectors are
-computed, with ``Encoding the corpus`` and numbers of passages."""
-
-
-def no_progress(_name: str, _done: int, _total: int) -> None:
-    """Do nothing."""
 
 
 @dataclass(frozen=True)

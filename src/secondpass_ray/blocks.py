@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple
 
 from secondpass.formats.errors import FormatError
 from secondpass_ray.storage import open_file
@@ -17,9 +17,6 @@ _PARQUET_ROWS = 64
 
 REQUEST = "request"
 """Column with the JSON text of a request."""
-
-Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with a label, the number done, and the total; None where the total is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from secondpass.cli.progress import progress_bars
 from secondpass.cli.rerank_input import read_context
 from secondpass.config import load
 from secondpass.formats.summary import summary
+from secondpass_ray import check_installed
 
 
 def job(
@@ -126,6 +127,7 @@ def job(
     from secondpass_ray.workers import Workers
 
     _check(source, run, queries, corpus, resume=resume, force=force)
+    check_installed("a job on Ray")
     if workers is not None and concurrency is not None and workers > concurrency:
         fail("--concurrency: must be at least the number of --workers", USAGE_ERROR)
     config_values = configuration(preset, config, settings)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from secondpass.errors import InputError
 from secondpass.formats.reading import read_queries
-from secondpass_ray.blocks import Block, Progress
+from secondpass.types import Progress
+from secondpass_ray.blocks import Block
 from secondpass_ray.scanning import (
     NOT_A_FILE,
     PACKED_LINES,

@@ -13,7 +13,7 @@ from typing import Any
 from secondpass import __version__
 from secondpass.errors import InputError, SecondPassError
 from secondpass.formats.summary import tokens_and_cost
-from secondpass_ray.blocks import Progress
+from secondpass.types import Progress
 from secondpass_ray.configurations import check_keys, with_share, within_budget
 from secondpass_ray.coordination import Amounts, Budget, Coordinator
 from secondpass_ray.folder import JobFolder

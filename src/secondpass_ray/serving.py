@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass.config.keys import literal_keys
 from secondpass.config.loading import read
-from secondpass.errors import ConfigurationError, MissingExtraError
+from secondpass.errors import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
 from secondpass_server.http.settings import ServerSettings
 
@@ -70,14 +70,10 @@ def deployment(
             can detect, such as a variable that is not set, are in its log.
         MissingExtraError: Ray is not installed.
     """
-    try:
-        from ray import serve
+    from ray import serve
 
-        from secondpass_ray.replica import RerankServer
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"ray", "starlette", "uvicorn"}:
-            raise
-        raise MissingExtraError("ray", "a deployment on Ray Serve") from None
+    from secondpass_ray.replica import RerankServer
+
     if (config is None) == (models is None):
         raise ConfigurationError("give either a configuration or models")
     sources = {_name(config): config} if config is not None else dict(models or {})

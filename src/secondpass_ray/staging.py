@@ -16,7 +16,8 @@ from secondpass.formats.compression import open_input
 from secondpass.formats.errors import FormatError
 from secondpass.formats.requests import request_line
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests
-from secondpass_ray.blocks import Block, Progress, is_blank
+from secondpass.types import Progress
+from secondpass_ray.blocks import Block, is_blank
 from secondpass_ray.scanning import BLOCK_BYTES, LINES, check_object
 from secondpass_ray.storage import joined, open_file, write_whole
 

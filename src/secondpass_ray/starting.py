@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
-from secondpass.errors import InputError, MissingExtraError
+from secondpass.errors import InputError
 from secondpass.scorers.engines.processor import usable_cpus
 
 _STORE_BYTES = 128 * 2**20
@@ -30,20 +30,12 @@ _ENVIRONMENT = {
 
 
 def imported() -> Any:
-    """Import Ray; without its output, unless it was imported before.
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-    """
+    """Import Ray; without its output, unless it was imported before."""
     if "ray" not in sys.modules:
         os.environ.update(_ENVIRONMENT)
-    try:
-        import ray
-        import ray.data
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"ray", "pyarrow", "pandas", "numpy"}:
-            raise
-        raise MissingExtraError("ray", "a job on Ray") from None
+    import ray
+    import ray.data
+
     return ray
 
 

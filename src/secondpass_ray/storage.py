@@ -19,7 +19,7 @@ from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from secondpass.config.keys import may_name_key
-from secondpass.errors import InputError, MissingExtraError
+from secondpass.errors import InputError
 from secondpass.formats.files import flush_file, flush_folder
 
 _T = TypeVar("_T")
@@ -285,7 +285,7 @@ def _errors_of(name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
-        if isinstance(error, MissingExtraError | InputError):
+        if isinstance(error, InputError):
             raise
         # Only the first line: messages of AWS and Hadoop have many.
         reason = next(iter(str(error).splitlines()), "")[:200] or type(error).__name__
@@ -295,11 +295,8 @@ def _errors_of(name: str) -> Iterator[None]:
 @lru_cache(maxsize=64)
 def _resolved(name: str) -> tuple[Any, str]:
     """The file system of a URI, from pyarrow or fsspec, and the path in it."""
-    try:
-        from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
-    except ImportError:
-        raise MissingExtraError("ray", "reading files by URI") from None
     import pyarrow
+    from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
 
     try:
         system_and_path: tuple[Any, str] = FileSystem.from_uri(name)

@@ -29,9 +29,9 @@ SHOWN = {
 REQUIREMENT = re.compile(r"[`\" ]((?:[\w-]+-)?secondpass(?:-\w+)?)\[([\w,…-]+)\]")
 
 NOT_RUN = {
-    "secondpass export": "converts a model of the hub with torch; tests/server/cli/test_export.py does it",
-    "secondpass judge log.jsonl": "asks a language model; tests/evaluation/cli/test_judge.py does it",
-    "secondpass judge --into": "asks a person; tests/evaluation/cli/test_review.py does it",
+    "secondpass export": "converts a model of the hub; tests/server/cli/test_export.py does it",
+    "secondpass judge log.jsonl": "asks a language model; evaluation/cli/test_judge.py does it",
+    "secondpass judge --into": "asks a person; evaluation/cli/test_review.py does it",
     "secondpass doctor --preset cohere --network": "opens connections to other machines",
     "secondpass serve": "ends on a signal; tests/server/cli/test_serve.py does it",
     "secondpass job": "needs Ray; tests/ray/test_cli.py does it",

@@ -14,7 +14,7 @@ from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass_evaluation import compare, dry_run, make_suite
-from secondpass_evaluation.dry_run import expected_comparison, expected_use
+from secondpass_evaluation.dry_run import expected_comparison
 
 sizes = st.integers(1, 12)
 
@@ -50,7 +50,7 @@ def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
     reranker, model = made
     # Grades up to 10; equal lengths, so that the order of the candidates changes no estimate.
     texts = [f"{number % 10} wombats, {number:02}" for number in range(count)]
-    expected = total(expected_use(reranker, [("wombats", texts)]))
+    expected = total(reranker.expected_use([("wombats", texts)]))
     assert model.prompts == []
     ranking = reranker.rerank("wombats", texts)
     assert expected.calls == len(model.prompts)
@@ -61,7 +61,7 @@ def test_tokens_are_those_of_the_prompts():
     model = Model()
     reranker = Reranker(Graded(model, batch_size=4))
     texts = numbered([*range(10)])
-    (expected,) = expected_use(reranker, [("wombats", texts)])
+    (expected,) = reranker.expected_use([("wombats", texts)])
     reranker.rerank("wombats", texts)
     prompts = [part for prompt in model.prompts for part in (prompt.system, prompt.turns[0].text)]
     assert expected.input_tokens == pytest.approx(sum(map(estimate_tokens, prompts)))
@@ -72,10 +72,10 @@ def test_tokens_are_those_of_the_prompts():
 def test_options_of_a_call_count():
     reranker = Reranker(Graded(Model(), batch_size=5))
     requests = [("wombats", numbered([*range(10)]))] * 3
-    assert [use.calls for use in expected_use(reranker, requests)] == [6]
-    assert [use.calls for use in expected_use(reranker, requests, depth=5)] == [3]
+    assert [use.calls for use in reranker.expected_use(requests)] == [6]
+    assert [use.calls for use in reranker.expected_use(requests, depth=5)] == [3]
     with pytest.raises(InputError, match="depth"):
-        expected_use(reranker, requests, depth=0)
+        reranker.expected_use(requests, depth=0)
 
 
 def test_without_packages_the_fallback_is_expected(monkeypatch):
@@ -84,7 +84,7 @@ def test_without_packages_the_fallback_is_expected(monkeypatch):
     monkeypatch.setattr(lazy, "is_installed", lambda module: module != "openai")
     method = Graded({"type": "openai", "model": "m"})
     reranker = Reranker(method, fallback=[ByTable()])
-    assert [use.model for use in expected_use(reranker, [("q", ["a", "b"])])] == ["by-table"]
+    assert [use.model for use in reranker.expected_use([("q", ["a", "b"])])] == ["by-table"]
 
 
 SUITE = make_suite(

@@ -17,7 +17,6 @@ import yaml
 import counted_batches
 from loopback_server import LoopbackServer
 from secondpass import ConfigurationError, Reranker
-from secondpass_ray import app_builder, deployment
 from served_clients import KEY, check_clients
 
 pytest.importorskip("ray.serve")  # the folder of this file may be found as `ray`
@@ -25,9 +24,11 @@ import ray
 from ray import cloudpickle, serve
 from ray.serve.schema import ServeDeploySchema
 
+from secondpass_ray import app_builder, deployment
+
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 SECRET = "sk-of-the-provider-1"
 BODY = {
     "query": "cat food",

@@ -35,7 +35,6 @@ from secondpass.runtime.observers import (
 )
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
-from secondpass_evaluation.dry_run import expected_use
 
 TEXTS = numbered([3, 9, 5, 7])
 BUSY = LLMError("the server is busy", "server_error", retryable=True)
@@ -231,7 +230,7 @@ def test_lists_that_need_no_judging(recorder):
 
 
 def test_a_dry_run_is_no_ranking(recorder):
-    expected_use(cascade(Listwise(Model())), [("q", TEXTS)])
+    cascade(Listwise(Model())).expected_use([("q", TEXTS)])
     assert recorder.events == []
 
 

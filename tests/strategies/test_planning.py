@@ -25,7 +25,6 @@ from secondpass.strategies.endpoint import Endpoint
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.pointwise import Pointwise
-from secondpass_evaluation.dry_run import expected_use
 
 PRICES = Prices(1, 10)
 STRATEGIES = {"listwise": ranked, "blocks": ranked, "graded": graded}
@@ -211,7 +210,7 @@ def test_a_sample_is_estimated_as_a_dry_run_does(kind):
     reranker = Reranker({"type": kind, "llm": Model(prices=PRICES)})
     texts = [Candidate("kiwi " * number, str(number)) for number in range(1, 60)]
     planned = reranker.plan(texts, query="which fruit").total
-    (expected,) = expected_use(reranker, [("which fruit", texts)])
+    (expected,) = reranker.expected_use([("which fruit", texts)])
     assert planned.calls == expected.calls
     assert planned.pairs == expected.pairs
     assert planned.input_tokens == pytest.approx(expected.input_tokens)

@@ -14,25 +14,28 @@ from secondpass import __version__
 from secondpass.cli.running import Subcommand, report_errors
 
 COMMANDS = {
-    "rerank": "rerank:rerank",
-    "job": "job:job",
-    "index": "index:index",
-    "query": "query:query",
-    "serve": "serve:serve",
-    "mcp": "mcp:mcp",
-    "export": "export:export",
-    "plan": "plan:plan",
-    "presets": "presets:presets",
-    "schema": "schema:schema",
-    "doctor": "doctor:doctor",
-    "eval": "evaluate:evaluate",
-    "judge": "judge:judge",
-    "tune": "tune:tune",
-    "drift": "drift:drift",
-    "calibrate": "calibrate:calibrate",
-    "config": "config:config_app",
+    "rerank": "secondpass.cli.commands.rerank:rerank",
+    "job": "secondpass_ray.cli:job",
+    "index": "secondpass_evaluation.cli.index:index",
+    "query": "secondpass_evaluation.cli.query:query",
+    "serve": "secondpass_server.cli.serve:serve",
+    "mcp": "secondpass_server.cli.mcp:mcp",
+    "export": "secondpass_server.cli.export:export",
+    "plan": "secondpass.cli.commands.plan:plan",
+    "presets": "secondpass.cli.commands.presets:presets",
+    "schema": "secondpass.cli.commands.schema:schema",
+    "doctor": "secondpass.cli.commands.doctor:doctor",
+    "eval": "secondpass_evaluation.cli.evaluate:evaluate",
+    "judge": "secondpass_evaluation.cli.judge:judge",
+    "tune": "secondpass_evaluation.cli.tune:tune",
+    "drift": "secondpass_evaluation.cli.drift:drift",
+    "calibrate": "secondpass_evaluation.cli.calibrate:calibrate",
+    "config": "secondpass.cli.commands.config:config_app",
 }
-"""Module and function of each subcommand, in the order of the help."""
+"""Module and function of each subcommand, in the order of the help.
+
+The one place of the core that names the packages beside it.
+"""
 
 
 class _LazyGroup(TyperGroup):
@@ -52,7 +55,7 @@ class _LazyGroup(TyperGroup):
 @cache
 def _build(name: str) -> Any:
     module, _, member = COMMANDS[name].partition(":")
-    command = getattr(import_module(f"secondpass.cli.commands.{module}"), member)
+    command = getattr(import_module(module), member)
     if not isinstance(command, typer.Typer):
         function = command
         command = typer.Typer(

@@ -10,14 +10,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console, warn
+from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
 from secondpass.reranker import Reranker
 from secondpass.runtime.dry_run import Expected, merged, total
 from secondpass.types import Request
-from secondpass_evaluation.dry_run import ExpectedComparison, expected_use
 
-_TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"
-_NOTE = f"dry run: no model was called. {_TOKENS}"
+TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"
+NOTE = f"dry run: no model was called. {TOKENS}"
 
 
 def print_dry_run(
@@ -33,67 +32,24 @@ def print_dry_run(
     queries = candidates = 0
     uses: list[Expected] = []
     for request, options in requests:
-        uses = merged([*uses, *expected_use(reranker, [request], **options)])
+        uses = merged([*uses, *reranker.expected_use([request], **options)])
         queries += 1
         candidates += len(request.candidates)
     if as_json or not on_terminal(sys.stdout):
-        print_json({"dry_run": True, "queries": queries, "candidates": candidates, **_record(uses)})
-    else:
-        _print_table({"": uses})
-    info(f"{_count(queries, 'query', 'queries')}, {_count(candidates, 'candidate')}. {_NOTE}")
-
-
-def print_comparison(
-    expected: ExpectedComparison, not_run: Mapping[str, str], *, as_json: bool
-) -> None:
-    """Print calls, tokens and cost that a comparison is estimated to take.
-
-    Args:
-        expected: as estimated.
-        not_run: why other rerankers cannot be created, by name.
-        as_json: whether to write JSON on a terminal, too.
-    """
-    not_run = {**expected.not_run, **not_run}
-    for name, reason in not_run.items():
-        warn(f"{name} is not run: {reason}")
-    if as_json or not on_terminal(sys.stdout):
         print_json(
-            {
-                "dry_run": True,
-                "queries": expected.queries,
-                "systems": {name: _record(uses) for name, uses in expected.systems.items()},
-                "not_run": not_run,
-                "total": _total([use for uses in expected.systems.values() for use in uses]),
-            }
+            {"dry_run": True, "queries": queries, "candidates": candidates, **use_record(uses)}
         )
     else:
-        _print_table(expected.systems)
-    info(f"{_count(expected.queries, 'query', 'queries')}. {_NOTE}")
+        print_use_table({"": uses})
+    info(f"{counted(queries, 'query', 'queries')}, {counted(candidates, 'candidate')}. {NOTE}")
 
 
-def print_expected(expected: ExpectedComparison) -> None:
-    """Print to standard error the expected calls, tokens and cost of systems that use a service."""
-    rows = [(name, use) for name, uses in expected.systems.items() for use in uses if use.calls]
-    for name, use in rows:
-        info(f"{one_line(name)} will ask {one_line(use.model)}: {_sentence(use)}")
-    if len(rows) > 1:
-        info(f"in total: {_sentence(total(use for _, use in rows))}")
-    sample = f"; from {expected.sampled:,} rankings of each system" if expected.sampled else ""
-    info(f"{_TOKENS}{sample}")
-
-
-def _sentence(use: Expected) -> str:
-    cost = "" if use.cost is None else f", cost about {use.cost:.4g}"
-    tokens = f"{_shown(use.input_tokens)} tokens in and {_shown(use.output_tokens)} out"
-    return f"{_count(use.calls, 'call')}, about {tokens}{cost}"
-
-
-def _record(uses: Sequence[Expected]) -> dict[str, Any]:
+def use_record(uses: Sequence[Expected]) -> dict[str, Any]:
     models = [{"model": use.model, **_numbers(use)} for use in merged(uses)]
-    return {"models": models, "total": _total(uses)}
+    return {"models": models, "total": total_record(uses)}
 
 
-def _total(uses: Sequence[Expected]) -> dict[str, Any]:
+def total_record(uses: Sequence[Expected]) -> dict[str, Any]:
     return _numbers(total(uses))
 
 
@@ -107,7 +63,7 @@ def _numbers(use: Expected) -> dict[str, Any]:
     }
 
 
-def _print_table(systems: Mapping[str, Sequence[Expected]]) -> None:
+def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
     """A table with a row per model, and their total if there are several."""
     table = Table(box=None, pad_edge=False)
     named = any(systems)
@@ -122,13 +78,13 @@ def _print_table(systems: Mapping[str, Sequence[Expected]]) -> None:
     for name, use in rows:
         cells = [one_line(name)] if named else []
         cells += [one_line(use.model), f"{use.calls:,}", f"{use.pairs:,}"]
-        cells += [_shown(use.input_tokens), _shown(use.output_tokens)]
+        cells += [shown_tokens(use.input_tokens), shown_tokens(use.output_tokens)]
         cells.append("" if use.cost is None else f"{use.cost:.4g}")
         table.add_row(*map(Text, cells))
     result_console().print(table)
 
 
-def _shown(tokens: float | None) -> str:
+def shown_tokens(tokens: float | None) -> str:
     return "" if tokens is None else f"{_whole(tokens):,}"
 
 
@@ -136,5 +92,5 @@ def _whole(tokens: float | None) -> int | None:
     return None if tokens is None else math.ceil(tokens)
 
 
-def _count(number: int, noun: str, plural: str = "") -> str:
+def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

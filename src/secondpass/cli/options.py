@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from secondpass.settings.registry import preset_names
-from secondpass_evaluation.search.documents import SMALLEST_PASSAGE
 
 
 def complete_preset(incomplete: str) -> list[str]:
@@ -62,13 +61,6 @@ RunQueries = Annotated[
 RunCorpus = Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")]
 WithText = Annotated[bool, typer.Option("--text/--no-text", help="Include texts and metadata.")]
 Timings = Annotated[bool, typer.Option("--timings", help="Include durations.")]
-RerankTopN = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Number of candidates to rerank. Default: `depth` of the configuration, else 50.",
-    ),
-]
 Explain = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,17 +70,10 @@ Explain = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-PassageSize = Annotated[
-    int,
-    typer.Option(min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="Maximum length of a passage."),
-]
 DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
         help="Estimate calls, tokens and cost without calling a model. JSON in a pipe.",
     ),
-]
-StaleOk = Annotated[
-    bool, typer.Option("--stale-ok", help="Search an index even if its source has changed.")
 ]

@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from secondpass import types
 from secondpass.cli.console import live_console, message_console, on_terminal, one_line
-from secondpass_evaluation.search import documents
 
 
 class _Rate(ProgressColumn):
@@ -46,7 +46,7 @@ def columns() -> tuple[ProgressColumn, ...]:
 
 
 @contextmanager
-def progress_bars(quiet: bool = False) -> Iterator[documents.Progress]:
+def progress_bars(quiet: bool = False) -> Iterator[types.Progress]:
     """Show progress bars on standard error, if it is a terminal; one bar for each label.
 
     Yields:
@@ -54,7 +54,7 @@ def progress_bars(quiet: bool = False) -> Iterator[documents.Progress]:
     """
     console = message_console()
     if quiet or not on_terminal(sys.stderr):
-        yield lambda _label, _done, _total: None
+        yield types.no_progress
         return
     with Progress(*columns(), console=console, transient=True) as bars, live_console(console):
         tasks: dict[str, TaskID] = {}

@@ -29,7 +29,7 @@ from secondpass.formats.requests import (
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
-from secondpass_evaluation.search.documents import Progress
+from secondpass.types import Progress
 
 
 @dataclass(frozen=True)

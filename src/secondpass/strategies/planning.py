@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from secondpass.candidates import CheckedRequest, to_request
+from secondpass.call_options import CallOptions
+from secondpass.candidates import CheckedRequest, to_request, to_requests
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import InputError
 from secondpass.limits import Limits
@@ -18,7 +19,7 @@ from secondpass.settings import describe
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.strategies.estimates import Trial, exceeded_limits, planned_stage, trials
 from secondpass.strategies.life_cycle import MethodOwner, runnable
-from secondpass.types import Candidate, CandidateLike, ScoreKind
+from secondpass.types import Candidate, CandidateLike, RequestLike, ScoreKind
 
 T = TypeVar("T", int, float)
 
@@ -115,7 +116,28 @@ class CostPlanner(MethodOwner):
         ledger.keep_time(last=stage is self._stages[-1])
         return ledger
 
-    def _expected(self, request: CheckedRequest, options: Any) -> list[Expected]:
+    def expected_use(
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+    ) -> list[Expected]:
+        """Estimate the use of each model by :meth:`rerank_many`, without calling anything.
+
+        Every call is assumed to succeed, so retries, repairs and fallbacks are not included. Limits
+        of calls, tokens and cost apply, a deadline does not. The method is that of the reranker, or
+        the first fallback whose packages are installed.
+
+        Args:
+            requests: as for :meth:`rerank_many`.
+            options: as for :meth:`rerank_many`.
+
+        Raises:
+            InputError: a request or an option is wrong.
+        """
+        uses: list[Expected] = []
+        for request in to_requests(requests, text_needed=self.render.needs_text):
+            uses += self._expected(request, options)
+        return merged(uses)
+
+    def _expected(self, request: CheckedRequest, options: CallOptions) -> list[Expected]:
         """What each model would take within the limits of calls, tokens and cost."""
         task = self._task(request, options)
         if task is None:

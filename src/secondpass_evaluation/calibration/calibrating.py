@@ -15,7 +15,7 @@ from secondpass.runtime.floors import Fit, Floor, FloorOn, Per
 from secondpass.scoring import rerank_scores_alone
 from secondpass.settings import changed, describe, registry
 from secondpass.strategies.parts import asks
-from secondpass.types import Ranking
+from secondpass.types import Progress, Ranking
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept
 from secondpass_evaluation.calibration.fingerprint import fingerprint
 from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
@@ -35,7 +35,6 @@ from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec
-from secondpass_evaluation.reranking import Progress
 from secondpass_evaluation.suites import Suite
 
 _NAME = "rerank"

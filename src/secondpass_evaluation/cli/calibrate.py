@@ -10,9 +10,11 @@ import typer
 
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import info, print_json, print_yaml, result_console
-from secondpass.cli.options import AsJson, Config, PassageSize, Preset, Set, StaleOk
+from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.cli.progress import progress_bars
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.evaluation_output import open_journal
+from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Cache,
@@ -104,6 +106,7 @@ def calibrate(
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """
+    check_installed("secondpass calibrate")
     from secondpass_evaluation.calibration.calibrating import calibrate as run_calibration
     from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.provenance import check_output, with_provenance

@@ -19,9 +19,10 @@ from secondpass.cli.console import (
     result_console,
 )
 from secondpass.cli.options import AsJson
+from secondpass_evaluation import check_installed
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.drift import Drift
+    from secondpass_evaluation.periods import Drift
 
 DRIFT = 3
 """Exit code: something has changed."""
@@ -66,8 +67,9 @@ def drift(
 
     - `secondpass drift last-week.jsonl this-week.jsonl --details`
     """
+    check_installed("secondpass drift")
     from secondpass.monitoring.ranking_days import read_days
-    from secondpass_evaluation.drift import drift as compare
+    from secondpass_evaluation.periods import drift as compare
 
     earlier, later = _periods(first, second, before, after)
     result = compare(

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.cli.options import (
-    AsJson,
-    DryRun,
-    PassageSize,
-    RerankTopN,
-    Set,
-    StaleOk,
-    complete_preset,
-)
+from secondpass.cli.options import AsJson, DryRun, Set, complete_preset
 from secondpass.cli.progress import progress_bars
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.evaluation_output import (
     check_folder,
@@ -27,6 +20,7 @@ from secondpass_evaluation.cli.evaluation_output import (
     with_command_line,
     write_results,
 )
+from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Cache,
     Concurrency,
@@ -151,7 +145,8 @@ def evaluate(
     It prints the verdict and one table; `--details` prints the rest. After an interruption, the
     same command with `--resume` continues without repeating finished rankings.
     """
-    from secondpass.cli.dry_run import print_comparison, print_expected
+    check_installed("secondpass eval")
+    from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
     from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.dry_run import expected_comparison
     from secondpass_evaluation.experiment import compare as run_comparison

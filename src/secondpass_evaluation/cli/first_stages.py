@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from secondpass.cli.console import fail, info, warn
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
 from secondpass.formats.errors import StaleIndexError, first_few
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Progress
 from secondpass_evaluation.cli.vectors import CachedEmbedder
-from secondpass_evaluation.search.documents import Progress, read_source
+from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.selection import SPHINX_REASON
 
 if TYPE_CHECKING:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from secondpass.cli.console import one_line, print_json, warn, write
-from secondpass.cli.options import AsJson, PassageSize
+from secondpass.cli.options import AsJson
 from secondpass.cli.progress import progress_bars
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
+from secondpass_evaluation.cli.options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ def index(
     An existing index is replaced when the new one is complete; vectors of unchanged passages are
     reused. If nothing has changed, nothing is done.
     """
+    check_installed("secondpass index")
     from secondpass_evaluation.search.embedders import default_embedder
     from secondpass_evaluation.search.indexing import build
 

@@ -9,8 +9,9 @@ import typer
 
 from secondpass.cli.configurations import configuration
 from secondpass.cli.console import USAGE_ERROR, fail, info
-from secondpass.cli.options import AsJson, Config, DryRun, PassageSize, Preset, Set, StaleOk
+from secondpass.cli.options import AsJson, Config, DryRun, Preset, Set
 from secondpass.cli.progress import progress_bars
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.judging import (
     DryRunDoneError,
     folder_journal,
@@ -20,6 +21,7 @@ from secondpass_evaluation.cli.judging import (
     print_judgements,
     stop_before_asking,
 )
+from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.review import review_folder
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -118,6 +120,7 @@ def judge(
 
     Each answer is written at once; the same command continues.
     """
+    check_installed("secondpass judge")
     if source is None:
         if ask is None:
             fail("missing QUERIES, or --ask for judgements in --into (see --help)", USAGE_ERROR)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, warn, write
-from secondpass.cli.dry_run import print_comparison, print_expected
 from secondpass.config import load
 from secondpass.runtime.dry_run import Expected
 from secondpass.strategies.parts import asks
+from secondpass.types import Progress
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
+from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.suite_options import default_stages
 from secondpass_evaluation.dry_run import ExpectedComparison
-from secondpass_evaluation.search.documents import Progress
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage, Retriever

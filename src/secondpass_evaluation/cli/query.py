@@ -21,19 +21,7 @@ from secondpass.cli.console import (
     warn,
 )
 from secondpass.cli.monitored import MonitorFolder, monitored
-from secondpass.cli.options import (
-    AsJson,
-    Config,
-    DryRun,
-    Explain,
-    Instruction,
-    Order,
-    PassageSize,
-    Preset,
-    RerankTopN,
-    Set,
-    StaleOk,
-)
+from secondpass.cli.options import AsJson, Config, DryRun, Explain, Instruction, Order, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import explained
 from secondpass.config import load, merged
@@ -41,10 +29,12 @@ from secondpass.errors import MissingExtraError
 from secondpass.reranker import Reranker
 from secondpass.runtime.explanations import Explanation
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
-from secondpass.types import Ranking, Report, Request
+from secondpass.types import Progress, Ranking, Report, Request
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
+from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
 from secondpass_evaluation.cli.search_results import print_table, reranked_rows, retrieved_rows
-from secondpass_evaluation.search.documents import PASSAGE_SIZE, Progress, read_source
+from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
 from secondpass_evaluation.search.embedders import default_embedder
 from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.index_files import is_index, rebuild_command
@@ -116,6 +106,7 @@ def query(
     On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
+    check_installed("secondpass query")
     question = decode_argument(_question(argument, question))
     _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
     if not rerank and (dry_run or explain):

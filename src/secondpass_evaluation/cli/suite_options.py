@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass_evaluation.search.documents import Progress
+from secondpass.types import Progress
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage, Retriever

@@ -18,10 +18,12 @@ from secondpass.cli.console import (
     result_console,
     write,
 )
-from secondpass.cli.options import AsJson, PassageSize, StaleOk
+from secondpass.cli.options import AsJson
 from secondpass.cli.progress import progress_bars
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.evaluation_output import open_journal
+from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Cache,
@@ -123,7 +125,8 @@ def tune(
     and cost are printed first. With `--rankings FILE`, a second run, such as with another `--cost`
     or after an interruption, repeats no call.
     """
-    from secondpass.cli.dry_run import print_expected
+    check_installed("secondpass tune")
+    from secondpass_evaluation.cli.dry_run import print_expected
     from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.tuning.tuning import SMALLEST_GAIN
     from secondpass_evaluation.tuning.tuning import tune as run_tuning

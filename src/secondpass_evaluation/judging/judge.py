@@ -16,8 +16,7 @@ from secondpass.formats.runs import Qrels
 from secondpass.rendering import well_formed
 from secondpass.runtime.dry_run import Expected
 from secondpass.settings import describe
-from secondpass.types import Candidate, CandidateLike, Ranking
-from secondpass_evaluation.dry_run import expected_use
+from secondpass.types import Candidate, CandidateLike, Progress, Ranking, no_progress
 from secondpass_evaluation.environment import now
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
@@ -27,7 +26,7 @@ from secondpass_evaluation.judging.labels import JudgedBy, judged_by_path, write
 from secondpass_evaluation.judging.pool_file import pool_lines
 from secondpass_evaluation.judging.pools import Pools, pooled, sampled
 from secondpass_evaluation.rerankers import Spec
-from secondpass_evaluation.reranking import Progress, SystemRun, no_progress
+from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite, candidates_with_ids
 from secondpass_evaluation.writing import write_qrels, write_queries
 
@@ -175,7 +174,7 @@ def judge(
         check_ids(pools)  # before calls whose results could not be written
         system = SystemRun("judge", reranker, suite, pools, concurrency, report, journal)
         if expected is not None:
-            expected(expected_use(reranker, system.unfinished(pools)))
+            expected(reranker.expected_use(system.unfinished(pools)))
         rankings, stopped = _graded(system, pools, budget, concurrency)
     finally:
         if owned:
@@ -249,7 +248,7 @@ def _cost(system: SystemRun, query: str, ranking: Ranking) -> float:
     if usage.cost is not None or not usage.calls:
         return usage.cost or 0.0
     request = (system.suite.queries[query], system.candidates[query])
-    return math.fsum(use.cost or 0.0 for use in expected_use(system.reranker, [request]))
+    return math.fsum(use.cost or 0.0 for use in system.reranker.expected_use([request]))
 
 
 def _unjudged(

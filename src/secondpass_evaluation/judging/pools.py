@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.rerankers import Spec, create_rerankers
-from secondpass_evaluation.reranking import Progress, SystemRun
+from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite
 
 Pools: TypeAlias = dict[str, tuple[Candidate, ...]]

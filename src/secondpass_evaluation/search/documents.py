@@ -9,17 +9,17 @@ import codecs
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from secondpass.errors import InputError
 from secondpass.formats.compression import find_file
 from secondpass.formats.lines import AnyPath
 from secondpass.formats.reading import read_corpus
 from secondpass.settings import describe
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.search.html import parse_html
 from secondpass_evaluation.search.markdown import parse_markdown
 from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs
@@ -39,13 +39,6 @@ _HTML = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
           (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-
-Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with a label, the number done, and the total; None where the total is unknown."""
-
-
-def no_progress(_label: str, _done: int, _total: int | None) -> None:
-    """Ignore progress."""
 
 
 class SourceFile(NamedTuple):

@@ -16,14 +16,12 @@ from secondpass.candidates import kind_of
 from secondpass.errors import InputError
 from secondpass.formats.errors import IndexFaultError, first_few
 from secondpass.formats.lines import AnyPath
-from secondpass.types import Candidate
+from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.search.documents import (
     PASSAGE_SIZE,
     READER_VERSION,
-    Progress,
     changes,
     corpus_file,
-    no_progress,
     read_source,
 )
 from secondpass_evaluation.search.embedders import Embedder, NamedEmbedder, embed_in_batches

@@ -15,7 +15,6 @@ from secondpass.errors import NotSerializableError, SecondPassError
 from secondpass.reranker import Reranker
 from secondpass.scoring import scores_alone
 from secondpass.types import Ranking
-from secondpass_evaluation.dry_run import expected_use
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, unique_name
@@ -114,7 +113,7 @@ def prepare(
     own = min(reranker.depth or longest, longest) or 1
     queries = observed.suite.queries
     sample = [(queries[query], items) for query, items in observed.candidates.items()][:_SAMPLE]
-    uses = expected_use(reranker, sample)
+    uses = reranker.expected_use(sample)
     attempt.asks = any(use.calls for use in uses)
     attempt.pointwise = scores_alone(reranker.method)
     if "order" in config:  # it changes the order independently of the scores

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError, SecondPassError
 from secondpass.formats.lines import AnyPath
 from secondpass.reranker import Reranker
+from secondpass.types import Progress
 from secondpass_evaluation import environment
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass_evaluation.first_stages import FirstStage, Retriever
@@ -19,7 +20,6 @@ from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.provenance import write_config
 from secondpass_evaluation.report import tuning as report
 from secondpass_evaluation.rerankers import Spec, create_rerankers
-from secondpass_evaluation.reranking import Progress
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import trials
 from secondpass_evaluation.tuning.checks import (

@@ -10,7 +10,7 @@ import typer
 from secondpass.cli.console import info
 from secondpass.cli.options import Set
 from secondpass.config import load
-from secondpass.errors import ConfigurationError, MissingExtraError
+from secondpass.errors import ConfigurationError
 from secondpass_server.cli.served import (
     ApiKeyEnv,
     ApiKeyFile,
@@ -19,6 +19,7 @@ from secondpass_server.cli.served import (
     Presets,
     configurations,
 )
+from secondpass_server.mcp import check_installed
 
 _MIB = 2**20
 _GRACE = 25.0
@@ -70,12 +71,8 @@ def mcp(
 
     - `secondpass mcp -c rerank.yaml --transport http --port 8090`, at `http://127.0.0.1:8090/mcp`
     """
-    try:
-        from secondpass_server.mcp.tools import ToolLimits, create_server
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
-            raise
-        raise MissingExtraError("mcp", "the MCP server") from None
+    check_installed()
+    from secondpass_server.mcp.tools import ToolLimits, create_server
 
     limits = ToolLimits(
         max_candidates, max_characters, deadline=deadline, issue_messages=issue_messages

@@ -9,7 +9,6 @@ import typer
 
 from secondpass.cli.console import info
 from secondpass.cli.options import Set
-from secondpass.errors import MissingExtraError
 from secondpass_server.cli.served import (
     ApiKeyEnv,
     ApiKeyFile,
@@ -18,6 +17,7 @@ from secondpass_server.cli.served import (
     Presets,
     configurations,
 )
+from secondpass_server.http import check_installed
 
 _MIB = 2**20
 
@@ -94,14 +94,10 @@ def serve(
 
     - `secondpass serve -c rerank.yaml=rerank-v3.5 --host 0.0.0.0 --api-key-env RERANK_KEYS`
     """
-    try:
-        from secondpass_server.http.server import Plan, run
-        from secondpass_server.http.settings import ServerSettings
-        from secondpass_server.http.workers import log_to_stderr, run_workers
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "h11"}:
-            raise
-        raise MissingExtraError("serve", "the server") from None
+    check_installed()
+    from secondpass_server.http.server import Plan, run
+    from secondpass_server.http.settings import ServerSettings
+    from secondpass_server.http.workers import log_to_stderr, run_workers
 
     plan = Plan(
         configurations(preset, config, settings),

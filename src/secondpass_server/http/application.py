@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from secondpass.errors import MissingExtraError
 from secondpass.reranker import Reranker
 from secondpass.runtime.diagnostics import log, log_exception
 from secondpass_server.http.admission import Admission
@@ -60,7 +59,6 @@ def create_app(
 
     Raises:
         ConfigurationError: there is no reranker, or a setting is wrong.
-        MissingExtraError: prometheus_client is not installed.
     """
     return _Server(Service(rerankers, settings or ServerSettings())).application()
 
@@ -73,10 +71,7 @@ class _Server:
         self.settings = service.settings
         self.keys = Keys(self.settings)
         self.admission = Admission(self.settings)
-        try:
-            self.metrics = Metrics(self.admission)
-        except ModuleNotFoundError:
-            raise MissingExtraError("serve", "the server") from None
+        self.metrics = Metrics(self.admission)
 
     def application(self) -> Starlette:
         """The application with all paths."""

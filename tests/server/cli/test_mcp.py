@@ -148,7 +148,7 @@ def test_limits_of_calls(limits, options, expected):
     ("package", "message"),
     [
         (
-            "mcp.server",
+            "mcp",
             'Run: pip install "secondpass[mcp]"',
         ),
         ("secondpass_server.mcp.records", "internal error: ModuleNotFoundError: "),

@@ -1,4 +1,4 @@
-"""What worker processes share: a folder of metrics. The processes: `tests/server/cli/test_serve.py`."""
+"""What worker processes share: a folder of metrics. `../cli/test_serve.py` has the processes."""
 
 import logging
 import os

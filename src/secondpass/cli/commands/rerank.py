@@ -53,8 +53,7 @@ from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.summary import count, summary
 from secondpass.reranker import Reranker
 from secondpass.settings.environment import fill
-from secondpass.types import Ranking, Request
-from secondpass_evaluation.search.documents import Progress
+from secondpass.types import Progress, Ranking, Request
 
 _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""

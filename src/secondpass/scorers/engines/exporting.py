@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.lazy import require
 from secondpass.errors import InputError, ModelLoadError, with_article
@@ -29,12 +29,10 @@ from secondpass.scorers.engines.processor import has_fast_bfloat16, usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import TorchModel
 from secondpass.scorers.hub import HubModel
+from secondpass.types import Progress
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
-
-Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with a label, the number of steps done, and their total."""
 
 LEAST_OVERLAP = 0.98
 """A file whose top-10 overlap with the original is lower is rejected."""

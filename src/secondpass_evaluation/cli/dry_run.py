@@ -1,0 +1,64 @@
+"""Prints what a comparison is estimated to take, per system and model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from secondpass.cli.console import info, on_terminal, one_line, print_json, warn
+from secondpass.cli.dry_run import (
+    NOTE,
+    TOKENS,
+    counted,
+    print_use_table,
+    shown_tokens,
+    total_record,
+    use_record,
+)
+from secondpass.runtime.dry_run import Expected, total
+from secondpass_evaluation.dry_run import ExpectedComparison
+
+
+def print_comparison(
+    expected: ExpectedComparison, not_run: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print calls, tokens and cost that a comparison is estimated to take.
+
+    Args:
+        expected: as estimated.
+        not_run: why other rerankers cannot be created, by name.
+        as_json: whether to write JSON on a terminal, too.
+    """
+    not_run = {**expected.not_run, **not_run}
+    for name, reason in not_run.items():
+        warn(f"{name} is not run: {reason}")
+    if as_json or not on_terminal(sys.stdout):
+        print_json(
+            {
+                "dry_run": True,
+                "queries": expected.queries,
+                "systems": {name: use_record(uses) for name, uses in expected.systems.items()},
+                "not_run": not_run,
+                "total": total_record([use for uses in expected.systems.values() for use in uses]),
+            }
+        )
+    else:
+        print_use_table(expected.systems)
+    info(f"{counted(expected.queries, 'query', 'queries')}. {NOTE}")
+
+
+def print_expected(expected: ExpectedComparison) -> None:
+    """Print to standard error the expected calls, tokens and cost of systems that use a service."""
+    rows = [(name, use) for name, uses in expected.systems.items() for use in uses if use.calls]
+    for name, use in rows:
+        info(f"{one_line(name)} will ask {one_line(use.model)}: {_sentence(use)}")
+    if len(rows) > 1:
+        info(f"in total: {_sentence(total(use for _, use in rows))}")
+    sample = f"; from {expected.sampled:,} rankings of each system" if expected.sampled else ""
+    info(f"{TOKENS}{sample}")
+
+
+def _sentence(use: Expected) -> str:
+    cost = "" if use.cost is None else f", cost about {use.cost:.4g}"
+    tokens = f"{shown_tokens(use.input_tokens)} tokens in and {shown_tokens(use.output_tokens)} out"
+    return f"{counted(use.calls, 'call')}, about {tokens}{cost}"
