@@ -23,6 +23,15 @@ def has_logic(path: Path) -> bool:
     return re.search(r"^(?:    )?(?:async )?def ", path.read_text("utf-8"), re.M) is not None
 
 
+FOLDERS = {
+    "secondpass": ".",
+    "secondpass_evaluation": "evaluation",
+    "secondpass_ray": "ray",
+    "secondpass_server": "server",
+}
+"""The folder of the tests of each package."""
+
+
 def places(module: str) -> list[str]:
     """The file and the folder that may have the tests of a module."""
     path = Path(module).with_suffix("")
@@ -57,12 +66,14 @@ def untested(modules: list[str], elsewhere: dict[str, str], tests: Path = TESTS)
 
 
 def test_each_module_has_a_test_file():
-    modules = [
-        path.relative_to(rooms.PACKAGE).as_posix()
-        for path in sorted(rooms.PACKAGE.rglob("*.py"))
-        if has_logic(path)
-    ]
-    assert untested(modules, ELSEWHERE) == []
+    for package, folder in FOLDERS.items():
+        root = rooms.PACKAGE.parent / package
+        modules = [
+            path.relative_to(root).as_posix() for path in root.rglob("*.py") if has_logic(path)
+        ]
+        elsewhere = ELSEWHERE if package == "secondpass" else {}
+        modules = [module for module in modules if module != "__init__.py"]
+        assert untested(modules, elsewhere, TESTS / folder) == []
 
 
 def test_the_table_is_sorted():

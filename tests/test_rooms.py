@@ -1,5 +1,6 @@
-"""The layout of the package: few rooms, one order of imports, no circles."""
+"""The layout of the packages: few rooms, one order of imports, no circles."""
 
+import ast
 import importlib
 
 import pytest
@@ -8,17 +9,13 @@ import rooms
 from rooms_picture import picture
 
 
-def test_few_entries_at_the_top():
+def test_each_room_has_its_place():
     entries = [
         path
         for path in rooms.PACKAGE.iterdir()
         if not path.name.startswith("_") and path.name not in {"data", "py.typed"}
     ]
-    modules = {path.stem for path in entries if path.suffix == ".py"}
-    folders = {path.name for path in entries if path.is_dir()}
-    assert len(modules) <= 16
-    assert len(folders) <= 14
-    assert modules | folders == {room for row in rooms.ROOMS for room in row}
+    assert {path.stem for path in entries} == {room for row in rooms.ROOMS for room in row}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +36,20 @@ def test_lower_rooms_do_not_import_higher_ones(core_graph):
     assert len(core_graph) > 200
     assert set().union(*core_graph.values()) <= core_graph.keys()
     assert rooms.upward_imports(core_graph) == []
+
+
+BESIDE = ("secondpass_evaluation", "secondpass_server", "secondpass_ray")
+
+
+def test_the_core_names_no_other_package():
+    """Neither by an import nor in a string, but in the table of commands and in docstrings."""
+    for path in rooms.PACKAGE.rglob("*.py"):
+        if path.match("cli/app.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+            named = isinstance(text, str) and text.startswith(BESIDE)
+            assert not named, f"{path}:{node.lineno}"
 
 
 def test_no_circles(whole_graph):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from secondpass import Limits, Reranker
 from secondpass.blending import Blend
+from secondpass.errors import MissingExtraError
 from secondpass.limits import Prices
 from secondpass.methods import Stage
 from secondpass.prompts.template import Prompting
@@ -301,8 +302,8 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "api/methods.md": (
         "Methods and effects",
         "Protocols for your own scorer, method, language model or ordering, and fusion of lists.",
-        ("secondpass.effects", "secondpass.llms", "secondpass_evaluation.search.fusion", "secondpass.blending",
-         "secondpass.ordering"),
+        ("secondpass.effects", "secondpass.llms", "secondpass_evaluation.search.fusion",
+         "secondpass.blending", "secondpass.ordering"),
     ),
     "api/building-blocks.md": (
         "Building blocks",
@@ -314,8 +315,9 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
          "secondpass.errors", "secondpass.strategies.interim", "secondpass.runtime.observers",
          "secondpass.runtime.floors", "secondpass.runtime.probabilities",
          "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
-         "secondpass_evaluation.search.embedders", "secondpass_evaluation.search.indexing", "secondpass.adapters.options",
-         "secondpass.adapters.scores", "secondpass.adapters.opentelemetry",
+         "secondpass_evaluation.search.embedders", "secondpass_evaluation.search.indexing",
+         "secondpass.adapters.options", "secondpass.adapters.scores",
+         "secondpass.adapters.opentelemetry",
          "secondpass_server.http.application", "secondpass_server.http.settings",
          "secondpass_server.packing", "secondpass_server.mcp.tools"),
     ),
@@ -395,7 +397,7 @@ def api_pages() -> dict[str, str]:
         listed: set[int] = set()  # two modules of a page may export the same object
         for module in modules:
             for name in public_names(module):
-                value = getattr(importlib.import_module(module), name)
+                value = _member(module, name)
                 if id(value) in listed:
                     continue
                 listed.add(id(value))
@@ -404,6 +406,14 @@ def api_pages() -> dict[str, str]:
                     lines += ["    options:", "      docstring_style: sphinx"]
         written[path] = "\n".join(lines) + "\n"
     return written
+
+
+def _member(module: str, name: str) -> Any:
+    """A member of a module; its name, if the packages of the module are not installed."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except MissingExtraError:
+        return name
 
 
 def public_names(module: str) -> list[str]:
@@ -418,7 +428,7 @@ def public_names(module: str) -> list[str]:
         if inspect.isclass(value) or inspect.isfunction(value)
     ]
     names = getattr(loaded, "__all__", own)
-    return sorted(names, key=lambda name: (not inspect.isclass(getattr(loaded, name)), name))
+    return sorted(names, key=lambda name: (not inspect.isclass(_member(module, name)), name))
 
 
 # ---------------------------------------------------------------------- which method

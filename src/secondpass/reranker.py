@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
@@ -19,6 +20,8 @@ from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_orde
 from secondpass.ranking_pass import RankingPass
 from secondpass.rendering import Rendering
 from secondpass.runtime import batches
+from secondpass.runtime.diagnostics import log
+from secondpass.runtime.dry_run import Expected, merged
 from secondpass.runtime.fits import check_fits
 from secondpass.runtime.floors import FLOOR, Floor
 from secondpass.runtime.gate import Gate
@@ -28,8 +31,24 @@ from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
 from secondpass.settings import configurable, nested
-from secondpass.strategies.life_cycle import check_methods
-from secondpass.strategies.planning import CostPlanner, Recorder
+from secondpass.strategies.cost_plan import CostPlan
+from secondpass.strategies.life_cycle import (
+    call_if_present,
+    check_methods,
+    close_all,
+    is_storable,
+    reason_of,
+    services,
+    warm_up_first,
+)
+from secondpass.strategies.planning import (
+    ASSUMED_QUERY,
+    Recorder,
+    assumed_passages,
+    expected_uses,
+    planned,
+    positive,
+)
 from secondpass.strategies.skipping import When
 from secondpass.types import CandidateLike, Ranking, RequestLike
 
@@ -38,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @configurable
-class Reranker(CostPlanner):
+class Reranker:
     """Reranks candidates: the best first, none lost. Safe to use from many threads and event loops.
 
     Args:
@@ -106,6 +125,7 @@ class Reranker(CostPlanner):
         self.top_k, self.tail, self.dedupe = top_k, tail, dedupe
         self.candidate_multiplier = candidate_multiplier
         self.strict, self.log_level = strict, log_level
+        self._other_cache: ResponseCache | None = None
         self._gate = Gate(self.limits.concurrency)
         self._stages = Stage(method, blend, floor, probabilities), *self.fallback
         check_fits(self._stages, depth, self.render, passages)
@@ -245,6 +265,76 @@ class Reranker(CostPlanner):
         checked = to_requests(requests, text_needed=self.render.needs_text)
         return await batches.arun(self._passes(checked, self._settings(options)), self.log_level)
 
+    def plan(
+        self,
+        candidates: int | Iterable[CandidateLike],
+        *,
+        query: str | None = None,
+        tokens_per_passage: int = 100,
+        seconds_per_call: float | None = None,
+        depth: int | None = None,
+        instruction: str | None = None,
+    ) -> CostPlan:
+        """Estimate what a ranking of these candidates would take, without calling anything.
+
+        Calls and rounds are exact if nothing fails and ``when`` skips nothing; requests that an
+        API's limit of tokens splits are estimated, as tokens and cost are. Retries, repairs,
+        fallbacks and hits of a cache are not included.
+
+        Args:
+            candidates: their number; or a sample of them, as for :meth:`rerank`.
+            query: of the sample; None assumes one of ten tokens.
+            tokens_per_passage: assumed length of a rendered candidate, if ``candidates`` is a
+                number.
+            seconds_per_call: expected time of an answer; None if it is not known: the plan has no
+                time then.
+            depth: number of candidates to judge; None uses the setting.
+            instruction: what counts as relevant, which is part of every prompt.
+
+        Raises:
+            InputError: an argument is of the wrong type or out of range.
+        """
+        length = positive("tokens_per_passage", tokens_per_passage, int)
+        if seconds_per_call is not None:
+            seconds_per_call = positive("seconds_per_call", seconds_per_call, float)
+        counted = isinstance(candidates, int)
+        sample = assumed_passages(candidates, length) if isinstance(candidates, int) else candidates
+        request = to_request(
+            ASSUMED_QUERY if query is None else query,
+            sample,
+            text_needed=self.render.needs_text,
+        )
+        task = self._task(
+            request,
+            {"depth": depth, "instruction": instruction},
+            **({"render": Rendering(), "when": None} if counted else {}),
+        )
+        stages, exceeded = planned(self._stages, task, self.limits, seconds_per_call)
+        return CostPlan(
+            len(request[1]), stages, exceeded, length if counted else None, seconds_per_call
+        )
+
+    def expected_use(
+        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
+    ) -> list[Expected]:
+        """Estimate the use of each model by :meth:`rerank_many`, without calling anything.
+
+        Every call is assumed to succeed, so retries, repairs and fallbacks are not included. Limits
+        of calls, tokens and cost apply, a deadline does not. The method is that of the reranker, or
+        the first fallback whose packages are installed.
+
+        Args:
+            requests: as for :meth:`rerank_many`.
+            options: as for :meth:`rerank_many`.
+
+        Raises:
+            InputError: a request or an option is wrong.
+        """
+        uses: list[Expected] = []
+        for request in to_requests(requests, text_needed=self.render.needs_text):
+            uses += expected_uses(self._stages, self._task(request, options), self.limits)
+        return merged(uses)
+
     def candidates_needed(
         self, top_k: int | None = None, *, depth: int | None = None
     ) -> int | None:
@@ -259,6 +349,70 @@ class Reranker(CostPlanner):
         if settings.top_k is None or self.candidate_multiplier is None:
             return settings.depth and max(settings.depth, settings.top_k or 0)
         return settings.top_k * self.candidate_multiplier
+
+    @property
+    def _orderings(self) -> list[Ordering | None]:
+        return [self.order, *(self.orders or {}).values()]
+
+    @property
+    def response_cache(self) -> ResponseCache | None:
+        """The response cache in use: that of the settings, else that of :meth:`storing_answers`."""
+        return self.cache or self._other_cache
+
+    @contextmanager
+    def storing_answers(self, cache: ResponseCache) -> Iterator[None]:
+        """Use a response cache outside of the configuration; close it at the end.
+
+        It is not used if the settings have one, or if no method asks a service whose answers can
+        be stored.
+        """
+        if self.cache is not None or not any(map(is_storable, services(self._methods))):
+            yield
+            return
+        self._other_cache = cache
+        try:
+            yield
+        finally:
+            self._other_cache = None
+            cache.close()
+
+    def warm_up(self) -> bool:
+        """Load the model of the method, or of the first fallback that can be loaded; and those of
+        orderings.
+
+        Returns:
+            Whether the method itself can run; False if only a fallback can.
+
+        Raises:
+            ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
+        """
+        is_first = warm_up_first(self._methods, self.log_level)
+        for ordering in self._orderings:
+            try:
+                call_if_present(ordering, "warm_up")
+            except Exception as error:  # rankings work without it
+                log(self.log_level, "warming up an ordering failed: %s", reason_of(error))
+        return is_first
+
+    async def awarm_up(self) -> bool:
+        """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread
+
+        return await in_thread(self.warm_up)
+
+    def close(self) -> None:
+        """Release models and connections. They are loaded again when this is used again."""
+        close_all(self._methods)
+        for ordering in self._orderings:
+            call_if_present(ordering, "close")
+        if self.response_cache is not None:
+            self.response_cache.close()
+
+    async def aclose(self) -> None:
+        """:meth:`close` in a thread, which is abandoned if this is cancelled."""
+        from secondpass.concurrency.threads import in_thread
+
+        await in_thread(self.close)
 
     def _settings(self, options: CallOptions) -> PassSettings:
         return PassSettings(
@@ -290,6 +444,12 @@ class Reranker(CostPlanner):
             ledger = Ledger(self.limits.until(settings.deadline), cache=self.response_cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
+
+    def __copy__(self) -> Reranker:
+        return self  # calls leave no state in it, so a copy would behave the same
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Reranker:
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reranker.from_config, (self.to_config(),)  # locks and models cannot be pickled

@@ -23,8 +23,8 @@ from secondpass.prompts.template import Prompting
 from secondpass.runtime.ledger import ROUND_MARGIN
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import unanswered
-from secondpass.strategies.estimates import waves
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
+from secondpass.strategies.planning import waves
 
 if TYPE_CHECKING:
     from annotated_types import Ge

@@ -2,106 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
 from secondpass.limits import Limits
 from secondpass.methods import Stage, inner
-from secondpass.ordering import Ordering
 from secondpass.runtime.answer_keys import NotStorableError, service_key
 from secondpass.runtime.diagnostics import log
 from secondpass.runtime.response_cache import ResponseCache
 from secondpass.scoring import ScorerMethod
-
-S = TypeVar("S", bound="MethodOwner")
-
-
-class MethodOwner:
-    """Base class of objects that own methods: warms them up and closes them. Copies are the object.
-
-    Subclasses set ``_methods``, in the order in which they are tried, ``log_level``, and their
-    orderings, if they have any.
-    """
-
-    _methods: Sequence[Method]
-    log_level: str
-    order: Ordering | None = None
-    orders: Mapping[str, Ordering | None] | None = None
-    cache: ResponseCache | None = None
-    _other_cache: ResponseCache | None = None
-
-    @property
-    def _orderings(self) -> list[Ordering | None]:
-        return [self.order, *(self.orders or {}).values()]
-
-    @property
-    def response_cache(self) -> ResponseCache | None:
-        """The response cache in use: that of the settings, else that of :meth:`storing_answers`."""
-        return self.cache or self._other_cache
-
-    @contextmanager
-    def storing_answers(self, cache: ResponseCache) -> Iterator[None]:
-        """Use a response cache outside of the configuration; close it at the end.
-
-        It is not used if the settings have one, or if no method asks a service whose answers can
-        be stored.
-        """
-        if self.cache is not None or not any(map(_is_storable, services(self._methods))):
-            yield
-            return
-        self._other_cache = cache
-        try:
-            yield
-        finally:
-            self._other_cache = None
-            cache.close()
-
-    def warm_up(self) -> bool:
-        """Load the model of the method, or of the first fallback that can be loaded; and those of
-        orderings.
-
-        Returns:
-            Whether the method itself can run; False if only a fallback can.
-
-        Raises:
-            ModelLoadError | MissingExtraError: neither the method nor a fallback can be loaded.
-        """
-        is_first = warm_up(self._methods, self.log_level)
-        for ordering in self._orderings:
-            try:
-                _call(ordering, "warm_up")
-            except Exception as error:  # rankings work without it
-                log(self.log_level, "warming up an ordering failed: %s", _reason(error))
-        return is_first
-
-    async def awarm_up(self) -> bool:
-        """:meth:`warm_up` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.threads import in_thread
-
-        return await in_thread(self.warm_up)
-
-    def close(self) -> None:
-        """Release models and connections. They are loaded again when this is used again."""
-        close(self._methods)
-        for ordering in self._orderings:
-            _call(ordering, "close")
-        if self.response_cache is not None:
-            self.response_cache.close()
-
-    async def aclose(self) -> None:
-        """:meth:`close` in a thread, which is abandoned if this is cancelled."""
-        from secondpass.concurrency.threads import in_thread
-
-        await in_thread(self.close)
-
-    def __copy__(self: S) -> S:
-        return self  # calls leave no state in it, so a copy would behave the same
-
-    def __deepcopy__(self: S, memo: dict[int, Any]) -> S:
-        return self
 
 
 def check_methods(
@@ -118,7 +29,7 @@ def check_methods(
     """
     if limits.cost is not None:
         check_prices(methods)
-    if cache is not None and not any(map(_is_storable, services(methods))):
+    if cache is not None and not any(map(is_storable, services(methods))):
         message = (
             "cannot be set: no method asks a service whose answers can be stored; a function or an "
             "object of a framework needs a 'cache_key', and a local model has settings of its own"
@@ -142,7 +53,7 @@ def services(methods: Iterable[Method]) -> Iterator[Any]:
             yield from getattr(method, "language_models", [None])
 
 
-def _is_storable(service: Any) -> bool:
+def is_storable(service: Any) -> bool:
     """Whether answers of a service may be stored; true if the service is not known."""
     try:
         return service is None or bool(service_key(service))
@@ -184,7 +95,7 @@ def runnable(stages: Sequence[Stage]) -> Stage:
     return stages[0]
 
 
-def warm_up(methods: Iterable[Method], log_level: str) -> bool:
+def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
     """Load the models of the first method that can be loaded; return whether it is the first.
 
     Raises:
@@ -193,30 +104,30 @@ def warm_up(methods: Iterable[Method], log_level: str) -> bool:
     first_error: Exception | None = None
     for method in methods:
         try:
-            _call(inner(method), "warm_up")
+            call_if_present(inner(method), "warm_up")
             return first_error is None
         except Exception as error:
-            log(log_level, "warming up %s failed: %s", method.name, _reason(error))
+            log(log_level, "warming up %s failed: %s", method.name, reason_of(error))
             first_error = first_error or error
     if first_error is not None:
         raise first_error
     return True
 
 
-def close(methods: Iterable[Method]) -> None:
+def close_all(methods: Iterable[Method]) -> None:
     """Release the models and connections of all methods."""
     for method in methods:
-        _call(inner(method), "close")
+        call_if_present(inner(method), "close")
 
 
-def _call(owner: object, name: str) -> None:
+def call_if_present(owner: object, name: str) -> None:
     """Call an optional method."""
     function = getattr(owner, name, None)
     if function is not None:
         function()
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     # The message of a foreign exception may contain anything.
     return str(error) if isinstance(error, SecondPassError) else type(error).__name__
 

@@ -3,161 +3,162 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, TypeVar, Unpack
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from secondpass.call_options import CallOptions
-from secondpass.candidates import CheckedRequest, to_request, to_requests
-from secondpass.effects import Judgement, Plan, Task
+from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import InputError
-from secondpass.limits import Limits
+from secondpass.limits import Left, Limits
 from secondpass.methods import Stage
-from secondpass.rendering import Rendering
-from secondpass.runtime.dry_run import Expected, SimulatedLedger, merged
+from secondpass.prompts.counting import counted
+from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, total
 from secondpass.settings import describe
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
-from secondpass.strategies.estimates import Trial, exceeded_limits, planned_stage, trials
-from secondpass.strategies.life_cycle import MethodOwner, runnable
-from secondpass.types import Candidate, CandidateLike, RequestLike, ScoreKind
+from secondpass.strategies.life_cycle import runnable
+from secondpass.strategies.windows import judged_by_windows
+from secondpass.types import Candidate, ScoreKind
 
 T = TypeVar("T", int, float)
 
 _TOKEN = "abc "
 """Text of about one token, at four bytes each."""
-_QUERY_TOKENS = 10
+ASSUMED_QUERY = _TOKEN * 10
 _MAX_CANDIDATES = 100_000
 
 
-class CostPlanner(MethodOwner):
-    """Base class of rerankers: estimates what a ranking would take.
+def planned(
+    stages: Sequence[Stage], task: Task | None, limits: Limits, seconds_per_call: float | None
+) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
+    """What a ranking would take, and the limits that this exceeds.
 
-    Subclasses implement :meth:`_task`, and set ``_stages`` and ``limits``.
+    Args:
+        stages: the method and its fallbacks; the first whose packages are installed is planned.
+        task: of the method; None: nothing is judged.
+        limits: of the reranker.
+        seconds_per_call: expected time of an answer; None: it is not known.
     """
+    if task is None:
+        return (), ()
+    stage = runnable(stages)
+    unlimited = replace(limits, deadline=None, calls=None, tokens=None, cost=None)
+    free = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
+    limited = _ledger(limits, stage, stages, seconds_per_call)
+    items = [
+        planned_stage(trial, unlimited.concurrency, seconds_per_call)
+        for trial in trials(stage.method, task, free)
+    ]
+    whole = CostPlan(len(task.texts), tuple(items)).total
+    exceeded = exceeded_limits(whole, limited.left())
+    if limits != unlimited:
+        cut = trials(stage.method, task, limited)
+        items = [_with_left_out(item, trial) for item, trial in zip(items, cut, strict=True)]
+    return tuple(items), exceeded
 
-    _stages: tuple[Stage, ...]
-    limits: Limits
-    render: Rendering
 
-    def plan(
-        self,
-        candidates: int | Iterable[CandidateLike],
-        *,
-        query: str | None = None,
-        tokens_per_passage: int = 100,
-        seconds_per_call: float | None = None,
-        depth: int | None = None,
-        instruction: str | None = None,
-    ) -> CostPlan:
-        """Estimate what a ranking of these candidates would take, without calling anything.
+def expected_uses(stages: Sequence[Stage], task: Task | None, limits: Limits) -> Iterator[Expected]:
+    """What each model would take within the limits of calls, tokens and cost."""
+    if task is not None:
+        stage = runnable(stages)
+        for trial in trials(stage.method, task, _ledger(limits, stage, stages)):
+            yield from trial.run.uses
 
-        Calls and rounds are exact if nothing fails and ``when`` skips nothing; requests that an
-        API's limit of tokens splits are estimated, as tokens and cost are. Retries, repairs,
-        fallbacks and hits of a cache are not included.
 
-        Args:
-            candidates: their number; or a sample of them, as for :meth:`rerank`.
-            query: of the sample; None assumes one of ten tokens.
-            tokens_per_passage: assumed length of a rendered candidate, if ``candidates`` is a
-                number.
-            seconds_per_call: expected time of an answer; None if it is not known: the plan has no
-                time then.
-            depth: number of candidates to judge; None uses the setting.
-            instruction: what counts as relevant, which is part of every prompt.
+def _ledger(
+    limits: Limits, stage: Stage, stages: Sequence[Stage], seconds_per_call: float | None = None
+) -> SimulatedLedger:
+    """A ledger for dry runs of a stage."""
+    ledger = SimulatedLedger(limits, seconds_per_call=seconds_per_call)
+    ledger.keep_time(last=stage is stages[-1])
+    return ledger
 
-        Raises:
-            InputError: an argument is of the wrong type or out of range.
-        """
-        length = _positive("tokens_per_passage", tokens_per_passage, int)
-        if seconds_per_call is not None:
-            seconds_per_call = _positive("seconds_per_call", seconds_per_call, float)
-        counted = isinstance(candidates, int)
-        sample = _passages(candidates, length) if isinstance(candidates, int) else candidates
-        request = to_request(
-            _TOKEN * _QUERY_TOKENS if query is None else query,
-            sample,
-            text_needed=self.render.needs_text,
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A dry run of a method on a task."""
+
+    method: Method
+    task: Task
+    run: DryRun
+
+
+def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Trial]:
+    """Dry runs of the methods that a method runs successively, or of the method itself.
+
+    A method that runs others has a member ``parts``, which returns these with their tasks.
+    """
+    task = counted(task)
+    parts = getattr(method, "parts", None)
+    if parts is None:
+        yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
+        return
+    inner = parts(task)
+    for number, (item, part) in enumerate(inner, 1):
+        last = number == len(inner)
+        before = ledger.keep_time(last)
+        yield from trials(item, part, ledger)
+        ledger.keep_time(last, before)
+
+
+def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:
+    """What the method of a dry run without limits would take.
+
+    If a question has no assumed answer, it is not known what the method asks after it.
+    """
+    run, count = trial.run, len(trial.task.texts)
+    expected = total(run.uses)
+    if run.unanswered:
+        return PlannedStage(
+            trial.method.name, count, None, None, expected.pairs, shortened=run.shortened
         )
-        task = self._task(
-            request,
-            {"depth": depth, "instruction": instruction},
-            **({"render": Rendering(), "when": None} if counted else {}),
-        )
-        stages: tuple[PlannedStage, ...] = ()
-        exceeded: tuple[ExceededLimit, ...] = ()
-        if task is not None:
-            stages, exceeded = self._planned(task, seconds_per_call)
-        return CostPlan(
-            len(request[1]), stages, exceeded, length if counted else None, seconds_per_call
-        )
+    seconds: float | None = None
+    if seconds_per_call is not None and run.rounds:
+        seconds = waves(run.rounds, concurrency) * seconds_per_call
+    problem = "" if run.error is None else str(run.error)
+    return PlannedStage(
+        trial.method.name,
+        count,
+        expected.calls,
+        len(run.rounds),
+        expected.pairs,
+        expected.input_tokens,
+        expected.output_tokens,
+        expected.cost,
+        seconds,
+        run.shortened,
+        count if problem else 0,
+        problem,
+    )
 
-    def _planned(
-        self, task: Task, seconds_per_call: float | None
-    ) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
-        """What the stages would take, and the limits that this exceeds."""
-        stage = runnable(self._stages)
-        unlimited = replace(self.limits, deadline=None, calls=None, tokens=None, cost=None)
-        free = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
-        limited = self._ledger(stage, seconds_per_call)
-        stages = [
-            planned_stage(trial, unlimited.concurrency, seconds_per_call)
-            for trial in trials(stage.method, task, free)
-        ]
-        whole = CostPlan(len(task.texts), tuple(stages)).total
-        exceeded = exceeded_limits(whole, limited.left())
-        if self.limits != unlimited:
-            cut = trials(stage.method, task, limited)
-            stages = [_with_left_out(item, trial) for item, trial in zip(stages, cut, strict=True)]
-        return tuple(stages), exceeded
 
-    def _ledger(self, stage: Stage, seconds_per_call: float | None = None) -> SimulatedLedger:
-        """A ledger for dry runs of a stage."""
-        ledger = SimulatedLedger(self.limits, seconds_per_call=seconds_per_call)
-        ledger.keep_time(last=stage is self._stages[-1])
-        return ledger
+def waves(rounds: Sequence[int], concurrency: int) -> int:
+    """How many calls wait for each other.
 
-    def expected_use(
-        self, requests: Iterable[RequestLike], **options: Unpack[CallOptions]
-    ) -> list[Expected]:
-        """Estimate the use of each model by :meth:`rerank_many`, without calling anything.
+    A round of more than ``concurrency`` questions takes several waves.
 
-        Every call is assumed to succeed, so retries, repairs and fallbacks are not included. Limits
-        of calls, tokens and cost apply, a deadline does not. The method is that of the reranker, or
-        the first fallback whose packages are installed.
+    Args:
+        rounds: number of questions in each round.
+        concurrency: maximum number of concurrent questions.
+    """
+    return sum(-(-number // concurrency) for number in rounds)
 
-        Args:
-            requests: as for :meth:`rerank_many`.
-            options: as for :meth:`rerank_many`.
 
-        Raises:
-            InputError: a request or an option is wrong.
-        """
-        uses: list[Expected] = []
-        for request in to_requests(requests, text_needed=self.render.needs_text):
-            uses += self._expected(request, options)
-        return merged(uses)
-
-    def _expected(self, request: CheckedRequest, options: CallOptions) -> list[Expected]:
-        """What each model would take within the limits of calls, tokens and cost."""
-        task = self._task(request, options)
-        if task is None:
-            return []
-        stage = runnable(self._stages)
-        runs = trials(stage.method, task, self._ledger(stage))
-        return merged(use for trial in runs for use in trial.run.uses)
-
-    def _task(self, request: CheckedRequest, options: Any, **changes: Any) -> Task | None:
-        """The task of the method in a ranking; None if no candidate has a text.
-
-        Args:
-            request: the query, its candidates and the context.
-            options: of the call.
-            changes: further changes of the settings of the pass.
-
-        Raises:
-            InputError: an option is wrong.
-        """
-        raise NotImplementedError
+def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...]:
+    """The limits that leave less than is needed."""
+    tokens: float | None = None
+    if needs.input_tokens is not None and needs.output_tokens is not None:
+        tokens = needs.input_tokens + needs.output_tokens
+    rows: Iterable[tuple[str, float | None, float | None]] = (
+        ("calls", left.calls, needs.calls),
+        ("tokens", left.tokens, tokens),
+        ("cost", left.cost, needs.cost),
+        ("deadline", left.seconds, needs.seconds),
+    )
+    return tuple(
+        ExceededLimit(name, allowed, needed)
+        for name, allowed, needed in rows
+        if allowed is not None and needed is not None and needed > allowed
+    )
 
 
 class Recorder:
@@ -191,7 +192,7 @@ def _with_left_out(stage: PlannedStage, limited: Trial) -> PlannedStage:
     return replace(stage, left_out=left_out)
 
 
-def _passages(count: int, tokens: int) -> list[Candidate]:
+def assumed_passages(count: int, tokens: int) -> list[Candidate]:
     """Candidates of the same length.
 
     Raises:
@@ -204,7 +205,7 @@ def _passages(count: int, tokens: int) -> list[Candidate]:
     return [Candidate(_TOKEN * tokens)] * count
 
 
-def _positive(name: str, value: T, kind: type[T]) -> T:
+def positive(name: str, value: T, kind: type[T]) -> T:
     """Check a number.
 
     Raises:

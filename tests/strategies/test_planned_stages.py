@@ -8,14 +8,14 @@ from secondpass.methods import to_method
 from secondpass.runtime.dry_run import SimulatedLedger
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.cost_plan import ExceededLimit, PlannedStage
-from secondpass.strategies.estimates import (
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+from secondpass.strategies.planning import (
     exceeded_limits,
     planned_stage,
     trials,
     waves,
 )
-from secondpass.strategies.graded import Graded
-from secondpass.strategies.listwise import Listwise
 
 
 @pytest.mark.parametrize(
