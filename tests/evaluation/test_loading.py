@@ -117,7 +117,7 @@ def test_file_replaces_that_of_folder(folder: Path) -> None:
     write_qrels(folder / "mine", {"q2": {"c": 3}})
     suite = load_suite(folder, qrels=folder / "mine")
     assert suite.qrels == {"q2": {"c": 3}}
-    assert suite.notes == ("without judgements, left out: 1 of 2 queries",)
+    assert suite.notes == ("without judgements, left out: 1 of 2 queries ('q1')",)
 
 
 def test_queries_with_relevant_ids(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_queries_with_relevant_ids(folder: Path) -> None:
     assert suite.queries == {"q1": "owl", "7": "sea"}
     assert suite.qrels == {"q1": {"a": 1}, "7": {"c": 3, "b": 0}}
     assert suite.corpus == CORPUS
-    assert suite.notes == ("without judgements, left out: 1 of 3 queries",)
+    assert suite.notes == ("without judgements, left out: 1 of 3 queries ('none')",)
     other = json_lines(folder / "other", {"_id": "a", "text": "another owl"})
     assert [one.text for one in load_suite(path, corpus=other).corpus] == ["another owl"]
 
@@ -155,7 +155,10 @@ def test_candidates_file(folder: Path) -> None:
         ("b", "a cat", None),
         ("z", "Far\nfrom elsewhere", None),
     ]
-    assert suite.notes == ("without candidates, counted with no results: 1 of the queries",)
+    assert suite.notes == (
+        "without candidates, counted with no results: 1 of the queries ('q2')",
+        "candidates of unknown queries, left out: 1 ('unasked')",
+    )
 
 
 def test_title_becomes_text(folder: Path) -> None:

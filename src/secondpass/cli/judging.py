@@ -142,7 +142,7 @@ def open_inputs(
     from secondpass.evaluation.loading import passages_of
     from secondpass.evaluation.suites import Suite
     from secondpass.formats.compression import find_file
-    from secondpass.search.index_files import is_index
+    from secondpass.search.selection import is_index
 
     queries_file, candidates_file = Path(source), None
     if queries_file.is_dir():

@@ -103,7 +103,7 @@ def open_suite(
         suite_retriever,
     )
     from secondpass.evaluation.loading import load_suite
-    from secondpass.search.index_files import is_index
+    from secondpass.search.selection import is_index
 
     index = (
         open_for_search(corpus, depth, stale_ok=stale_ok) if corpus and is_index(corpus) else None

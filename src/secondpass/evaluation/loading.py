@@ -36,7 +36,7 @@ from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.formats.reading import read_corpus, read_qrels, read_queries
 from secondpass.formats.runs import Qrels, whole_relevance
 from secondpass.search.documents import read_source
-from secondpass.search.index_files import is_index
+from secondpass.search.selection import is_index
 from secondpass.settings import describe
 from secondpass.types import Candidate
 
@@ -69,7 +69,8 @@ def load_suite(
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
             the ``corpus`` of an :class:`~secondpass.search.index.Index`. Passages of documents have
-            the ids ``path#number``, which judgements must use.
+            the ids ``path#number``; judgements may also name a file by its ``path``, which then
+            counts once, at the first of its passages.
         run: a TREC run, whose documents become the candidates.
 
     Raises:

@@ -8,11 +8,11 @@ from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.evaluation.judging.labels import JudgedBy
+from secondpass.evaluation.judging.labels import JudgedBy, text_hash
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.markup import block, clean, excerpt, paragraph, table
 from secondpass.formats.rankings import TEXT_LENGTH, data_frame
-from secondpass.formats.runs import Qrels, whole_relevance
+from secondpass.formats.runs import Qrels, judged_id, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -129,13 +129,15 @@ def make_suite(
 ) -> Suite:
     """Create a suite from its parts, and check that they belong together.
 
-    Queries without judgements, which cannot be measured, and judgements of unknown queries are left
-    out. The suite's notes say how many.
+    Queries without judgements, which cannot be measured, and judgements and candidates of unknown
+    queries are left out. The suite's notes say how many, and name some. With ``judged_by``, they
+    also name the judged documents whose texts have changed since.
 
     Args:
         name: for reports.
         queries: query id -> text.
-        qrels: query id -> document id -> relevance; 1 or more is relevant.
+        qrels: query id -> document id -> relevance; 1 or more is relevant. A ``path`` judges a
+            file, which counts once, at the first of its passages ``path#number``.
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
         judged_by: how a language model made the judgements; None: people did.
@@ -165,20 +167,36 @@ def make_suite(
                     f"{name}: no query has candidates; the ids do not match: the queries are "
                     f"{_some(measurable)}, those of the candidates {_some(lists)}"
                 )
-            notes.append(f"without candidates, counted with no results: {without} of the queries")
+            notes.append(
+                f"without candidates, counted with no results: {without} of the queries "
+                f"({_some(query for query in measurable if not lists.get(query))})"
+            )
+        if unknown := [query for query in lists if query not in queries]:
+            notes.append(
+                f"candidates of unknown queries, left out: {len(unknown)} ({_some(unknown)})"
+            )
         lists = {query: lists[query] for query in measurable if query in lists}
     known = {item.id for item in passages or ()}
     known.update(item.id for items in (lists or {}).values() for item in items)
     documents = {document for relevance in judged.values() for document in relevance}
-    missing = documents - known
+    missing = documents - known - {judged_id(str(item), documents) for item in known}
     if len(missing) == len(documents):
         raise InputError(
             f"{name}: no judged document is among the candidates: judged are "
             f"{_some(sorted(documents))}, the candidates are {_some(sorted(map(str, known)))}"
         )
     if passages is not None and missing:
-        notes.append(f"{len(missing)} of {len(documents)} judged documents are not in the corpus")
+        notes.append(
+            f"{len(missing)} of {len(documents)} judged documents are not in the corpus "
+            f"({_some(sorted(missing))})"
+        )
     if judged_by is not None:
+        if changed := _changed(judged, judged_by, passages or (), lists or {}):
+            notes.insert(
+                0,
+                f"{len(changed)} of {len(documents)} judged documents have another text than the "
+                f"one that was judged ({_some(changed)}); judge them again",
+            )
         notes.insert(0, judged_by.note)
     return Suite(name, measurable, judged, passages, lists, tuple(notes), judged_by)
 
@@ -246,11 +264,20 @@ def _measurable(
         raise InputError(f"{name}: no document is judged relevant")
     notes = []
     if unjudged := len(queries) - len(kept):
-        notes.append(f"without judgements, left out: {unjudged} of {len(queries)} queries")
-    if unknown := sum(query not in queries for query in qrels):
-        notes.append(f"judgements of unknown queries, left out: {unknown} queries")
-    if hopeless := sum(relevance < 1 for relevance in best):
-        notes.append(f"without a relevant document, counted as 0: {hopeless} of the queries")
+        without = _some(query for query in queries if query not in kept)
+        notes.append(
+            f"without judgements, left out: {unjudged} of {len(queries)} queries ({without})"
+        )
+    if unknown := [query for query in qrels if query not in queries]:
+        notes.append(
+            f"judgements of unknown queries, left out: {len(unknown)} of {len(qrels)} judged "
+            f"queries ({_some(unknown)})"
+        )
+    if hopeless := [query for query, value in zip(kept, best, strict=True) if value < 1]:
+        notes.append(
+            f"without a relevant document, counted as 0: {len(hopeless)} of the queries "
+            f"({_some(hopeless)})"
+        )
     return kept, judged, notes
 
 
@@ -266,7 +293,27 @@ def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
 
 
 def _some(ids: Iterable[str]) -> str:
-    """The first two ids."""
+    """The first three ids."""
     listed = list(ids)
-    text = ", ".join(repr(item) for item in listed[:2])
-    return f"{text}, …" if len(listed) > 2 else text or "none"
+    text = ", ".join(repr(item) for item in listed[:3])
+    return f"{text}, …" if len(listed) > 3 else text or "none"
+
+
+def _changed(
+    judged: Qrels,
+    judged_by: JudgedBy,
+    passages: Sequence[Candidate],
+    lists: Mapping[str, Sequence[Candidate]],
+) -> list[str]:
+    """The judged documents of which neither corpus nor candidates have the text that was judged."""
+    corpus = {str(item.id): item.text for item in passages}
+    changed: dict[str, None] = {}
+    for query, documents in judged.items():
+        hashes = judged_by.texts.get(query, {})
+        listed = {str(item.id): item.text for item in lists.get(query, ())}
+        for document in documents:
+            texts = [each[document] for each in (corpus, listed) if document in each]
+            now = {text_hash(text) for text in texts if isinstance(text, str)}
+            if now and document in hashes and hashes[document] not in now:
+                changed[document] = None
+    return [*changed]

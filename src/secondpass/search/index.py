@@ -18,7 +18,6 @@ from secondpass.formats.lines import AnyPath
 from secondpass.search.documents import changes
 from secondpass.search.embedders import NamedEmbedder, default_embedder
 from secondpass.search.index_files import (
-    MANIFEST,
     check_parts,
     load_parts,
     read_manifest,
@@ -26,7 +25,7 @@ from secondpass.search.index_files import (
     source_files,
 )
 from secondpass.search.retrieval import HybridRetriever, Mode
-from secondpass.search.selection import selection_of
+from secondpass.search.selection import MANIFEST, selection_of
 from secondpass.types import Candidate
 
 
@@ -142,7 +141,7 @@ def _open(
         embedder = _matching_embedder(folder, manifest["embedder"], embedder, rebuild)
         source = manifest["source"]
         known = source_files(manifest)
-        stale = list(changes(Path(source["path"]), known, folder, selection_of(source)))
+        stale = list(changes(Path(source["path"]), known, selection_of(source)))
         if stale and not stale_ok:
             raise StaleIndexError(str(folder), stale, rebuild)
     try:

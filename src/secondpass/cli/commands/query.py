@@ -46,9 +46,10 @@ from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.search.documents import PASSAGE_SIZE, Progress, read_source
 from secondpass.search.embedders import default_embedder
 from secondpass.search.index import Index
-from secondpass.search.index_files import is_index, rebuild_command
+from secondpass.search.index_files import rebuild_command
 from secondpass.search.indexing import build_in_memory
 from secondpass.search.retrieval import HybridRetriever, Mode
+from secondpass.search.selection import is_index
 from secondpass.types import Ranking, Report, Request
 
 Searchable: TypeAlias = HybridRetriever | Index

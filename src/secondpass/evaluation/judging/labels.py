@@ -7,6 +7,7 @@ TREC's format.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.reading import read_qrels
 from secondpass.formats.runs import Qrels
 
-_FORMAT = 1
+_FORMAT = 2
 _NUMBERS = ("sampled_from", "queries", "documents", "ungraded", "depth", "seed")
 
 
@@ -46,6 +47,7 @@ class JudgedBy:
         order: the queries in the random order in which a person is asked about them.
         people: query id -> document id -> a person's grade, for the queries at the beginning of
             ``order`` whose documents a person has all judged.
+        texts: query id -> document id -> :func:`text_hash` of the text that was judged.
     """
 
     model: str
@@ -61,6 +63,7 @@ class JudgedBy:
     seed: int
     order: tuple[str, ...] = field(repr=False)
     people: Qrels = field(default_factory=dict, repr=False)
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     @property
     def note(self) -> str:
@@ -75,6 +78,11 @@ class JudgedBy:
         if count < fewest_people():
             return f"{by}: {also}, too few to correct its grades ({fewest_people()} are needed)"
         return f"{by}: {also}, too; figures that are called corrected stand on both"
+
+
+def text_hash(text: str) -> str:
+    """A hash of a judged text, to notice that another text stands under its id."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def judged_by_path(qrels: AnyPath) -> Path:
@@ -121,17 +129,28 @@ def _judged_by(record: dict[str, Any]) -> JudgedBy:
         AttributeError, LookupError, TypeError or ValueError: the record is malformed.
     """
     grades = {int(grade): count for grade, count in record.pop("grades").items()}
-    pools, order = record.pop("pools"), record.pop("order")
+    pools, order, hashes = record.pop("pools"), record.pop("order"), record.pop("texts")
+    by_document = {query: dict(each.items()) for query, each in hashes.items()}
     numbers = {name: record[name] for name in _NUMBERS}
     texts = [value for name, value in record.items() if name not in numbers]
     for kind, values in (
         (list, [pools, order]),
-        (str, [*texts, *pools, *order]),
+        (
+            str,
+            [*texts, *pools, *order, *(h for each in by_document.values() for h in each.values())],
+        ),
         (int, [*numbers.values(), *grades.values()]),
     ):
         if not all(type(value) is kind for value in values):
             raise TypeError
-    return JudgedBy(**record, grades=grades, pools=tuple(pools), order=tuple(order), people={})
+    return JudgedBy(
+        **record,
+        grades=grades,
+        pools=tuple(pools),
+        order=tuple(order),
+        people={},
+        texts=by_document,
+    )
 
 
 def read_people(path: AnyPath) -> Qrels:

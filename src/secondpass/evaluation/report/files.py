@@ -16,6 +16,7 @@ from secondpass.evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass.evaluation.report import markdown, page
 from secondpass.evaluation.results import ComparisonData, Result
 from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.formats.runs import by_judged_id
 from secondpass.formats.writing import write_qrels, write_run
 from secondpass.rendering import well_formed
 
@@ -58,7 +59,8 @@ def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
     taken: set[str] = set()
     for result in comparison.ran:
         path = place / "runs" / f"{_file_name(result.name, taken)}.trec"
-        write_run(path, result.run, tag=re.sub(r"\s", "_", well_formed(result.name)))
+        run = {q: by_judged_id(scores, comparison.qrels[q]) for q, scores in result.run.items()}
+        write_run(path, run, tag=re.sub(r"\s", "_", well_formed(result.name)))
         written.append(str(path))
     return written
 
@@ -110,7 +112,7 @@ def _judged_by(comparison: ComparisonData) -> dict[str, Any]:
         return {}
     mark = asdict(comparison.judged_by)
     people = mark.pop("people")
-    del mark["order"]
+    del mark["order"], mark["texts"]
     return {
         "judged_by": {**mark, "people": len(people)},
         "corrected": [asdict(corrected) for corrected in comparison.corrected],

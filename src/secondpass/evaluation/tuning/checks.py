@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from secondpass.errors import InputError
+from secondpass.evaluation.measures import relevance_of
 from secondpass.evaluation.observations import Observations
 from secondpass.evaluation.suites import Suite
 from secondpass.evaluation.tuning.records import Variant
@@ -109,7 +110,7 @@ def check_candidates(observed: Observations) -> None:
     """
     qrels = observed.suite.qrels
     if not any(
-        qrels[query].get(str(item.id), 0) > 0
+        relevance_of(item, qrels[query]) > 0
         for query, items in observed.candidates.items()
         for item in items
     ):
