@@ -48,9 +48,10 @@ def plan(
 ) -> None:
     """Estimate calls, rounds, tokens, cost and time of a ranking, without calling a model.
 
-    The packages that the models need do not have to be installed. Calls and rounds are exact if nothing fails and `when` skips nothing; requests that an API's
-    limit of tokens splits are estimated, as tokens and cost are. Retries, repairs, fallbacks and
-    cache hits are not included. For example:
+    The packages that the models need do not have to be installed. Calls and rounds are exact if
+    nothing fails and `when` skips nothing; requests that an API's limit of tokens splits are
+    estimated, as tokens and cost are. Retries, repairs, fallbacks and cache hits are not
+    included. For example:
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 
