@@ -333,3 +333,39 @@ def test_wrong_calls(folder: Path, arguments, problem: str) -> None:
 def test_missing_named_file(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="none"):
         load_suite(folder, corpus=folder / "none")
+
+
+def test_judged_passages_whose_texts_changed_are_named(tmp_path: Path) -> None:
+    docs, kept = tmp_path / "docs", tmp_path / "asked.texts.json"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Owl\n\nhoo\n\n# Sea\n\nwet")
+    asked = json_lines(
+        tmp_path / "asked.jsonl",
+        {"query": "owl", "relevant": ["a.md#1", "a.md"]},
+        {"query": "sea", "relevant": ["a.md#2"]},
+    )
+    assert load_suite(asked, corpus=docs).notes == ()
+    assert {q: [*texts] for q, texts in json.loads(kept.read_text()).items()} == {
+        "q1": ["a.md#1"],
+        "q2": ["a.md#2"],
+    }
+    before = kept.read_bytes()
+    (docs / "a.md").write_text("# Owl\n\nhoo\n\n# New\n\nx\n\n# Sea\n\nwet")
+    for _ in range(2):
+        (note,) = load_suite(asked, corpus=docs).notes
+        assert "1 of 3 judged documents have another text" in note
+        assert "('a.md#2')" in note
+    assert kept.read_bytes() == before
+    json_lines(
+        asked,
+        {"query": "owl", "relevant": ["a.md#1", "a.md"]},
+        {"query": "sea", "relevant": ["a.md#3"]},
+    )
+    assert load_suite(asked, corpus=docs).notes == ()
+    assert "a.md#3" in kept.read_text()
+
+
+def test_ids_that_do_not_shift_get_no_file_of_hashes(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    load_suite(folder)
+    assert sorted(folder.rglob("*")) == before

@@ -1,9 +1,8 @@
 import pytest
 
-from judged_folders import mark
 from secondpass import Candidate, InputError
 from secondpass.evaluation import make_suite
-from secondpass.evaluation.judging.labels import text_hash
+from secondpass.evaluation.judging.judged_texts import text_hashes
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}
@@ -102,20 +101,18 @@ def test_a_judged_file_is_in_the_corpus_if_a_passage_of_it_is() -> None:
 
 
 def test_documents_whose_text_changed_since_they_were_judged_are_named() -> None:
-    texts = {query: {item.id: text_hash(item.text) for item in CORPUS} for query in QUERIES}
-    judged = mark(texts=texts)
-    assert make_suite("s", QUERIES, QRELS, corpus=CORPUS, judged_by=judged).notes == (judged.note,)
+    corpus = [Candidate(item.text, item.id) for item in CORPUS]
+    texts = text_hashes(QRELS, corpus)
+    assert make_suite("s", QUERIES, QRELS, corpus=CORPUS, texts=texts).notes == ()
     shifted = [Candidate("new", "a"), Candidate("the owl", "b"), Candidate("the sea", "c")]
     note = (
         "2 of 3 judged documents have another text than the one that was judged ('a', 'b'); "
-        "judge them again"
+        "judge them again, or the file instead"
     )
-    suite = make_suite("s", QUERIES, QRELS, corpus=shifted, judged_by=judged)
-    assert suite.notes == (judged.note, note)
+    assert make_suite("s", QUERIES, QRELS, corpus=shifted, texts=texts).notes == (note,)
     listed = dict.fromkeys(QUERIES, shifted)
-    assert make_suite("s", QUERIES, QRELS, candidates=listed, judged_by=judged).notes[1] == note
-    both = make_suite("s", QUERIES, QRELS, corpus=CORPUS, candidates=listed, judged_by=judged)
-    assert both.notes == (judged.note,)
+    assert make_suite("s", QUERIES, QRELS, candidates=listed, texts=texts).notes == (note,)
+    assert not make_suite("s", QUERIES, QRELS, corpus=CORPUS, candidates=listed, texts=texts).notes
 
 
 def test_candidates_may_repeat_or_lack_text() -> None:

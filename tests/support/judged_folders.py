@@ -8,7 +8,7 @@ from typing import Any
 from secondpass import Candidate
 from secondpass.evaluation import JudgedBy, write_qrels
 from secondpass.evaluation.judging.folder import POOL, QRELS
-from secondpass.evaluation.judging.labels import text_hash, write_judged_by
+from secondpass.evaluation.judging.labels import write_judged_by
 from secondpass.evaluation.judging.pool_file import pool_lines
 
 QUERIES = {"q1": "pears", "q2": "plums", "q3": "figs"}
@@ -34,10 +34,6 @@ def mark(**changes: Any) -> JudgedBy:
         "depth": 2,
         "seed": 0,
         "order": ("q2", "q1", "q3"),
-        "texts": {
-            query: {item.id: text_hash(str(item.text)) for item in items}
-            for query, items in POOLS.items()
-        },
     }
     return JudgedBy(**{**settings, **changes})
 

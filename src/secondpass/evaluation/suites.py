@@ -8,11 +8,12 @@ from typing import Any
 
 from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
-from secondpass.evaluation.judging.labels import JudgedBy, text_hash
+from secondpass.evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
+from secondpass.evaluation.judging.labels import JudgedBy
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.markup import block, clean, excerpt, paragraph, table
 from secondpass.formats.rankings import TEXT_LENGTH, data_frame
-from secondpass.formats.runs import Qrels, judged_id, whole_relevance
+from secondpass.formats.runs import Qrels, file_of, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 
@@ -126,12 +127,12 @@ def make_suite(
     corpus: Iterable[CandidateLike] | None = None,
     candidates: Mapping[str, Iterable[CandidateLike]] | None = None,
     judged_by: JudgedBy | None = None,
+    texts: Hashes | None = None,
 ) -> Suite:
     """Create a suite from its parts, and check that they belong together.
 
     Queries without judgements, which cannot be measured, and judgements and candidates of unknown
-    queries are left out. The suite's notes say how many, and name some. With ``judged_by``, they
-    also name the judged documents whose texts have changed since.
+    queries are left out. The suite's notes say how many, and name some.
 
     Args:
         name: for reports.
@@ -141,6 +142,9 @@ def make_suite(
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
         judged_by: how a language model made the judgements; None: people did.
+        texts: query id -> document id -> hash of the text that was judged, as
+            :func:`~secondpass.evaluation.judging.judged_texts.text_hashes` computes it. Notes name
+            the documents whose texts have changed since.
 
     Raises:
         InputError: a part has the wrong type, no query with judgements is left, no document is
@@ -179,7 +183,7 @@ def make_suite(
     known = {item.id for item in passages or ()}
     known.update(item.id for items in (lists or {}).values() for item in items)
     documents = {document for relevance in judged.values() for document in relevance}
-    missing = documents - known - {judged_id(str(item), documents) for item in known}
+    missing = documents - known - {file_of(str(item)) for item in known}
     if len(missing) == len(documents):
         raise InputError(
             f"{name}: no judged document is among the candidates: judged are "
@@ -190,13 +194,14 @@ def make_suite(
             f"{len(missing)} of {len(documents)} judged documents are not in the corpus "
             f"({_some(sorted(missing))})"
         )
+    now = text_hashes(judged, passages or ()), text_hashes(judged, candidates=lists or {})
+    if changed := changed_documents(texts or {}, *now):
+        notes.insert(
+            0,
+            f"{len(changed)} of {len(documents)} judged documents have another text than the one "
+            f"that was judged ({_some(changed)}); judge them again, or the file instead",
+        )
     if judged_by is not None:
-        if changed := _changed(judged, judged_by, passages or (), lists or {}):
-            notes.insert(
-                0,
-                f"{len(changed)} of {len(documents)} judged documents have another text than the "
-                f"one that was judged ({_some(changed)}); judge them again",
-            )
         notes.insert(0, judged_by.note)
     return Suite(name, measurable, judged, passages, lists, tuple(notes), judged_by)
 
@@ -297,23 +302,3 @@ def _some(ids: Iterable[str]) -> str:
     listed = list(ids)
     text = ", ".join(repr(item) for item in listed[:3])
     return f"{text}, …" if len(listed) > 3 else text or "none"
-
-
-def _changed(
-    judged: Qrels,
-    judged_by: JudgedBy,
-    passages: Sequence[Candidate],
-    lists: Mapping[str, Sequence[Candidate]],
-) -> list[str]:
-    """The judged documents of which neither corpus nor candidates have the text that was judged."""
-    corpus = {str(item.id): item.text for item in passages}
-    changed: dict[str, None] = {}
-    for query, documents in judged.items():
-        hashes = judged_by.texts.get(query, {})
-        listed = {str(item.id): item.text for item in lists.get(query, ())}
-        for document in documents:
-            texts = [each[document] for each in (corpus, listed) if document in each]
-            now = {text_hash(text) for text in texts if isinstance(text, str)}
-            if now and document in hashes and hashes[document] not in now:
-                changed[document] = None
-    return [*changed]

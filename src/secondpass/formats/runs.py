@@ -54,15 +54,20 @@ def whole_relevance(value: object) -> int:
     return number
 
 
+def file_of(document: str) -> str:
+    """The path of a passage ``path#number`` of a file; empty if the id is another."""
+    path, _, number = document.rpartition("#")
+    return path if number.isdecimal() else ""
+
+
 def judged_id(document: str, judged: Collection[str]) -> str:
     """The id under which a document is judged.
 
-    Judgements may name a file rather than its passages: for ``path#number``, which is not judged
+    Judgements may name files rather than their passages: for ``path#number``, which is not judged
     itself, that is ``path`` if it is judged. Otherwise it is the document's own id.
     """
-    path, mark, number = document.rpartition("#")
-    is_passage = bool(mark) and number.isdecimal()
-    return path if is_passage and document not in judged and path in judged else document
+    path = file_of(document)
+    return path if path and document not in judged and path in judged else document
 
 
 def by_judged_id(scores: Mapping[str, float], judged: Collection[str]) -> dict[str, float]:

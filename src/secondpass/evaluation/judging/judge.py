@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -16,12 +16,8 @@ from secondpass.evaluation.first_stages import FirstStage, Retriever
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.judging.folder import POOL, QRELS, QUERIES, check_folder, check_ids
 from secondpass.evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
-from secondpass.evaluation.judging.labels import (
-    JudgedBy,
-    judged_by_path,
-    text_hash,
-    write_judged_by,
-)
+from secondpass.evaluation.judging.judged_texts import hashes_path, text_hashes, write_hashes
+from secondpass.evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
 from secondpass.evaluation.judging.pool_file import pool_lines
 from secondpass.evaluation.judging.pools import Pools, pooled, sampled
 from secondpass.evaluation.rerankers import Spec
@@ -82,9 +78,10 @@ class Judgements:
         queries = {query: well_formed(text) for query, text in self.queries.items()}
         write_queries(path / QUERIES, queries)
         write_lines(path / POOL, pool_lines(self.queries, self.pools))
+        write_hashes(path / QRELS, text_hashes(self.qrels, candidates=self.pools))
         write_qrels(path / QRELS, self.qrels)
-        mark = judged_by_path(path / QRELS)
-        return [str(file) for file in (path / QUERIES, path / POOL, mark, path / QRELS)]
+        beside = judged_by_path(path / QRELS), hashes_path(path / QRELS)
+        return [str(file) for file in (path / QUERIES, path / POOL, *beside, path / QRELS)]
 
 
 def judge(
@@ -213,7 +210,6 @@ def judge(
         depth=depth,
         seed=seed,
         order=tuple(qrels),
-        texts={query: _hashes(pools[query], judged) for query, judged in qrels.items()},
     )
     return Judgements(
         {query: queries[query] for query in qrels},
@@ -285,11 +281,6 @@ def _unjudged(
             if query in candidates
         }
     return Suite("judge", chosen, {}, passages, lists)
-
-
-def _hashes(pool: Sequence[Candidate], judged: Collection[str]) -> dict[str, str]:
-    texts = {str(item.id): item.text for item in pool if isinstance(item.text, str)}
-    return {document: text_hash(texts[document]) for document in judged if document in texts}
 
 
 def _check_budget(budget: float | None) -> None:

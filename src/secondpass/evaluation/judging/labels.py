@@ -7,7 +7,6 @@ TREC's format.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.reading import read_qrels
 from secondpass.formats.runs import Qrels
 
-_FORMAT = 2
+_FORMAT = 1
 _NUMBERS = ("sampled_from", "queries", "documents", "ungraded", "depth", "seed")
 
 
@@ -47,7 +46,6 @@ class JudgedBy:
         order: the queries in the random order in which a person is asked about them.
         people: query id -> document id -> a person's grade, for the queries at the beginning of
             ``order`` whose documents a person has all judged.
-        texts: query id -> document id -> :func:`text_hash` of the text that was judged.
     """
 
     model: str
@@ -63,7 +61,6 @@ class JudgedBy:
     seed: int
     order: tuple[str, ...] = field(repr=False)
     people: Qrels = field(default_factory=dict, repr=False)
-    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     @property
     def note(self) -> str:
@@ -80,19 +77,14 @@ class JudgedBy:
         return f"{by}: {also}, too; figures that are called corrected stand on both"
 
 
-def text_hash(text: str) -> str:
-    """A hash of a judged text, to notice that another text stands under its id."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 def judged_by_path(qrels: AnyPath) -> Path:
     """The file beside judgements that says which model made them."""
-    return _beside(qrels, ".judged-by.json")
+    return beside(qrels, ".judged-by.json")
 
 
 def people_path(qrels: AnyPath) -> Path:
     """The file beside a model's judgements with those of a person."""
-    return _beside(qrels, ".people.txt")
+    return beside(qrels, ".people.txt")
 
 
 def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
@@ -129,28 +121,17 @@ def _judged_by(record: dict[str, Any]) -> JudgedBy:
         AttributeError, LookupError, TypeError or ValueError: the record is malformed.
     """
     grades = {int(grade): count for grade, count in record.pop("grades").items()}
-    pools, order, hashes = record.pop("pools"), record.pop("order"), record.pop("texts")
-    by_document = {query: dict(each.items()) for query, each in hashes.items()}
+    pools, order = record.pop("pools"), record.pop("order")
     numbers = {name: record[name] for name in _NUMBERS}
     texts = [value for name, value in record.items() if name not in numbers]
     for kind, values in (
         (list, [pools, order]),
-        (
-            str,
-            [*texts, *pools, *order, *(h for each in by_document.values() for h in each.values())],
-        ),
+        (str, [*texts, *pools, *order]),
         (int, [*numbers.values(), *grades.values()]),
     ):
         if not all(type(value) is kind for value in values):
             raise TypeError
-    return JudgedBy(
-        **record,
-        grades=grades,
-        pools=tuple(pools),
-        order=tuple(order),
-        people={},
-        texts=by_document,
-    )
+    return JudgedBy(**record, grades=grades, pools=tuple(pools), order=tuple(order), people={})
 
 
 def read_people(path: AnyPath) -> Qrels:
@@ -215,6 +196,7 @@ def locked(folder: AnyPath) -> Iterator[None]:
         yield
 
 
-def _beside(path: AnyPath, suffix: str) -> Path:
+def beside(path: AnyPath, suffix: str) -> Path:
+    """The path of a file beside judgements, named like them but for its end."""
     name = uncompressed_name(path)
     return Path(path).with_name(f"{Path(name).stem}{suffix}")

@@ -112,7 +112,7 @@ def _judged_by(comparison: ComparisonData) -> dict[str, Any]:
         return {}
     mark = asdict(comparison.judged_by)
     people = mark.pop("people")
-    del mark["order"], mark["texts"]
+    del mark["order"]
     return {
         "judged_by": {**mark, "people": len(people)},
         "corrected": [asdict(corrected) for corrected in comparison.corrected],
