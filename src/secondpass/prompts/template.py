@@ -124,7 +124,7 @@ class Rendered:
         mappings = getattr(prompt, "template_var_mappings", None) or {}
         aliases = {alias: name for name, alias in mappings.items()}
         partial = getattr(prompt, "kwargs", None) or {}
-        return frozenset(aliases.get(name, name) for name in names) - {*partial}
+        return frozenset(str(aliases.get(name, name)) for name in names) - {*partial}
 
 
 _TEMPLATE = Nested(to_template, lambda: {"anyOf": [{"type": "string"}, {"type": "null"}]})
