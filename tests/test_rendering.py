@@ -1,3 +1,6 @@
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
 import pytest
 
 from fakes import ByTable
@@ -71,6 +74,68 @@ def test_lone_surrogates_are_replaced_for_judging_only():
     ranking = Reranker(scorer).rerank("q\ud800", ["caf\u00e9 \udfff", "caf\u00e9"])
     assert scorer.calls == [("q?", ["caf\u00e9 ?", "caf\u00e9"])]
     assert {item.text for item in ranking} == {"caf\u00e9 \udfff", "caf\u00e9"}
+
+
+@dataclass
+class Entry:
+    path: str
+    summary: str | None = None
+    _secret: str = "secret"
+
+    def read(self):
+        return "secret"
+
+    @property
+    def broken(self):
+        raise RuntimeError("secret")
+
+
+@dataclass
+class Hit:
+    entry: Entry
+    score: float
+
+
+class Passage:
+    def __init__(self, text, entry):
+        self.text = text
+        self.entry = entry
+
+
+ENTRY = Entry("tool-release-prep.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "shown"),
+    [
+        ({"hit": Hit(ENTRY, 0.5)}, "hit.entry.path", "tool-release-prep.md"),
+        ({"hit": {"entry": ENTRY}}, "hit.entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "metadata.entry.path", "tool-release-prep.md"),
+        (Passage("a", ENTRY), "entry.path", "tool-release-prep.md"),
+        ({"file": PurePosixPath("docs/tool.md")}, "file.name", "tool.md"),
+        (Hit(ENTRY, 0.5), "entry.summary|entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.read", None),
+        (Hit(ENTRY, 0.5), "entry._secret", None),
+        (Hit(ENTRY, 0.5), "entry.broken", None),
+        ({"source": "a"}, "source.title", None),
+    ],
+)
+def test_nested_objects_are_read_as_mappings_are(value, field, shown):
+    scorer = ByTable()
+    Reranker(scorer, render={"fields": [field]}).rerank("q", [value])
+    assert scorer.calls == ([] if shown is None else [("q", [shown])])
+
+
+PATHS = ["path", "file_path", "url", "file_name", "source", "name"]
+
+
+@pytest.mark.parametrize("count", range(len(PATHS) + 1))
+def test_the_preset_with_guidelines_finds_the_path_before_the_id(count):
+    rendering = Reranker.from_preset("listwise_guided", method={"llm": lambda messages: ""}).render
+    metadata = {name: name for name in PATHS[count:]}
+    found = rendering.candidates([Candidate("", id="7", metadata=metadata)])
+    assert found == [f"path: {[*PATHS, '7'][count]}"]
 
 
 @pytest.mark.parametrize("settings", [{"fields": []}, {"max_characters": 0}, {"labels": "yes"}])

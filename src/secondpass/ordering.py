@@ -40,7 +40,7 @@ class Tiers:
     For example learning material: introductory before advanced.
 
     Attributes:
-        field: the metadata key that holds the tier; a dot reads nested mappings.
+        field: the metadata key that holds the tier; a dot reads nested mappings and objects.
         tiers: its values, first tier first.
         default: the tier of items whose field is missing or has another value; None puts them last.
         window: number of items at the top to sort; the others keep their places. None sorts all.

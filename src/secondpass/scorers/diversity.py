@@ -37,7 +37,8 @@ class Cap:
     """A limit on the number of items of one source at the top.
 
     Attributes:
-        field: the metadata key that holds the source, such as a site; a dot reads nested mappings.
+        field: the metadata key that holds the source, such as a site; a dot reads nested mappings
+            and objects.
         at_most: number of items of each source, the best ones, that are not demoted.
     """
 
