@@ -55,6 +55,23 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
     ]
 
 
+def as_candidate(item: object) -> Candidate:
+    """The candidate of an item of any kind that an ordering is called with.
+
+    One that cannot be converted, such as a framework's document without a text, has its metadata
+    at most.
+    """
+    if isinstance(item, Candidate):
+        return item
+    try:
+        return to_candidates([item], text_needed=False)[0]  # type: ignore[list-item]
+    except InputError:
+        try:
+            return Candidate("", metadata=_metadata_of(item) or {})
+        except Exception:  # foreign properties may raise anything
+            return Candidate("")
+
+
 def to_request(
     query: str, candidates: Iterable[CandidateLike], context: Any = None, *, text_needed: bool
 ) -> CheckedRequest:
@@ -129,23 +146,32 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     """The fields of an object with a text, or of a dataclass; None of any other object."""
     if isinstance(value, type):
         return None
+    mapping: dict[str, Any]
     texts = {name: getattr(value, name, None) for name in _TEXT_ATTRIBUTES}
     text = next((text for text in texts.values() if isinstance(text, str)), None)
     names = [field.name for field in fields(value)] if is_dataclass(value) else []
     if text is None:
-        return {name: getattr(value, name) for name in names} or None
+        mapping = {name: getattr(value, name) for name in names}
+        if "metadata" not in mapping and isinstance(mapping.get("meta"), Mapping):
+            mapping["metadata"] = mapping.pop("meta")
+        return mapping or None
     names = names or [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
-    mapping: dict[str, Any] = {"text": text}
+    mapping = {"text": text}
     ids = (getattr(value, name, None) for name in ("id", "node_id"))
     mapping["id"] = next((item for item in ids if item is not None), None)
     scores = {name: getattr(value, name, None) for name in _SCORE_KEYS}
     mapping["score"] = stated_score(scores)
-    metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
-    mapping["metadata"] = next((item for item in metadata if isinstance(item, Mapping)), None)
+    mapping["metadata"] = _metadata_of(value)
     if mapping["metadata"] is None:
         others = set(names) - {*mapping, *_TEXT_ATTRIBUTES, "meta", "node_id"}
         mapping["metadata"] = {name: getattr(value, name) for name in names if name in others}
     return mapping
+
+
+def _metadata_of(value: object) -> Mapping[str, Any] | None:
+    """The metadata of an object; None if it has none."""
+    metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
+    return next((item for item in metadata if isinstance(item, Mapping)), None)
 
 
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
@@ -198,7 +224,7 @@ def _equal(a: object, b: object) -> bool:
 
 
 def stated_score(mapping: Mapping[str, Any]) -> Any:
-    """The score that a mapping states: ``score``, else ``originalScore``; None if it has neither."""
+    """The score that a mapping states: ``score``, else ``originalScore``; None without both."""
     return next((mapping[key] for key in _SCORE_KEYS if mapping.get(key) is not None), None)
 
 
@@ -267,7 +293,7 @@ def _metadata_value(value: Any, name: str) -> Any:
 def _member(value: Any, name: str) -> Any:
     """The value of a mapping's key or of an object's public attribute; None if it has none."""
     if isinstance(value, Mapping):
-        return value[name] if name in value else None
+        return value.get(name)
     member = None if name.startswith("_") else getattr(value, name, None)
     return None if callable(member) else member
 

@@ -57,8 +57,8 @@ class Rendering:
     Attributes:
         fields: fields to render, in order: ``text``, ``id``, ``score``, or a metadata key. A dot
             reads nested mappings and objects (``source.title``) unless a key has the whole name.
-            For ``path|file_path|id``, the first that a candidate has is rendered, under the first name;
-            ``subtasks|count`` is the number of items of a list. A ``?`` at the end marks an
+            For ``path|file_path|id``, the first that a candidate has is rendered, under the first
+            name; ``subtasks|count`` is the number of items of a list. A ``?`` at the end marks an
             optional field (``tags?``).
         separator: text between fields.
         labels: render each field as ``name: value``. Further lines of a value are indented, so that
