@@ -7,7 +7,6 @@ import pytest
 from reply_cases import FROM_1, NUMBERS, OPAQUE
 from secondpass.prompts.label_lookup import Labels
 
-
 ESCAPED = Labels(["a&lt;b&gt;", "&quot;quoted&quot;", "?x=1&y=2"], None)
 
 
