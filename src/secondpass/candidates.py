@@ -267,7 +267,8 @@ def field_value(candidate: Candidate, name: str) -> Any:
     """Return ``text``, ``id``, ``score`` or a metadata value by name; None if there is none.
 
     A dot reads nested mappings and objects (``source.title``) unless a metadata key has the whole
-    name. ``metadata.text`` reads the metadata key ``text``, which the candidate's own field hides.
+    name. ``metadata.text`` reads the metadata key ``text``, which the candidate's own field hides;
+    so does ``meta.text``, unless there is a metadata key ``meta``.
     A mapping or an attribute that raises has no value; methods and private attributes are none.
     """
     if name == "text":
@@ -283,9 +284,15 @@ def field_value(candidate: Candidate, name: str) -> Any:
 
 
 def _metadata_value(value: Any, name: str) -> Any:
-    if value is not None and name in value:
+    if value is None:
+        return None
+    if name in value:
         return value[name]
-    for step in name.removeprefix("metadata.").split("."):
+    steps = name.split(".")
+    prefix = steps[0] == "metadata" or (steps[0] == "meta" and "meta" not in value)
+    if prefix and len(steps) > 1:
+        del steps[0]
+    for step in steps:
         value = _member(value, step)
     return value
 
