@@ -59,6 +59,16 @@ class Page:
         (Page("a"), ("a", None, None, {})),
         (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", "7", 0.5, {"k": 1})),
         (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
+        (Page("a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
+        ({"text": "a", "originalScore": 0.5}, ("a", None, 0.5, {"originalScore": 0.5})),
+        (
+            {"text": "a", "score": None, "originalScore": 0},
+            ("a", None, 0, {"originalScore": 0}),
+        ),
+        (
+            {"text": "a", "score": 0.1, "originalScore": 0.5},
+            ("a", None, 0.1, {"originalScore": 0.5}),
+        ),
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
         (SimpleNamespace(content="a", id=0, node_id="n"), ("a", "0", None, {})),
     ],

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.documents import Document
 
 from fakes import ByTable
 from secondpass import Candidate, Reranker
@@ -49,6 +50,40 @@ def test_tiers_may_be_numbers_and_fields_nested():
     ]
     reranker = Reranker(ByTable(), order={"type": "tiers", "field": "at.level", "tiers": [1, 2]})
     assert [item.text for item in reranker.rerank("q", given)] == ["b", "a"]
+
+
+class Textless:
+    """A document whose text raises, as that of LlamaIndex's nodes without one."""
+
+    def __init__(self, metadata):
+        self.metadata = metadata
+
+    @property
+    def text(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda level: {"text": "a", "difficulty": level},
+        lambda level: {"difficulty": level},
+        lambda level: {"text": "a", "metadata": {"difficulty": level}},
+        lambda level: Candidate("a", metadata={"difficulty": level}),
+        lambda level: Document("a", metadata={"difficulty": level}),
+        lambda level: Textless({"difficulty": level}),
+    ],
+)
+def test_tiers_alone_order_whatever_can_be_a_candidate(made):
+    found = [made(level) for level in ("advanced", "introductory", "unknown")]
+    moved = LEARN(found)
+    assert [found.index(item) for item in moved] == [1, 2, 0]
+    assert all(item is found[found.index(item)] for item in moved)
+
+
+def test_tiers_alone_leave_what_cannot_be_read_in_the_default_tier():
+    found = [{"difficulty": "advanced"}, "a text", 5, None]
+    assert LEARN(found) == ["a text", 5, None, found[0]]
 
 
 @pytest.mark.parametrize(

@@ -430,7 +430,7 @@ REPORTS = [
         SCORED,
         (
             "field_missing",
-            "no candidate has these of render.fields: 'title', 'tags'",
+            "no candidate has these fields of render: 'title', 'tags'",
             (),
             None,
         ),

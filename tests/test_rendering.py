@@ -1,3 +1,6 @@
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
 import pytest
 
 from fakes import ByTable
@@ -71,6 +74,68 @@ def test_lone_surrogates_are_replaced_for_judging_only():
     ranking = Reranker(scorer).rerank("q\ud800", ["caf\u00e9 \udfff", "caf\u00e9"])
     assert scorer.calls == [("q?", ["caf\u00e9 ?", "caf\u00e9"])]
     assert {item.text for item in ranking} == {"caf\u00e9 \udfff", "caf\u00e9"}
+
+
+@dataclass
+class Entry:
+    path: str
+    summary: str | None = None
+    _secret: str = "secret"
+
+    def read(self):
+        return "secret"
+
+    @property
+    def broken(self):
+        raise RuntimeError("secret")
+
+
+@dataclass
+class Hit:
+    entry: Entry
+    score: float
+
+
+class Passage:
+    def __init__(self, text, entry):
+        self.text = text
+        self.entry = entry
+
+
+ENTRY = Entry("tool-release-prep.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "shown"),
+    [
+        ({"hit": Hit(ENTRY, 0.5)}, "hit.entry.path", "tool-release-prep.md"),
+        ({"hit": {"entry": ENTRY}}, "hit.entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "metadata.entry.path", "tool-release-prep.md"),
+        (Passage("a", ENTRY), "entry.path", "tool-release-prep.md"),
+        ({"file": PurePosixPath("docs/tool.md")}, "file.name", "tool.md"),
+        (Hit(ENTRY, 0.5), "entry.summary|entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.read", None),
+        (Hit(ENTRY, 0.5), "entry._secret", None),
+        (Hit(ENTRY, 0.5), "entry.broken", None),
+        ({"source": "a"}, "source.title", None),
+    ],
+)
+def test_nested_objects_are_read_as_mappings_are(value, field, shown):
+    scorer = ByTable()
+    Reranker(scorer, render={"fields": [field]}).rerank("q", [value])
+    assert scorer.calls == ([] if shown is None else [("q", [shown])])
+
+
+PATHS = ["path", "file_path", "url", "file_name", "source", "name"]
+
+
+@pytest.mark.parametrize("count", range(len(PATHS) + 1))
+def test_the_preset_with_guidelines_finds_the_path_before_the_id(count):
+    rendering = Reranker.from_preset("listwise_guided", method={"llm": lambda messages: ""}).render
+    metadata = {name: name for name in PATHS[count:]}
+    found = rendering.candidates([Candidate("", id="7", metadata=metadata)])
+    assert found == [f"path: {[*PATHS, '7'][count]}"]
 
 
 @pytest.mark.parametrize("settings", [{"fields": []}, {"max_characters": 0}, {"labels": "yes"}])
@@ -158,6 +223,52 @@ def test_fields_with_alternatives(field, metadata, text):
     assert Rendering(fields=[field], labels=True).candidates([candidate]) == [text]
 
 
+def test_another_field_can_name_candidates():
+    prompts = []
+
+    def model(messages):
+        prompts.append(messages[-1]["content"])
+        return '["guide", "b", "7"]'
+
+    found = [
+        {"id": "hash-a", "text": "x", "metadata": {"id": 7}},
+        {"id": "b", "text": "y"},
+        {"id": "hash-c", "text": "z", "metadata": {"id": "guide"}},
+    ]
+    render = {"id": "meta.id", "fields": ["id", "text"], "labels": True}
+    method = {"type": "listwise", "llm": model, "labels": "id"}
+    ranking = Reranker(method, render=render).rerank("q", found)
+    shown = [("7", "x"), ("b", "y"), ("guide", "z")]
+    lines = [f'<doc id="{name}">id: {name}\ntext: {text}</doc>' for name, text in shown]
+    assert "\n".join(lines) in prompts[0]
+    assert [item.id for item in ranking] == ["hash-c", "b", "hash-a"]
+    assert ranking.report.status == "ok"
+    assert not ranking.report.issues
+
+
+@pytest.mark.parametrize(("value", "shown"), [("a", "a"), ("", "7"), (None, "7"), (0, "0")])
+def test_a_candidate_without_the_field_keeps_its_id(value, shown):
+    rendering = Rendering(id="meta.name|meta.title", fields=["id", "text"])
+    candidate = Candidate("t", id="7", metadata={"name": value})
+    assert rendering.candidates([candidate]) == [f"{shown}\nt"]
+    assert rendering.span_of_text(candidate, (0, 9)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "metadata", "shown"),
+    [
+        ("meta.title", {"title": "a"}, "a"),
+        ("meta.id", {"id": "a"}, "a"),
+        ("meta.title", {"meta": {"title": "b"}, "title": "a"}, "b"),
+        ("meta", {"title": "a"}, None),
+        ("metadata", {"title": "a"}, None),
+    ],
+)
+def test_metadata_is_read_under_the_names_of_both_frameworks(field, metadata, shown):
+    candidate = Candidate("", metadata=metadata)
+    assert Rendering(fields=[field]).candidates([candidate]) == [shown]
+
+
 MISSING = [
     (["titel", "text"], ["titel"]),
     (["title", "text"], []),
@@ -177,6 +288,11 @@ def test_a_field_that_no_candidate_has_is_reported(fields, missing):
     assert len(messages) == bool(missing)
     assert all(repr(field) in messages[0] for field in missing)
     assert ranking.report.status == "ok"
+
+
+def test_a_name_that_no_candidate_has_is_reported():
+    ranking = Reranker(ByTable({}), render={"id": "meta.id"}).rerank("q", ["x"])
+    assert [i.code for i in ranking.report.issues] == ["field_missing"]
 
 
 def test_a_missing_field_is_not_logged(caplog):

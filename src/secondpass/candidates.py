@@ -19,6 +19,8 @@ _FEWEST_DISTANCES = 3
 """Scores of fewer candidates may rise by chance."""
 _TEXT_ATTRIBUTES = ("text", "page_content", "content")
 """Attributes for the text in objects of other libraries, such as LangChain's documents."""
+_SCORE_KEYS = ("score", "originalScore")
+"""Keys for the retrieval score of a mapping; the first that is there counts."""
 _TEXT_KEYS = ("snippet", "page_content", "passage", "body", "chunk", "document", "description")
 """Keys for the text of a document in other tools, for a hint."""
 
@@ -27,7 +29,8 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
     """Convert each string, mapping, Candidate, Ranked or object with a text to a candidate.
 
     The text of an object is ``text``, ``page_content`` or ``content``; its ``id``, ``score`` and
-    ``metadata`` (or ``meta``) are read. If a dataclass has no metadata, its other fields are used.
+    ``metadata`` (or ``meta``) are read. If it has no metadata, its other attributes are used.
+    Without a ``score``, ``originalScore`` is the retrieval score; it is metadata as well.
 
     Args:
         values: the candidates as passed by the caller.
@@ -50,6 +53,23 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
         else _to_candidate(value, position, text_needed)
         for position, value in enumerate(values)
     ]
+
+
+def as_candidate(item: object) -> Candidate:
+    """The candidate of an item of any kind that an ordering is called with.
+
+    One that cannot be converted, such as a framework's document without a text, has its metadata
+    at most.
+    """
+    if isinstance(item, Candidate):
+        return item
+    try:
+        return to_candidates([item], text_needed=False)[0]  # type: ignore[list-item]
+    except InputError:
+        try:
+            return Candidate("", metadata=_metadata_of(item) or {})
+        except Exception:  # foreign properties may raise anything
+            return Candidate("")
 
 
 def to_request(
@@ -126,21 +146,32 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     """The fields of an object with a text, or of a dataclass; None of any other object."""
     if isinstance(value, type):
         return None
+    mapping: dict[str, Any]
     texts = {name: getattr(value, name, None) for name in _TEXT_ATTRIBUTES}
     text = next((text for text in texts.values() if isinstance(text, str)), None)
     names = [field.name for field in fields(value)] if is_dataclass(value) else []
     if text is None:
-        return {name: getattr(value, name) for name in names} or None
-    mapping: dict[str, Any] = {"text": text}
+        mapping = {name: getattr(value, name) for name in names}
+        if "metadata" not in mapping and isinstance(mapping.get("meta"), Mapping):
+            mapping["metadata"] = mapping.pop("meta")
+        return mapping or None
+    names = names or [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
+    mapping = {"text": text}
     ids = (getattr(value, name, None) for name in ("id", "node_id"))
     mapping["id"] = next((item for item in ids if item is not None), None)
-    mapping["score"] = getattr(value, "score", None)
-    metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
-    mapping["metadata"] = next((item for item in metadata if isinstance(item, Mapping)), None)
+    scores = {name: getattr(value, name, None) for name in _SCORE_KEYS}
+    mapping["score"] = stated_score(scores)
+    mapping["metadata"] = _metadata_of(value)
     if mapping["metadata"] is None:
-        others = set(names) - {*mapping, *_TEXT_ATTRIBUTES, "meta"}
+        others = set(names) - {*mapping, *_TEXT_ATTRIBUTES, "meta", "node_id"}
         mapping["metadata"] = {name: getattr(value, name) for name in names if name in others}
     return mapping
+
+
+def _metadata_of(value: object) -> Mapping[str, Any] | None:
+    """The metadata of an object; None if it has none."""
+    metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
+    return next((item for item in metadata if isinstance(item, Mapping)), None)
 
 
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
@@ -170,7 +201,7 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
     return Candidate(
         text=mapping["text"] if "text" in mapping else mapping.get("content"),  # type: ignore[arg-type]
         id=None if identifier is None else str(identifier),
-        score=mapping.get("score"),
+        score=stated_score(mapping),
         metadata={**extra, **metadata},
     )
 
@@ -190,6 +221,11 @@ def _equal(a: object, b: object) -> bool:
         return bool(equal.all() if hasattr(equal, "all") else equal)
     except Exception:  # foreign values may raise anything
         return False
+
+
+def stated_score(mapping: Mapping[str, Any]) -> Any:
+    """The score that a mapping states: ``score``, else ``originalScore``; None without both."""
+    return next((mapping[key] for key in _SCORE_KEYS if mapping.get(key) is not None), None)
 
 
 def retrieval_score(candidate: Candidate) -> float | None:
@@ -230,9 +266,10 @@ def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | No
 def field_value(candidate: Candidate, name: str) -> Any:
     """Return ``text``, ``id``, ``score`` or a metadata value by name; None if there is none.
 
-    A dot reads nested mappings (``source.title``) unless a metadata key has the whole name.
-    ``metadata.text`` reads the metadata key ``text``, which the candidate's own field hides.
-    A mapping that raises has no value.
+    A dot reads nested mappings and objects (``source.title``) unless a metadata key has the whole
+    name. ``metadata.text`` reads the metadata key ``text``, which the candidate's own field hides;
+    so does ``meta.text``, unless there is a metadata key ``meta``.
+    A mapping or an attribute that raises has no value; methods and private attributes are none.
     """
     if name == "text":
         return candidate.text if isinstance(candidate.text, str) else None
@@ -247,13 +284,25 @@ def field_value(candidate: Candidate, name: str) -> Any:
 
 
 def _metadata_value(value: Any, name: str) -> Any:
-    if value is not None and name in value:
+    if value is None:
+        return None
+    if name in value:
         return value[name]
-    for step in name.removeprefix("metadata.").split("."):
-        if not isinstance(value, Mapping) or step not in value:
-            return None
-        value = value[step]
+    steps = name.split(".")
+    prefix = steps[0] == "metadata" or (steps[0] == "meta" and "meta" not in value)
+    if prefix and len(steps) > 1:
+        del steps[0]
+    for step in steps:
+        value = _member(value, step)
     return value
+
+
+def _member(value: Any, name: str) -> Any:
+    """The value of a mapping's key or of an object's public attribute; None if it has none."""
+    if isinstance(value, Mapping):
+        return value.get(name)
+    member = None if name.startswith("_") else getattr(value, name, None)
+    return None if callable(member) else member
 
 
 def keep_best_of_each_id(

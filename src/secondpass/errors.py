@@ -22,6 +22,7 @@ No message contains a query, a passage or a key. All exceptions can be pickled.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -189,16 +190,10 @@ class LLMError(MethodError):
 
     def with_message(self, message: str) -> LLMError:
         """Return a copy with another message."""
-        return LLMError(
-            message,
-            self.code,
-            retryable=self.retryable,
-            retry_after=self.retry_after,
-            adapted=self.adapted,
-            too_long=self.too_long,
-            sent=self.sent,
-            tokens=self.tokens,
-        )
+        error = copy.copy(self)
+        error.args = (message, *self.args[1:])
+        error.message = message
+        return error
 
 
 class ReplyError(MethodError):

@@ -1,7 +1,8 @@
 """Orderings: functions that move items after they are ranked. They do not change scores.
 
 An ordering is any callable that returns the items of the ranked head in another order. Those with a
-name in configurations are defined here; they accept candidates as well.
+name in configurations are defined here. Called alone, they accept whatever can be a candidate as
+well: mappings, Candidates and documents of frameworks.
 
 An ordering whose attribute ``arranges`` is true decides where items are placed, not which are
 returned. It is called with the items within ``top_k`` only, and not if nothing was judged. Other
@@ -18,16 +19,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from secondpass.candidates import field_value
+from secondpass.candidates import as_candidate, field_value
 from secondpass.effects import Plan
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import Nested, configurable, describe, registry, suggestion
-from secondpass.types import Candidate, Ranked
+from secondpass.types import Ranked
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
-Item = TypeVar("Item", bound=Ranked | Candidate)
+Item = TypeVar("Item")
+"""A ranked item, or whatever can be a candidate."""
 Ordering: TypeAlias = Callable[[Sequence[Ranked]], Sequence[Ranked]]
 
 
@@ -40,7 +42,7 @@ class Tiers:
     For example learning material: introductory before advanced.
 
     Attributes:
-        field: the metadata key that holds the tier; a dot reads nested mappings.
+        field: the metadata key that holds the tier; a dot reads nested mappings and objects.
         tiers: its values, first tier first.
         default: the tier of items whose field is missing or has another value; None puts them last.
         window: number of items at the top to sort; the others keep their places. None sorts all.
@@ -63,8 +65,7 @@ class Tiers:
         default = len(self.tiers) if self.default is None else indices[self.default]
 
         def tier(item: Item) -> int:
-            candidate = item.candidate if isinstance(item, Ranked) else item
-            value = field_value(candidate, self.field)
+            value = field_value(as_candidate(item), self.field)
             is_tier = isinstance(value, str | int) and not isinstance(value, bool)
             return indices.get(value, default) if is_tier else default
 

@@ -153,18 +153,19 @@ class RankingPass:
         """The task of the methods; None if no candidate has a text."""
         rendering = self.settings.render
         positions = self._to_judge
-        candidates = [self.candidates[position] for position in positions]
+        candidates = [rendering.named(self.candidates[position]) for position in positions]
         texts = rendering.candidates(candidates)
         if missing := rendering.missing(candidates):
             names = ", ".join(map(repr, missing))
-            self._add_issue("field_missing", f"no candidate has these of render.fields: {names}")
+            self._add_issue("field_missing", f"no candidate has these fields of render: {names}")
         self.renderable = positions
         if None in texts:
             pairs = list(zip(positions, texts, strict=True))
             empty = [position for position, text in pairs if text is None]
             self._add_issue("no_text", "there is nothing of these to show to a method", empty)
             self.renderable = [position for position, text in pairs if text is not None]
-            candidates = [self.candidates[position] for position in self.renderable]
+            shown = zip(candidates, texts, strict=True)
+            candidates = [candidate for candidate, text in shown if text is not None]
         if not self.renderable:
             return None
         texts_to_judge = [text for text in texts if text is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,9 +56,9 @@ class Rendering:
 
     Attributes:
         fields: fields to render, in order: ``text``, ``id``, ``score``, or a metadata key. A dot
-            reads nested mappings (``source.title``) unless a key has the whole name. For
-            ``path|file_path|id``, the first that a candidate has is rendered, under the first name;
-            ``subtasks|count`` is the number of items of a list. A ``?`` at the end marks an
+            reads nested mappings and objects (``source.title``) unless a key has the whole name.
+            For ``path|file_path|id``, the first that a candidate has is rendered, under the first
+            name; ``subtasks|count`` is the number of items of a list. A ``?`` at the end marks an
             optional field (``tags?``).
         separator: text between fields.
         labels: render each field as ``name: value``. Further lines of a value are indented, so that
@@ -70,6 +70,9 @@ class Rendering:
         query_suffix: text after the query.
         max_characters: maximum length of a rendering, prefix included and suffix excluded. The
             ranking returns candidates whole.
+        id: the field that names a candidate in place of its id, such as ``metadata.id``: in
+            prompts with ``labels: id``, and as the field ``id``. Written as those in ``fields``.
+            Candidates without it keep their ids, and results have their own.
 
     Fields that are absent, None or an empty string are skipped. Other values are rendered, 0 and
     False included; lists as ``a, b`` and mappings as ``name: value, name: value``. A field that no
@@ -84,6 +87,7 @@ class Rendering:
     query_prefix: str = ""
     query_suffix: str = ""
     max_characters: Annotated[int, Ge(1)] | None = None
+    id: Annotated[str, MinLen(1)] | None = None
 
     @property
     def needs_text(self) -> bool:
@@ -94,13 +98,23 @@ class Rendering:
     def _fields(self) -> tuple[_Field, ...]:
         return tuple(map(_Field, self.fields))
 
+    @cached_property
+    def _id(self) -> _Field | None:
+        return None if self.id is None else _Field(self.id)
+
+    def named(self, candidate: Candidate) -> Candidate:
+        """Return the candidate under the id that methods are shown."""
+        name = as_text(self._id.value(candidate)) if self._id else None
+        return replace(candidate, id=name) if name else candidate
+
     def missing(self, candidates: Sequence[Candidate]) -> list[str]:
         """Return the configured fields that no candidate has, without optional ones."""
-        if not candidates or self.needs_text:
+        if not candidates:
             return []
+        fields = () if self.needs_text else self._fields
         return [
             field.configured
-            for field in self._fields
+            for field in (*fields, *([self._id] if self._id else ()))
             if not field.optional
             and all(field.value(candidate) is None for candidate in candidates)
         ]
@@ -172,6 +186,7 @@ class Rendering:
 
     def _parts(self, candidate: Candidate) -> list[tuple[str, str]] | None:
         """The label and the value of each field; None if the candidate has none of the fields."""
+        candidate = self.named(candidate)
         values = [(field.names[0], as_text(field.value(candidate))) for field in self._fields]
         if all(value is None for _, value in values):
             return None

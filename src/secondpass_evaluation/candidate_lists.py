@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from secondpass.candidates import stated_score
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
@@ -52,7 +53,7 @@ def _candidate(line: Line, item: Any, known: Mapping[str | None, Candidate]) -> 
     if not isinstance(item, dict):
         raise line.error(f"a candidate must be an object, not {describe(item)}")
     identifier = checked_id(line, item.get("id", item.get("_id")), "the id of a candidate")
-    score = item.get("score")
+    score = stated_score(item)
     if isinstance(score, bool) or not isinstance(score, int | float | None):
         raise line.error(f"the score of {identifier!r} must be a number, not {describe(score)}")
     passage, text, title = known.get(identifier), item.get("text"), item.get("title")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from secondpass.formats.runs import Run
+from secondpass.formats.runs import Run, by_judged_id, judged_id
 from secondpass.types import Candidate
 from secondpass_evaluation.measures import Evaluation
 from secondpass_evaluation.results import TEXT_LENGTH, Change, Result, Shown
@@ -59,7 +59,7 @@ def _top(
             rank,
             document,
             _beginning(texts.get(document)),
-            relevance.get(document),
+            relevance.get(judged_id(document, relevance)),
             ranks.get(document),
         )
         for rank, document in enumerate(documents[:_DOCUMENTS], 1)
@@ -74,8 +74,14 @@ def rank_moves(suite: Suite, before: Run, after: Run) -> tuple[tuple[int | None,
     """Rank of each relevant document in both runs; documents that are in neither are left out."""
     moves = []
     for query, judged in suite.qrels.items():
-        old = {document: rank for rank, document in enumerate(before.get(query, {}), 1)}
-        new = {document: rank for rank, document in enumerate(after.get(query, {}), 1)}
+        old = {
+            document: rank
+            for rank, document in enumerate(by_judged_id(before.get(query, {}), judged), 1)
+        }
+        new = {
+            document: rank
+            for rank, document in enumerate(by_judged_id(after.get(query, {}), judged), 1)
+        }
         for document, relevance in judged.items():
             if relevance > 0 and (document in old or document in new):
                 moves.append((old.get(document), new.get(document)))

@@ -8,7 +8,9 @@
 - a name of ir_datasets, such as ``beir/scifact/test``, if that package is installed.
 
 ``NAME.judged-by.json`` beside a file of judgements says that a language model made them
-(:mod:`secondpass_evaluation.judging.labels`).
+(:mod:`secondpass_evaluation.judging.labels`). ``NAME.texts.json`` has hashes of judged passages of
+documents: it is written when they are first read, and the suite's notes name those that have
+changed since (:mod:`secondpass_evaluation.judging.judged_texts`).
 
 Any of these files may be compressed, with ``.gz`` added to its name.
 
@@ -35,9 +37,10 @@ from secondpass_evaluation.candidate_lists import (
     checked_id,
     read_candidates,
 )
+from secondpass_evaluation.judging.judged_texts import keep_hashes, read_hashes, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, read_judged_by
 from secondpass_evaluation.search.documents import read_source
-from secondpass_evaluation.search.index_files import is_index
+from secondpass_evaluation.search.selection import is_index
 from secondpass_evaluation.suites import Suite, make_suite, with_title
 
 _FILES = {
@@ -69,7 +72,9 @@ def load_suite(
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
             the ``corpus`` of an :class:`~secondpass_evaluation.Index`. Passages of documents have
-            the ids ``path#number``, which judgements must use.
+            the ids ``path#number``; judgements may also name a file by its ``path``, which then
+            counts once, at the first of its passages. Judgements of such passages get a file
+            ``NAME.texts.json`` beside them, with hashes of the texts, if the folder can be written.
         run: a TREC run, whose documents become the candidates.
 
     Raises:
@@ -94,7 +99,11 @@ def load_suite(
         if passages is None:
             passages = find_file(path.parent, _FILES["corpus"])
         return _assemble(
-            uncompressed_name(path).stem, *_read_queries_with_relevant(path), passages, run
+            uncompressed_name(path).stem,
+            path,
+            *_read_queries_with_relevant(path),
+            passages,
+            run=run,
         )
     if paths or passages is not None or run is not None or not _may_be_a_name(str(source)):
         raise InputError(f"{source}: there is no such file or folder")
@@ -125,16 +134,19 @@ def _from_files(
     judged_by = read_judged_by(paths["qrels"], qrels)
     corpus = paths.get("corpus") if corpus is None else corpus
     lists = None if folder is None else find_file(folder, ["candidates.jsonl"])
-    return _assemble(name, queries, qrels, corpus, run, lists=lists, judged_by=judged_by)
+    return _assemble(
+        name, paths["qrels"], queries, qrels, corpus, run=run, lists=lists, judged_by=judged_by
+    )
 
 
 def _assemble(
     name: str,
+    judgements: Path,
     queries: Mapping[str, str],
     qrels: Qrels,
     corpus: Path | Iterable[Candidate] | None,
-    run: AnyPath | None,
     *,
+    run: AnyPath | None,
     lists: Path | None = None,
     judged_by: JudgedBy | None = None,
 ) -> Suite:
@@ -144,9 +156,18 @@ def _assemble(
         candidates = candidates_of_run(run, passages)
     elif lists is not None:
         candidates = read_candidates(lists, passages)
-    return make_suite(
-        name, queries, qrels, corpus=passages, candidates=candidates, judged_by=judged_by
+    texts = read_hashes(judgements)
+    suite = make_suite(
+        name,
+        queries,
+        qrels,
+        corpus=passages,
+        candidates=candidates,
+        judged_by=judged_by,
+        texts=texts,
     )
+    keep_hashes(judgements, texts, text_hashes(suite.qrels, passages or (), candidates or {}))
+    return suite
 
 
 def passages_of(corpus: Path | Iterable[Candidate]) -> list[Candidate]:

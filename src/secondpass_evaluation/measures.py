@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.errors import MeasureError
-from secondpass.formats.runs import Run, strictly_falling, whole_relevance
+from secondpass.formats.runs import Run, by_judged_id, judged_id, whole_relevance
 from secondpass.settings import describe, suggestion
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")
@@ -58,7 +58,9 @@ def evaluate(
         run: query id -> document id -> score. Documents with equal scores rank in the order of the
             mapping, so the values are those of the file that
             :func:`~secondpass_evaluation.writing.write_run` writes.
-        qrels: query id -> document id -> relevance, a whole number; below 1 is not relevant.
+        qrels: query id -> document id -> relevance, a whole number; below 1 is not relevant. A
+            ``path`` is the judgement of a file: it counts once, at the first of its passages
+            ``path#number`` without a judgement of their own.
         measures: names as in ir_measures.
 
     Returns:
@@ -87,8 +89,9 @@ def evaluate(
     judged: dict[str, dict[str, int]] = {}
     ranked: dict[str, dict[str, float]] = {}
     for number, query in queries.items():
-        relevance, scores = _relevance(qrels[query], query), _ranked(run.get(query, {}), query)
-        names = _numbered({**relevance, **scores}, query)
+        relevance = _relevance(qrels[query], query)
+        scores = _ranked(run.get(query, {}), relevance, query)
+        names = _numbered({**relevance, **scores})
         judged[number] = {names[document]: grade for document, grade in relevance.items()}
         if judged[number] and max(judged[number].values()) < 0:
             # Without a grade of 0 or more, trec_eval writes outside its array of counters.
@@ -110,6 +113,11 @@ def evaluate(
         per_query[name] = values
     mean = {name: math.fsum(each.values()) / len(each) for name, each in per_query.items()}
     return Evaluation(per_query, mean)
+
+
+def relevance_of(item: Identified, judged: Mapping[str, int]) -> int:
+    """The relevance of a document, or of its file if that is judged; 0 if neither is."""
+    return judged.get(judged_id(str(item.id), judged), 0)
 
 
 def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
@@ -146,15 +154,11 @@ def _relevance(judged: Mapping[str, int], query: str) -> dict[str, int]:
     return checked
 
 
-def _numbered(documents: Mapping[str, object], query: str) -> dict[str, str]:
+def _numbered(documents: Mapping[str, object]) -> dict[str, str]:
     """A number for each document id, as strings that sort like the ids.
 
     trec_eval breaks ties by the bytes of ids, which sort like their code points.
     """
-    for document in documents:
-        if not isinstance(document, str):
-            message = f"the id of a document must be a string, not {describe(document)}"
-            raise InputError(f"query {query!r}: {message}")
     width = len(str(len(documents)))
     return {document: f"{index:0{width}}" for index, document in enumerate(sorted(documents))}
 
@@ -174,10 +178,14 @@ def _safe(judged: dict[str, dict[str, int]], measure: Any) -> dict[str, dict[str
     }
 
 
-def _ranked(scores: Mapping[str, float], query: str) -> dict[str, float]:
+def _ranked(scores: Mapping[str, float], judged: Mapping[str, int], query: str) -> dict[str, float]:
+    for document in (*judged, *scores):
+        if not isinstance(document, str):
+            message = f"the id of a document must be a string, not {describe(document)}"
+            raise InputError(f"query {query!r}: {message}")
     # Without ties, as the providers of ir_measures break them differently.
     try:
-        return strictly_falling(scores)
+        return by_judged_id(scores, judged)
     except InputError as error:
         raise InputError(f"run[{query!r}]: {error}") from None
 

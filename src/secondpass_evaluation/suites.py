@@ -11,9 +11,10 @@ from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.markup import block, clean, excerpt, paragraph, table
 from secondpass.formats.rankings import TEXT_LENGTH, data_frame
-from secondpass.formats.runs import Qrels, whole_relevance
+from secondpass.formats.runs import Qrels, file_of, whole_relevance
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
+from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
 
 _ROWS = 20
@@ -126,19 +127,24 @@ def make_suite(
     corpus: Iterable[CandidateLike] | None = None,
     candidates: Mapping[str, Iterable[CandidateLike]] | None = None,
     judged_by: JudgedBy | None = None,
+    texts: Hashes | None = None,
 ) -> Suite:
     """Create a suite from its parts, and check that they belong together.
 
-    Queries without judgements, which cannot be measured, and judgements of unknown queries are left
-    out. The suite's notes say how many.
+    Queries without judgements, which cannot be measured, and judgements and candidates of unknown
+    queries are left out. The suite's notes say how many, and name some.
 
     Args:
         name: for reports.
         queries: query id -> text.
-        qrels: query id -> document id -> relevance; 1 or more is relevant.
+        qrels: query id -> document id -> relevance; 1 or more is relevant. A ``path`` judges a
+            file, which counts once, at the first of its passages ``path#number``.
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
         judged_by: how a language model made the judgements; None: people did.
+        texts: query id -> document id -> hash of the text that was judged, as
+            :func:`~secondpass_evaluation.judging.judged_texts.text_hashes` computes it. Notes name
+            the documents whose texts have changed since.
 
     Raises:
         InputError: a part has the wrong type, no query with judgements is left, no document is
@@ -165,19 +171,36 @@ def make_suite(
                     f"{name}: no query has candidates; the ids do not match: the queries are "
                     f"{_some(measurable)}, those of the candidates {_some(lists)}"
                 )
-            notes.append(f"without candidates, counted with no results: {without} of the queries")
+            notes.append(
+                f"without candidates, counted with no results: {without} of the queries "
+                f"({_some(query for query in measurable if not lists.get(query))})"
+            )
+        if unknown := [query for query in lists if query not in queries]:
+            notes.append(
+                f"candidates of unknown queries, left out: {len(unknown)} ({_some(unknown)})"
+            )
         lists = {query: lists[query] for query in measurable if query in lists}
     known = {item.id for item in passages or ()}
     known.update(item.id for items in (lists or {}).values() for item in items)
     documents = {document for relevance in judged.values() for document in relevance}
-    missing = documents - known
+    missing = documents - known - {file_of(str(item)) for item in known}
     if len(missing) == len(documents):
         raise InputError(
             f"{name}: no judged document is among the candidates: judged are "
             f"{_some(sorted(documents))}, the candidates are {_some(sorted(map(str, known)))}"
         )
     if passages is not None and missing:
-        notes.append(f"{len(missing)} of {len(documents)} judged documents are not in the corpus")
+        notes.append(
+            f"{len(missing)} of {len(documents)} judged documents are not in the corpus "
+            f"({_some(sorted(missing))})"
+        )
+    now = text_hashes(judged, passages or ()), text_hashes(judged, candidates=lists or {})
+    if changed := changed_documents(texts or {}, *now):
+        notes.insert(
+            0,
+            f"{len(changed)} of {len(documents)} judged documents have another text than the one "
+            f"that was judged ({_some(changed)}); judge them again, or the file instead",
+        )
     if judged_by is not None:
         notes.insert(0, judged_by.note)
     return Suite(name, measurable, judged, passages, lists, tuple(notes), judged_by)
@@ -246,11 +269,20 @@ def _measurable(
         raise InputError(f"{name}: no document is judged relevant")
     notes = []
     if unjudged := len(queries) - len(kept):
-        notes.append(f"without judgements, left out: {unjudged} of {len(queries)} queries")
-    if unknown := sum(query not in queries for query in qrels):
-        notes.append(f"judgements of unknown queries, left out: {unknown} queries")
-    if hopeless := sum(relevance < 1 for relevance in best):
-        notes.append(f"without a relevant document, counted as 0: {hopeless} of the queries")
+        without = _some(query for query in queries if query not in kept)
+        notes.append(
+            f"without judgements, left out: {unjudged} of {len(queries)} queries ({without})"
+        )
+    if unknown := [query for query in qrels if query not in queries]:
+        notes.append(
+            f"judgements of unknown queries, left out: {len(unknown)} of {len(qrels)} judged "
+            f"queries ({_some(unknown)})"
+        )
+    if hopeless := [query for query, value in zip(kept, best, strict=True) if value < 1]:
+        notes.append(
+            f"without a relevant document, counted as 0: {len(hopeless)} of the queries "
+            f"({_some(hopeless)})"
+        )
     return kept, judged, notes
 
 
@@ -266,7 +298,7 @@ def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
 
 
 def _some(ids: Iterable[str]) -> str:
-    """The first two ids."""
+    """The first three ids."""
     listed = list(ids)
-    text = ", ".join(repr(item) for item in listed[:2])
-    return f"{text}, …" if len(listed) > 2 else text or "none"
+    text = ", ".join(repr(item) for item in listed[:3])
+    return f"{text}, …" if len(listed) > 3 else text or "none"

@@ -1,6 +1,7 @@
 """``secondpass plan``: calls, rounds, tokens, cost and time; the model must not be asked."""
 
 import json
+import sys
 
 import pytest
 
@@ -96,3 +97,32 @@ def test_a_terminal_shows_tables(listwise):
 def test_what_cannot_be_planned_is_an_error(secondpass, arguments, code, message):
     told = secondpass("plan", *arguments)
     assert (told.code, message in told.flat, told.out) == (code, True, "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "asked"),
+    [
+        (["method={type: graded, llm: {type: openai, model: m}}"], [], ["graded by m"]),
+        (["method={type: graded, llm: {type: openai, model: m}}"], ["--compare"], None),
+        (["method={type: listwise, llm: {type: anthropic, model: m}}"], [], ["listwise by m"]),
+        (["method={type: graded, llm: {type: google, model: m}}"], [], ["graded by m"]),
+        (["method={type: cross_encoder, model: org/m}", "fallback=[lexical]"], [], ["org/m"]),
+        (["method={type: late_interaction, model: org/m}"], [], ["org/m"]),
+        (["method=embedded"], [], ["all-MiniLM-L6-v2-int8"]),
+        (["method={type: endpoint, api: bedrock, model: m, base_url: http://h}"], [], ["m"]),
+    ],
+)
+def test_no_package_of_a_model_is_needed(secondpass, monkeypatch, settings, options, asked):
+    clients = "openai anthropic google.genai httpx botocore"
+    local = "torch sentence_transformers tokenizers onnxruntime openvino"
+    for package in f"{clients} {local}".split():
+        monkeypatch.setitem(sys.modules, package, None)
+    chosen = [part for setting in settings for part in ("-s", setting)]
+    told = secondpass("plan", *chosen, *options)
+    assert (told.code, told.err) == (0, "")
+    found = json.loads(told.out)
+    if asked is None:
+        assert {"graded", "listwise", "pointwise"} <= found["strategies"].keys()
+        assert not found["not_run"]
+    else:
+        assert [stage["method"] for stage in found["stages"]] == asked

@@ -23,7 +23,7 @@ def test_candidates_have_their_own_text_or_that_of_the_corpus(tmp_path):
         {"id": "c", "score": 2},
         {"_id": "b", "text": None},
         {"id": "z", "title": "Far", "text": "from elsewhere", "score": -1.5},
-        {"id": "a", "title": "Owls", "text": "hunt"},
+        {"id": "a", "title": "Owls", "text": "hunt", "originalScore": 0.25},
         {"id": 7, "text": "seven"},
     ]
     path = tmp_path / "candidates.jsonl"
@@ -34,7 +34,7 @@ def test_candidates_have_their_own_text_or_that_of_the_corpus(tmp_path):
             Candidate("the sea", "c", 2),
             Candidate("a cat", "b"),
             Candidate("Far\nfrom elsewhere", "z", -1.5),
-            Candidate("Owls\nhunt", "a", metadata={"year": 3}),
+            Candidate("Owls\nhunt", "a", 0.25, {"year": 3}),
             Candidate("seven", "7"),
         ],
         "2": [],

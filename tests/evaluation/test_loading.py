@@ -117,7 +117,7 @@ def test_file_replaces_that_of_folder(folder: Path) -> None:
     write_qrels(folder / "mine", {"q2": {"c": 3}})
     suite = load_suite(folder, qrels=folder / "mine")
     assert suite.qrels == {"q2": {"c": 3}}
-    assert suite.notes == ("without judgements, left out: 1 of 2 queries",)
+    assert suite.notes == ("without judgements, left out: 1 of 2 queries ('q1')",)
 
 
 def test_queries_with_relevant_ids(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_queries_with_relevant_ids(folder: Path) -> None:
     assert suite.queries == {"q1": "owl", "7": "sea"}
     assert suite.qrels == {"q1": {"a": 1}, "7": {"c": 3, "b": 0}}
     assert suite.corpus == CORPUS
-    assert suite.notes == ("without judgements, left out: 1 of 3 queries",)
+    assert suite.notes == ("without judgements, left out: 1 of 3 queries ('none')",)
     other = json_lines(folder / "other", {"_id": "a", "text": "another owl"})
     assert [one.text for one in load_suite(path, corpus=other).corpus] == ["another owl"]
 
@@ -155,7 +155,10 @@ def test_candidates_file(folder: Path) -> None:
         ("b", "a cat", None),
         ("z", "Far\nfrom elsewhere", None),
     ]
-    assert suite.notes == ("without candidates, counted with no results: 1 of the queries",)
+    assert suite.notes == (
+        "without candidates, counted with no results: 1 of the queries ('q2')",
+        "candidates of unknown queries, left out: 1 ('unasked')",
+    )
 
 
 def test_title_becomes_text(folder: Path) -> None:
@@ -330,3 +333,39 @@ def test_wrong_calls(folder: Path, arguments, problem: str) -> None:
 def test_missing_named_file(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="none"):
         load_suite(folder, corpus=folder / "none")
+
+
+def test_judged_passages_whose_texts_changed_are_named(tmp_path: Path) -> None:
+    docs, kept = tmp_path / "docs", tmp_path / "asked.texts.json"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Owl\n\nhoo\n\n# Sea\n\nwet")
+    asked = json_lines(
+        tmp_path / "asked.jsonl",
+        {"query": "owl", "relevant": ["a.md#1", "a.md"]},
+        {"query": "sea", "relevant": ["a.md#2"]},
+    )
+    assert load_suite(asked, corpus=docs).notes == ()
+    assert {q: [*texts] for q, texts in json.loads(kept.read_text()).items()} == {
+        "q1": ["a.md#1"],
+        "q2": ["a.md#2"],
+    }
+    before = kept.read_bytes()
+    (docs / "a.md").write_text("# Owl\n\nhoo\n\n# New\n\nx\n\n# Sea\n\nwet")
+    for _ in range(2):
+        (note,) = load_suite(asked, corpus=docs).notes
+        assert "1 of 3 judged documents have another text" in note
+        assert "('a.md#2')" in note
+    assert kept.read_bytes() == before
+    json_lines(
+        asked,
+        {"query": "owl", "relevant": ["a.md#1", "a.md"]},
+        {"query": "sea", "relevant": ["a.md#3"]},
+    )
+    assert load_suite(asked, corpus=docs).notes == ()
+    assert "a.md#3" in kept.read_text()
+
+
+def test_ids_that_do_not_shift_get_no_file_of_hashes(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    load_suite(folder)
+    assert sorted(folder.rglob("*")) == before

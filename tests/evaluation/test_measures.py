@@ -304,3 +304,19 @@ def test_repeated_ids_count_once() -> None:
 def test_runs_need_ids() -> None:
     with pytest.raises(InputError, match=r"rankings\['q'\]\[1\]\.id: a run needs ids"):
         ranking_to_run({"q": [Candidate("x", "a"), Candidate("y")]})
+
+
+@pytest.mark.parametrize(
+    ("judged", "ranked", "value"),
+    [
+        ({"a.md": 1}, "b.md#1 a.md#7 a.md#1 c.md#1", 1 / 2),
+        ({"a.md": 1, "c.md": 1}, "a.md#1 a.md#2 c.md#1", 1),  # a.md#2 takes no rank
+        ({"a.md": 1, "a.md#2": 0}, "a.md#2 a.md#1", 1 / 2),
+        ({"a.md": 1}, "a.md#x a.md", 1 / 2),  # no passage of a file
+        ({"a.md#1": 1}, "a.md a.md#2 a.md#1", 1 / 3),
+    ],
+)
+def test_a_judged_file_counts_once_at_its_first_passage(judged, ranked, value) -> None:
+    names = ranked.split()
+    run = {"q": {name: float(len(names) - rank) for rank, name in enumerate(names)}}
+    assert evaluate(run, {"q": judged}, ["AP"]).mean["AP"] == pytest.approx(value)

@@ -2,6 +2,7 @@ import pytest
 
 from secondpass import Candidate, InputError
 from secondpass_evaluation import make_suite
+from secondpass_evaluation.judging.judged_texts import text_hashes
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}
@@ -64,23 +65,54 @@ def test_unfit_parts(parts, problem: str) -> None:
 @pytest.mark.parametrize(
     ("parts", "note"),
     [
-        ({"qrels": {"q1": {"a": 1}}}, "without judgements, left out: 1 of 2 queries"),
+        ({"qrels": {"q1": {"a": 1}}}, "without judgements, left out: 1 of 2 queries ('q2')"),
         (
-            {"qrels": {**QRELS, "q9": {"a": 1}}},
-            "judgements of unknown queries, left out: 1",
+            {"qrels": {**QRELS, **{f"q{n}": {"a": 1} for n in range(6, 10)}}},
+            "judgements of unknown queries, left out: 4 of 6 judged queries ('q6', 'q7', 'q8', …)",
         ),
-        ({"qrels": {"q1": {"a": 1, "far": 1}, "q2": {"c": 1}}}, "1 of 3 judged documents are not"),
-        ({"candidates": {"q1": CORPUS, "q2": []}}, "without candidates, counted"),
+        (
+            {"qrels": {"q1": {"a": 1, "far": 1}, "q2": {"c": 1}}},
+            "1 of 3 judged documents are not in the corpus ('far')",
+        ),
+        (
+            {"candidates": {"q1": CORPUS, "q2": []}},
+            "without candidates, counted with no results: 1 of the queries ('q2')",
+        ),
+        (
+            {"candidates": {"q1": CORPUS, "q2": CORPUS, "q3": CORPUS}},
+            "candidates of unknown queries, left out: 1 ('q3')",
+        ),
         (
             {"qrels": {**QRELS, "q1": {"a": 0, "b": -1}}},
-            "without a relevant document, counted",
+            "without a relevant document, counted as 0: 1 of the queries ('q1')",
         ),
     ],
 )
 def test_notes_on_what_is_left_out(parts, note: str) -> None:
     whole = {"queries": QUERIES, "qrels": QRELS, "corpus": CORPUS, **parts}
     suite = make_suite("s", whole.pop("queries"), whole.pop("qrels"), **whole)
-    assert [one for one in suite.notes if one.startswith(note)]
+    assert suite.notes == (note,)
+
+
+def test_a_judged_file_is_in_the_corpus_if_a_passage_of_it_is() -> None:
+    corpus = [Candidate("the owl", "deep/a.md#1"), Candidate("more", "deep/a.md#2")]
+    suite = make_suite("s", {"q1": "owl"}, {"q1": {"deep/a.md": 1, "b.md": 1}}, corpus=corpus)
+    assert suite.notes == ("1 of 2 judged documents are not in the corpus ('b.md')",)
+
+
+def test_documents_whose_text_changed_since_they_were_judged_are_named() -> None:
+    corpus = [Candidate(item.text, item.id) for item in CORPUS]
+    texts = text_hashes(QRELS, corpus)
+    assert make_suite("s", QUERIES, QRELS, corpus=CORPUS, texts=texts).notes == ()
+    shifted = [Candidate("new", "a"), Candidate("the owl", "b"), Candidate("the sea", "c")]
+    note = (
+        "2 of 3 judged documents have another text than the one that was judged ('a', 'b'); "
+        "judge them again, or the file instead"
+    )
+    assert make_suite("s", QUERIES, QRELS, corpus=shifted, texts=texts).notes == (note,)
+    listed = dict.fromkeys(QUERIES, shifted)
+    assert make_suite("s", QUERIES, QRELS, candidates=listed, texts=texts).notes == (note,)
+    assert not make_suite("s", QUERIES, QRELS, corpus=CORPUS, candidates=listed, texts=texts).notes
 
 
 def test_candidates_may_repeat_or_lack_text() -> None:

@@ -75,6 +75,10 @@ WRONG = [
         [{**GOOD, "candidates": [{"text": "a", "score": "1"}]}],
         "candidate 1: the score must be a nu",
     ),
+    (
+        [{**GOOD, "candidates": [{"text": "a", "originalScore": "1"}]}],
+        "candidate 1: the score must be a nu",
+    ),
     ([{**GOOD, "candidates": [{"id": "a"}]}], "1: candidate 1: "),
     ([{**GOOD, "id": [1]}], "1: 'id' must be a string or an integer"),
     ([{**GOOD, "id": "a", "query_id": "b"}], "1: has 'query_id' and 'id', and they differ"),

@@ -1,5 +1,6 @@
 """Contexts: what a caller tells of the situation, as text."""
 
+from collections import UserDict
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType, SimpleNamespace
@@ -129,12 +130,7 @@ def test_pending_limit():
     [
         7,
         b"bytes",
-        {"goals": []},
-        {"nodes": "text"},
-        {"nodes": 3},
-        {"nodes": None},
-        {"a": {"id": "a"}, "b": "text"},
-        {"id": "a", "status": "completed"},
+        SimpleNamespace(nodes=3),
         ["a goal", "another"],
         [1, 2],
         [{"id": "a"}, None],
@@ -145,6 +141,29 @@ def test_project_without_nodes(context):
     with pytest.raises(MethodError, match="give a string, a list of nodes") as caught:
         ProjectContext()(context)
     assert caught.value.code == "context_failed"
+
+
+@pytest.mark.parametrize("kind", [dict, UserDict, MappingProxyType])
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"goals": []},
+        {"nodes": "text"},
+        {"nodes": 3},
+        {"a": {"id": "a"}, "b": "text"},
+        {"id": "a", "status": "completed"},
+        {"product": "a shop", "goal": "find orders"},
+    ],
+)
+def test_project_as_a_mapping_without_nodes(context, kind):
+    assert ProjectContext()(kind(context)) == plain_context(context)
+
+
+@pytest.mark.parametrize(
+    "context", [{"nodes": None}, UserDict(nodes=None, name="shop"), SimpleNamespace(nodes=None)]
+)
+def test_project_without_any_node_yet(context):
+    assert ProjectContext()(context) == ProjectContext()([])
 
 
 @pytest.mark.parametrize("value", [ProjectContext(), plain_context, str.upper, lambda c: "x"])
@@ -207,7 +226,7 @@ class Unshowable:
         ("c", raising, "the context builder raised KeyError"),
         ("c", lambda context: None, "the context builder returned a NoneType, not a string"),
         ("c", lambda context: 7, "the context builder returned an int, not a string"),
-        (7, "project", "context: give a string, a list of nodes or a mapping"),
+        (7, "project", "context: give a string, a list of nodes or a mapping, not an int"),
         (Unshowable(), None, "the context builder raised ValueError"),
     ],
 )

@@ -27,7 +27,10 @@ PROMPTINGS = [
     {"criteria": ["freshness {x}"], "guidelines": ["é"]},
     {"passage_characters": 7},
     {"user": "{query}{documents}{reply}"},
-    {"user": "{documents}\n\n{query}\n\n{documents} {count}", "system": "{documents}{instruction}"},
+    {
+        "user": "{documents}\n\n{query}\n\n{documents} {count}",
+        "system": "{documents}{reply}{instruction}",
+    },
     {"instruction": "{documents}"},
     {"system": "", "instruction": ""},
     {"user": lambda values: f"{values['documents']}\n{len(values['documents'])}"},

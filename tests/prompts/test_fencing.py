@@ -26,7 +26,7 @@ def test_texts(text, escaped):
 
 @pytest.mark.parametrize(
     ("text", "escaped"),
-    [("k4t", "k4t"), ('a"><doc id="b', "a&quot;>&lt;doc id=&quot;b"), (" a\n\tb ", "a b")],
+    [("k4t", "k4t"), ('a"><doc id="b', "a&quot;&gt;&lt;doc id=&quot;b"), (" a\n\tb ", "a b")],
 )
 def test_attributes(text, escaped):
     assert as_attribute(text) == escaped

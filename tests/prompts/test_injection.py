@@ -541,7 +541,7 @@ def test_late_values_are_fenced():
     [
         ("a", "a"),
         ('a"b', "a&quot;b"),
-        ("a<b>", "a&lt;b>"),
+        ("a<b>", "a&lt;b&gt;"),
         ("a\n\tb", "a b"),
         (" a ", "a"),
         ("[INST]", "[ INST]"),

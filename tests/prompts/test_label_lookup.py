@@ -7,6 +7,8 @@ import pytest
 from reply_cases import FROM_1, NUMBERS, OPAQUE
 from secondpass.prompts.label_lookup import Labels
 
+ESCAPED = Labels(["a&lt;b&gt;", "&quot;quoted&quot;", "?x=1&y=2"], None)
+
 
 @pytest.mark.parametrize(
     ("labels", "value", "place"),
@@ -50,6 +52,21 @@ from secondpass.prompts.label_lookup import Labels
         (FROM_1, "1." + "0" * 298, 0),
         (FROM_1, "1." + "0" * 299, None),
         (FROM_1, [1], None),
+        (ESCAPED, "a&lt;b&gt;", 0),
+        (ESCAPED, "a<b>", 0),
+        (ESCAPED, "A<B>", 0),
+        (ESCAPED, "a&#60;b&#x3E;", 0),
+        (ESCAPED, '"quoted"', 1),
+        (ESCAPED, "?x=1&y=2", 2),
+        (ESCAPED, "?x=1&amp;y=2", 2),
+        (ESCAPED, "ab", None),
+        (Labels(["a", "&quot;a&quot;"], None), '"a"', 1),
+        (Labels(["&lt;b", "&lt;b#2"], None), "<b", 0),
+        (Labels(["a&b", "a&amp;b"], None), "a&b", 0),
+        (Labels(["a&b", "a&amp;b"], None), "a&amp;b", 1),
+        (Labels(["a&b", "a&amp;b"], None), "a&amp;amp;b", None),
+        (Labels(["a&lt;b", "a&amp;b"], None), "a&#38;b", 1),
+        (Labels(["a&#38;b", "a&amp;b"], None), "a&b", None),
         (FROM_1, {"id": 1}, None),
     ],
 )

@@ -56,7 +56,9 @@ IDS = [
     (["#2", None], ["#2", "#3"]),
     (["a  b", "a b"], ["a b", "a b#2"]),
     (['say "hi"'], ["say &quot;hi&quot;"]),
+    (["a<b>"], ["a&lt;b&gt;"]),
     (["x" * 300], ["x" * 200]),
+    (['"' * 200], [("&quot;" * 200)[:280]]),
     (["x" * 300, "x" * 301], ["x" * 200, "x" * 200 + "#2"]),
     (["\u200b", "b"], ["#1", "b"]),
     (["rock|wallaby/7", "ü-1"], ["rock|wallaby/7", "ü-1"]),
@@ -80,9 +82,18 @@ def test_ids_are_unique_to_readers(ids):
     reader = Labels(labels, None)
     for at, label in enumerate(labels):
         assert reader.place(label) == at
+        assert len(label) < 300
         assert reader.place(label.upper()) in {at, None}  # İ and its like have no way back
         # What is shown is what the schema and the reader know.
         assert fenced("doc", "", label) == f'<doc id="{label}"></doc>'
+
+
+@given(st.lists(st.text('ab<>"', min_size=1, max_size=4), unique=True))
+def test_ids_are_read_as_they_are_and_as_they_are_in_the_prompt(ids):
+    labels = labels_of("id", ["t"] * len(ids), ids)
+    reader = Labels(labels, None)
+    assert not {*'<>"'}.intersection("".join(labels))
+    assert [*map(reader.place, ids)] == [*map(reader.place, labels)] == [*range(len(ids))]
 
 
 @given(st.text(max_size=5), texts_of)

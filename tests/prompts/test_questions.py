@@ -96,10 +96,13 @@ PLACES = {
     "configured instruction": ({"instruction": "Take {count}."}, f"\n\nTake 1.\n\n{OF_CALL}\n\n"),
     "no instruction": ({"instruction": ""}, f"</doc>\n\n{OF_CALL}\n\nThe query"),
     "system template": (
-        {"system": "{instruction}", "user": "{query} {documents}"},
+        {"system": "{instruction}", "user": "{query} {documents}{reply}"},
         f"Judge all 1, 0 to 10.\n\n{OF_CALL}<query>",
     ),
-    "templates without a place": ({"user": "{query} {documents}"}, f"</doc>\n\n{OF_CALL}"),
+    "templates without a place": (
+        {"system": "{reply}", "user": "{query} {documents}"},
+        f"</doc>\n\n{OF_CALL}",
+    ),
     "function without a place": ({"user": lambda values: "Q"}, f"Q\n\n{OF_CALL}"),
     "function with a place": (
         {"user": lambda values: f"{values['instruction']} Q"},

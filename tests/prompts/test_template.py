@@ -36,6 +36,7 @@ def test_values_are_no_placeholders(query, documents):
             assert f"{name}{value}".rstrip("\n") in filled
 
 
+ASKING = "{query} {documents} {reply}"
 WRONG = [
     ({"instruction": "{documentz}"}, "no placeholder 'documentz'; did you mean 'documents'"),
     ({"instruction": "{}"}, "no placeholder ''"),
@@ -50,7 +51,12 @@ WRONG = [
     ({"instruction": '{"k": 1}'}, "instruction: .*write a literal brace"),
     ({"system": "{role}"}, "no placeholder 'role'"),
     ({"user": "no query {documents}"}, r"user: has to hold \{query\}"),
-    ({"user": "{query} alone"}, r"user: has to hold \{documents\}"),
+    ({"user": "{query} alone"}, r"user: has to hold \{documents\} and \{reply\}"),
+    ({"user": "{query} {documents}", "system": "Be brief."}, r"user: has to hold \{reply\}"),
+    ({"user": ASKING, "instruction": "Take {count}."}, r"instruction: is not shown"),
+    ({"user": ASKING, "system": "Hello.", "criteria": ["new"]}, r"criteria: is not shown"),
+    ({"system": "Hello.", "guidelines": ["new"]}, r"guidelines: is not shown"),
+    ({"user": ASKING, "context": "project"}, r"context: is not shown"),
     ({"criteria": "one string"}, "criteria"),
     ({"guidelines": [1]}, "guidelines"),
     ({"passage_characters": 0}, "passage_characters"),
@@ -63,6 +69,22 @@ WRONG = [
 def test_wrong_templates(given_settings, told):
     with pytest.raises(ConfigurationError, match=told):
         Prompting(**given_settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"user": ASKING},
+        {"user": "Go.", "system": ASKING},
+        {"user": "{documents}", "system": "{query} {reply}"},
+        {"user": "{instruction}", "instruction": ASKING},
+        {"user": ASKING, "system": "{instruction}", "instruction": "Take {count}."},
+        {"user": ASKING, "instruction": ""},
+        {"user": lambda values: "Hello.", "instruction": "Take {count}."},
+    ],
+)
+def test_what_is_shown_somewhere_suffices(settings):
+    assert Prompting(**settings).completed("You judge.", "Judge them.")
 
 
 @pytest.mark.parametrize("user", ["{{query}} {documents}", "{query} {{documents}}"])

@@ -190,6 +190,16 @@ def test_the_blend_of_many_pairs(provider, blended_scores):
         assert item.final_score == original * 0.4 + llm * 0.6
 
 
+def test_candidates_go_in_as_the_system_has_them(provider, blended_scores, rank):
+    provider.play(grades(0.9, 0.1))
+    given = [
+        {"id": "m0", "content": "likes green tea", "originalScore": 0.31},
+        {"id": "m1", "content": "lives in Lisbon", "originalScore": 0.77},
+    ]
+    finals = [item.final_score for item in rank(blended_scores(), "q", given)]
+    assert finals == [0.31 * 0.4 + 0.9 * 0.6, 0.77 * 0.4 + 0.1 * 0.6]
+
+
 def test_the_output_has_the_four_fields_of_the_system(provider, blended_scores, rank):
     provider.play(grades(0.9, 0.1, 0.2, 1.0))
     output = [

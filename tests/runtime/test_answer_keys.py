@@ -64,7 +64,7 @@ DIFFERENT = {
     "criteria": ({**GRADED, "prompt": {"criteria": ["age"]}}, {}, {}),
     "guidelines": ({**GRADED, "prompt": {"guidelines": ["age"]}}, {}, {}),
     "system": ({**GRADED, "prompt": {"system": "Grade."}}, {}, {}),
-    "user": ({**GRADED, "prompt": {"user": "{query} {documents}"}}, {}, {}),
+    "user": ({**GRADED, "prompt": {"user": "{query} {documents} {reply}"}}, {}, {}),
     "instruction of a call": (GRADED, {}, {"instruction": "new"}),
     "instruction of a call to an api": (
         {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
@@ -74,8 +74,8 @@ DIFFERENT = {
     "instruction of a call to decisions": (DECISIONS, DECISIONS, {"instruction": "new"}),
     "words": ({**POINTWISE, "words": ["True", "False"]}, POINTWISE, {}),
     "words in the other order": (
-        {**POINTWISE, "words": ["Yes", "No"], "prompt": {"user": "{query} {documents}"}},
-        {**POINTWISE, "words": ["No", "Yes"], "prompt": {"user": "{query} {documents}"}},
+        {**POINTWISE, "words": ["Yes", "No"], "prompt": {"user": "{query} {documents} {reply}"}},
+        {**POINTWISE, "words": ["No", "Yes"], "prompt": {"user": "{query} {documents} {reply}"}},
         {},
     ),
     "api": ({**ENDPOINT, "api": "jina"}, ENDPOINT, {}),
@@ -287,11 +287,11 @@ def test_questions_without_a_key():
 
 def test_a_template_is_known_by_what_it_says():
     def template(values):
-        return f"{greeting} {values['query']} {values['documents']}"
+        return f"{greeting} {values['query']} {values['documents']} {values['reply']}"
 
     greeting = "Hello."
     settings = {**GRADED, "prompt": {"user": template}}
     first = keys(settings)
-    assert keys({**GRADED, "prompt": {"user": "Hello. {query} {documents}"}}) == first
+    assert keys({**GRADED, "prompt": {"user": "Hello. {query} {documents} {reply}"}}) == first
     greeting = "Goodbye."
     assert set(keys(settings)).isdisjoint(first)

@@ -128,6 +128,13 @@ def test_candidates_are_accepted_as_well():
     assert [each.id for each in Diverse()(found)] == ["a", "c", "b"]
 
 
+def test_mappings_are_accepted_as_well():
+    found = [{"text": text, "site": "s"} for text in ("cats purr", "cats purr", "dogs", "birds")]
+    assert Diverse()(found) == [found[at] for at in (0, 2, 3, 1)]
+    capped = Diverse(duplicate=None, cap={"field": "site", "at_most": 1})
+    assert capped([*found, {"text": "owls"}])[1] == {"text": "owls"}
+
+
 def test_configuration():
     order = {"type": "diverse", "relevance": 0.5, "cap": {"field": "site", "at_most": 2}}
     reranker = Reranker.from_config({"method": "lexical", "order": order, "top_k": 2})

@@ -52,6 +52,9 @@ def test_token_limit(message, limit):
     [
         ("batch size 32 > maximum allowed batch size 16", 16),
         ("maximum allowed batch size: 4", 4),
+        ("batch size is invalid, it should not be larger than 25.: input.contents", 25),
+        ("List should have at most 64 items after validation, not 100", 64),
+        ("String should have at most 64 characters", None),
         ("maximum allowed batch size none", None),
         ("too many documents", None),
         ("x" * 2000 + "maximum allowed batch size 16", None),

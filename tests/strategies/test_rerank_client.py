@@ -11,6 +11,7 @@ from secondpass.services.echoes import Sent
 from secondpass.services.http import MAX_VALUES
 from secondpass.strategies import rerank_client as module
 from secondpass.strategies.endpoint import Endpoint, Pairs
+from secondpass.strategies.rerank_batches import BatchRefusedError
 
 
 def tei(**settings):
@@ -96,7 +97,7 @@ def test_learned_limit(status, monkeypatch):
 )
 def test_other_errors_teach_nothing(status, body):
     endpoint = tei()
-    with pytest.raises(module.StatusError):
+    with pytest.raises((module.StatusError, BatchRefusedError)):
         answered(endpoint, Client(status, body))
     assert endpoint._max_documents == 32
 

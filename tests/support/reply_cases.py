@@ -319,7 +319,7 @@ INDEX_ORDERS = [
     (FROM_0, "[2, 3, 1]", BASE_0),
     (FROM_0, "[3, 2, 1, 0]", (2, 1, 0)),
     (IDS, '["A&quot;B", "ünïcode", "DOC  1"]', (1, 2, 0)),
-    (IDS, '["a\\"b", "doc 1"]', (0,)),
+    (IDS, '["a\\"b", "doc 1"]', (1, 0)),
 ]
 """Labels, reply, order."""
 

@@ -15,6 +15,7 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from rankings import KEYS
 from secondpass import Reranker
 from secondpass.effects import ListScores
+from secondpass.ordering import Tiers
 
 
 def snapshot(documents: list[Document]) -> list[Any]:
@@ -181,3 +182,14 @@ def test_documents_without_text_pass_through() -> None:
     titled = Document(id="image", blob=image.blob, meta={"title": "7"})
     shown = SecondPassRanker({"method": Numbers()}, meta_fields_to_embed=["title"])
     assert ids(shown.run(QUERY, [*numbered(1), titled])["documents"]) == ["image", "d0"]
+
+
+def test_tiers_alone_order_documents() -> None:
+    tiers = Tiers(field="level", tiers=["easy", "hard"])
+    documents = [
+        Document(id="text", content="1", meta={"level": "hard"}),
+        Document(id="image", blob=ByteStream(b"png"), meta={"level": "easy"}),
+        Document(id="none", content="3"),
+        Document(id="last", content="4", meta={"level": "easy"}),
+    ]
+    assert ids(tiers(documents)) == ["image", "last", "text", "none"]

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.schema import (
+    ImageNode,
     MetadataMode,
+    Node,
     NodeRelationship,
     NodeWithScore,
     RelatedNodeInfo,
@@ -21,6 +23,7 @@ from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import QUERY, ByLength, Failing, Fixed, node, pandas, plain, texts, with_scorer
 from rankings import KEYS
 from secondpass import Candidate, Reranker, RerankError
+from secondpass.ordering import Tiers
 
 
 class Answer:
@@ -219,3 +222,16 @@ def test_property_no_node_is_lost_doubled_or_misassigned(data: st.DataObject) ->
         assert one.metadata["retrieval_score"] == kept
     again = asyncio.run(reranker.apostprocess_nodes(nodes, query_str=QUERY))
     assert plain(again) == plain(ranked)
+
+
+def test_tiers_alone_order_nodes() -> None:
+    tiers = Tiers(field="level", tiers=["easy", "hard"])
+    nodes = [
+        NodeWithScore(node=TextNode(text="1", metadata={"level": "hard"})),
+        NodeWithScore(node=Node(metadata={"level": "easy"})),
+        NodeWithScore(node=TextNode(text="3")),
+        NodeWithScore(node=ImageNode(metadata={"level": "easy"})),
+    ]
+    assert [nodes.index(scored) for scored in tiers(nodes)] == [1, 3, 0, 2]
+    bare = [scored.node for scored in nodes]
+    assert [bare.index(found) for found in tiers(bare)] == [1, 3, 0, 2]

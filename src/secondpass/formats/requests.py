@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from secondpass.call_options import CallOptions
-from secondpass.candidates import to_candidates
+from secondpass.candidates import stated_score, to_candidates
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
 from secondpass.settings import describe, suggestion
@@ -236,7 +236,7 @@ def _candidate(line: Line, value: Any, text_needed: bool, where: str = "") -> Ca
     """Parse a candidate; ``_id`` is accepted for ``id``, as in corpora."""
     if isinstance(value, dict):
         identifier = _id(line, value, ("id", "_id"), where)
-        score = value.get("score")
+        score = stated_score(value)
         if isinstance(score, bool) or not isinstance(score, int | float | None):
             raise line.error(f"{where}the score must be a number, not {describe(score)}")
         value = {key: part for key, part in value.items() if key not in {"id", "_id"}}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 from secondpass.errors import InputError
@@ -52,6 +52,30 @@ def whole_relevance(value: object) -> int:
     if not smallest <= number <= largest:
         raise ValueError(f"must be {smallest} to {largest}, not {describe(number)}")
     return number
+
+
+def file_of(document: str) -> str:
+    """The path of a passage ``path#number`` of a file; empty if the id is another."""
+    path, _, number = document.rpartition("#")
+    return path if number.isdecimal() else ""
+
+
+def judged_id(document: str, judged: Collection[str]) -> str:
+    """The id under which a document is judged.
+
+    Judgements may name files rather than their passages: for ``path#number``, which is not judged
+    itself, that is ``path`` if it is judged. Otherwise it is the document's own id.
+    """
+    path = file_of(document)
+    return path if path and document not in judged and path in judged else document
+
+
+def by_judged_id(scores: Mapping[str, float], judged: Collection[str]) -> dict[str, float]:
+    """The documents of one query, best first, with each judged file once, at its best passage."""
+    kept: dict[str, float] = {}
+    for document, score in strictly_falling(scores).items():
+        kept.setdefault(judged_id(document, judged), score)
+    return kept
 
 
 def strictly_falling(scores: Mapping[str, float]) -> dict[str, float]:

@@ -41,8 +41,9 @@ class ProjectContext:
     that holds either under ``nodes``. A node is a mapping or an object with ``id``, ``type``,
     ``output`` and ``status``; a node whose status is not ``completed`` is pending. A boolean
     ``completed`` replaces the status. The text has the number of completed and of pending nodes,
-    the outputs of all completed ones, and the first pending ones, each as id / output / type. A
-    context that is a string is shown as it is.
+    the outputs of all completed ones, and the first pending ones, each as id / output / type. With
+    None under ``nodes`` the project is empty. A string is shown as it is, and a mapping without
+    nodes as ``key: value`` lines.
 
     Args:
         pending: number of pending nodes shown at most.
@@ -55,13 +56,15 @@ class ProjectContext:
         """The text of a context.
 
         Raises:
-            MethodError: the context is neither a string nor nodes (``context_failed``).
+            MethodError: the context is no string, no mapping and no nodes (``context_failed``).
         """
         if context is None:
             return ""
         if isinstance(context, str):
             return context
         nodes = _nodes(context)
+        if nodes is None:
+            return plain_context(context)
         completed = [node for _, node in nodes if _is_completed(node)]
         pending = [(key, node) for key, node in nodes if not _is_completed(node)]
         outputs = [_line(_get(node, "output")) for node in completed]
@@ -78,13 +81,19 @@ class ProjectContext:
 _NODE_FIELDS = ("id", "type", "output", "status", "completed")
 
 
-def _nodes(context: Any) -> list[tuple[str, Any]]:
+def _nodes(context: Any) -> list[tuple[str, Any]] | None:
     """(key, node) for each node of a project; the keys of a list of nodes are empty.
 
+    Returns:
+        The nodes; None if the context is a mapping without nodes.
+
     Raises:
-        MethodError: the context holds no nodes.
+        MethodError: another context without nodes.
     """
     member = _get(context, "nodes")
+    is_mapping = isinstance(context, Mapping)
+    if member is None and ("nodes" in context if is_mapping else hasattr(context, "nodes")):
+        return []
     for value in (context,) if member is None else (member, context):
         if isinstance(value, Mapping):
             keyed = [(_line(key), node) for key, node in value.items()]
@@ -94,7 +103,9 @@ def _nodes(context: Any) -> list[tuple[str, Any]]:
             continue
         if all(_is_node(node) for _, node in keyed):
             return keyed
-    message = "context: give a string, a list of nodes or a mapping of nodes by id, not "
+    if is_mapping:
+        return None
+    message = "context: give a string, a list of nodes or a mapping, not "
     raise MethodError(message + kind_of(context), "context_failed")
 
 

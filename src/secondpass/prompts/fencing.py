@@ -36,10 +36,10 @@ def as_text(text: str) -> str:
 
 
 def as_attribute(text: str) -> str:
-    """Escape a text for an attribute: also quotation marks and line breaks."""
+    """Escape a text for an attribute: also ``>``, quotation marks and line breaks."""
     if text.isascii() and text.isalnum():  # as most labels are
         return text
-    return re.sub(r"\s+", " ", as_text(text)).strip().replace('"', "&quot;")
+    return re.sub(r"\s+", " ", as_text(text)).strip().replace('"', "&quot;").replace(">", "&gt;")
 
 
 def fenced(tag: str, text: str, label: str | None = None) -> str:

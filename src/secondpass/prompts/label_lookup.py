@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from secondpass.errors import ReplyError
 
@@ -17,14 +20,14 @@ _PREFIX = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?\d{1,9}(?:\.0*)?", re.ASCII)
 _MAX_LENGTH = 300
-"""Characters of a label with its prefix. Labels themselves have at most about 200."""
+"""Characters of a label with its prefix. Labels themselves have fewer."""
 
 
 class Labels:
     """The labels of a question.
 
     Args:
-        names: the labels as shown in the prompt; unique regardless of case.
+        names: the labels as shown in the prompt, escaped; unique regardless of case.
         first: the first index if labels are indices; else None.
     """
 
@@ -38,7 +41,10 @@ class Labels:
         return len(self.names)
 
     def place(self, value: object) -> int | None:
-        """The place of a label, from 0; None if the value is no label of the question."""
+        """The place of a label, from 0; None if the value is no label of the question.
+
+        A label may be as in the prompt, or unescaped.
+        """
         if self.first is not None:
             number = self.number(value)
             return None if number is None or number not in self._range else number - self.first
@@ -50,15 +56,27 @@ class Labels:
             return None
         # The whole value first: an id may contain brackets or a prefix.
         bare = value.strip(_BRACKETS)
-        for name in (value, bare):
-            place = self._places.get(plain(name))
-            if place is not None:
-                return place
+        names = [value, bare]
         inner = _without_prefix(bare)
         # "passage 7" may mean the id 7 or the seventh passage.
-        if inner is None or inner.isdecimal():
-            return None
-        return self._places.get(plain(inner))
+        if inner is not None and not inner.isdecimal():
+            names.append(inner)
+        for name in names:
+            place = self._places.get(plain(name))
+            if place is None and self._unescaped:
+                place = self._unescaped.get(_unescaped(name))
+            if place is not None:
+                return place
+        return None
+
+    @cached_property
+    def _unescaped(self) -> dict[str, int]:
+        """The places of unescaped labels that differ from all others; none without escapes."""
+        if not any("&" in name for name in self.names):
+            return {}
+        keys = [_unescaped(name) for name in self.names]
+        counts = Counter(keys)
+        return {key: place for place, key in enumerate(keys) if counts[key] == 1}
 
     def number(self, value: object) -> int | None:
         """The integer that a value states, for labels that are indices; None if it states none."""
@@ -105,6 +123,11 @@ class Labels:
 def plain(label: str) -> str:
     """Normalize the case and the white space of a label, for comparison."""
     return re.sub(r"\s+", " ", label).strip().casefold()
+
+
+def _unescaped(label: str) -> str:
+    """A label without the escapes of prompts, or those that a model has added."""
+    return plain(html.unescape(label))
 
 
 def _without_prefix(text: str) -> str | None:

@@ -23,6 +23,8 @@ LabelKind: TypeAlias = Literal["opaque", "id", "index0", "index1"]
 _LETTERS = "bcdfghjkmnpqrstvwxyz"  # no vowels, so no words; no l, which looks like 1
 _DIGITS = "23456789"
 _MAX_ID_LENGTH = 200
+_MAX_ESCAPED_LENGTH = 280
+"""Characters of an escaped id, so that replies are read up to a label with its number."""
 
 # Drawn at import, so that forked children share it.
 _secret = os.urandom(32)
@@ -109,6 +111,8 @@ def _ids(candidates: Sequence[Candidate]) -> list[str]:
 
 def _id_text(id_: object) -> str:
     try:
-        return "" if id_ is None else as_attribute(well_formed(str(id_)[:_MAX_ID_LENGTH]))
+        if id_ is None:
+            return ""
+        return as_attribute(well_formed(str(id_)[:_MAX_ID_LENGTH]))[:_MAX_ESCAPED_LENGTH].strip()
     except Exception:  # __str__ of user code may raise anything
         return ""

@@ -63,6 +63,12 @@ The query again: {query}
 {reply}"""
 
 
+_REQUIRED = ("query", "documents", "reply")
+"""Without these no model can answer, whatever the method."""
+
+_SET = ("instruction", "criteria", "guidelines", "context")
+"""Settings that have to be shown if they are set."""
+
 _CALL_INSTRUCTION = "For this query, the operator of the search adds what counts as relevant:"
 
 Template: TypeAlias = str | Callable[[Mapping[str, str]], str]
@@ -106,6 +112,20 @@ class Rendered:
         text = self.render(**values)
         return text.get("prompt") if isinstance(text, Mapping) else text
 
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The placeholders that it fills in; None if that is not known."""
+        prompt = self.prompt
+        if getattr(prompt, "function_mappings", None):  # LlamaIndex: may show any value
+            return None
+        names = getattr(prompt, "template_vars", getattr(prompt, "variables", None))
+        if not isinstance(names, list | tuple | set):
+            return None
+        mappings = getattr(prompt, "template_var_mappings", None) or {}
+        aliases = {alias: name for name, alias in mappings.items()}
+        partial = getattr(prompt, "kwargs", None) or {}
+        return frozenset(str(aliases.get(name, name)) for name in names) - {*partial}
+
 
 _TEMPLATE = Nested(to_template, lambda: {"anyOf": [{"type": "string"}, {"type": "null"}]})
 
@@ -124,10 +144,12 @@ class Prompting:
             strings as they are, mappings and lists line by line.
         system: template of the system prompt, with any of ``{criteria}``, ``{guidelines}``,
             ``{instruction}``, ``{reply}``; None is the default.
-        user: template of the user message; must contain ``{query}`` and ``{documents}``. None is
-            the default. In Python any of the three templates may be a prompt object of Haystack or
-            LlamaIndex, or a function of the values. If neither this nor ``system`` contains
-            ``{instruction}``, the ``instruction`` of a call is appended.
+        user: template of the user message. It or ``system`` must contain ``{query}``,
+            ``{documents}`` and ``{reply}``, and what is set of ``{instruction}``, ``{criteria}``,
+            ``{guidelines}`` and ``{context}``. None is the default. In Python any of the three
+            templates may be a prompt object of Haystack or LlamaIndex, or a function of the values.
+            If neither this nor ``system`` contains ``{instruction}``, the ``instruction`` of a call
+            is appended.
         passage_characters: maximum length of a passage in the prompt, in characters; the ranking
             returns passages whole.
     """
@@ -141,12 +163,28 @@ class Prompting:
     passage_characters: Annotated[int, Ge(1)] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.user, str):
-            names = {name for _, name, _, _ in string.Formatter().parse(self.user)}
-            missing = [f"{{{name}}}" for name in ("query", "documents") if name not in names]
-            if missing:
-                message = f"has to hold {' and '.join(missing)}"
-                raise ConfigurationError([Problem(("user",), message)])
+        shown = self._shown_names()
+        if shown is None:
+            return
+        problems = []
+        if missing := [f"{{{name}}}" for name in _REQUIRED if name not in shown]:
+            message = f"has to hold {' and '.join(missing)}, unless system does"
+            problems.append(Problem(("user",), message))
+        for name in _SET:
+            if getattr(self, name) and name not in shown:
+                message = f"is not shown, as neither user nor system holds {{{name}}}"
+                problems.append(Problem((name,), message))
+        if problems:
+            raise ConfigurationError(problems)
+
+    def _shown_names(self) -> frozenset[str] | None:
+        """The placeholders of which prompts show the values; None if that is not known."""
+        system = SYSTEM if self.system is None else self.system
+        shown = [_names(system), _names(USER if self.user is None else self.user)]
+        if any(names is not None and "instruction" in names for names in shown):
+            shown.append(_names("" if self.instruction is None else self.instruction))
+        known = [names for names in shown if names is not None]
+        return frozenset().union(*known) if len(known) == len(shown) else None
 
     def shown(self, text: str) -> str:
         """The part of a passage that prompts show, at most as long as the settings allow."""
@@ -157,8 +195,11 @@ class Prompting:
 
         Args:
             role: first paragraph of the default system prompt.
-            instruction: the strategy's default.
+            instruction: the strategy's default; empty if no template shows it.
         """
+        shown = self._shown_names()
+        if shown is not None and "instruction" not in shown:
+            instruction = ""
         return replace(
             self,
             instruction=instruction if self.instruction is None else self.instruction,
@@ -221,6 +262,13 @@ def listed(heading: str, points: Sequence[str]) -> str:
     if not points:
         return ""
     return "\n".join([heading, *(f"- {point.strip()}" for point in points)])
+
+
+def _names(template: Template) -> frozenset[str] | None:
+    """The placeholders of a template; None if they are not known."""
+    if isinstance(template, str):
+        return frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name)
+    return template.names if isinstance(template, Rendered) else None
 
 
 def _mistakes(template: str) -> list[str]:

@@ -18,14 +18,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.candidates import field_value
+from secondpass.candidates import as_candidate, field_value
 from secondpass.effects import Plan, Ran, RawScores, Score
 from secondpass.ordering import Item
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.scorers.words import split_words
 from secondpass.settings import configurable, nested
-from secondpass.types import Candidate, EngineInfo, Ranked
+from secondpass.types import EngineInfo, Ranked
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
@@ -37,7 +37,8 @@ class Cap:
     """A limit on the number of items of one source at the top.
 
     Attributes:
-        field: the metadata key that holds the source, such as a site; a dot reads nested mappings.
+        field: the metadata key that holds the source, such as a site; a dot reads nested mappings
+            and objects.
         at_most: number of items of each source, the best ones, that are not demoted.
     """
 
@@ -201,7 +202,7 @@ class Encoder:
         return self._scorer.vectors(documents)
 
 
-def _relevances(items: Sequence[Ranked | Candidate]) -> list[float]:
+def _relevances(items: Sequence[object]) -> list[float]:
     """The relevance of each item, 0 to 1: by final score, or by place if any has no score."""
     scores = [item.final_score for item in items if isinstance(item, Ranked)]
     known = [score for score in scores if score is not None]
@@ -220,12 +221,8 @@ def _cosines(vectors: Sequence[Any]) -> list[list[float]]:
     return cosines
 
 
-def _candidate(item: Ranked | Candidate) -> Candidate:
-    return item.candidate if isinstance(item, Ranked) else item
-
-
-def _text(item: Ranked | Candidate) -> str:
-    text = field_value(_candidate(item), "text")
+def _text(item: object) -> str:
+    text = field_value(as_candidate(item), "text")
     return text if isinstance(text, str) else ""
 
 
@@ -241,6 +238,6 @@ def _overlap(first: frozenset[str], second: frozenset[str]) -> float:
     return common / (len(first) + len(second) - common or 1)
 
 
-def _source(item: Ranked | Candidate, field: str) -> str | int | None:
-    value = field_value(_candidate(item), field)
+def _source(item: object, field: str) -> str | int | None:
+    value = field_value(as_candidate(item), field)
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None

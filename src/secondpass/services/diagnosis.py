@@ -6,15 +6,19 @@ Used by all clients. No part of the request or of a key may appear.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 from secondpass.services.echoes import RUN, Sent
 
 _MAX_WORDS = 200
+_MAX_NAMES = 8
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-\[\]]{0,63}")
 _MAX_ADDRESS = 300
+_MARKUP = re.compile(r"<[!?/A-Za-z]")
+"""The beginning of a web page, unlike ``<400> Value error``."""
 
 
 def words(body: Any, sent: Sent) -> str:
@@ -30,11 +34,22 @@ def words(body: Any, sent: Sent) -> str:
         if _IDENTIFIER.fullmatch(value) and not sent.holds_part_of(value)
     ]
     message = _clean(_message(body))
-    if not message or message.startswith("<") or sent.holds_part_of(message[: _MAX_WORDS + RUN]):
+    if _MARKUP.match(message) or sent.holds_part_of(message[: _MAX_WORDS + RUN]):
         message = ""
     elif len(message) > _MAX_WORDS:
         message = message[: _MAX_WORDS - 1] + "…"
     return ": ".join(filter(None, [", ".join(dict.fromkeys(named)), message]))
+
+
+def names(values: Iterable[Any], sent: Sent) -> list[str]:
+    """The first names of members in a response that are safe to show.
+
+    Args:
+        values: the names.
+        sent: texts and keys that must not appear.
+    """
+    first = [name for name in islice(values, _MAX_NAMES) if isinstance(name, str)]
+    return [name for name in first if _IDENTIFIER.fullmatch(name) and not sent.holds_part_of(name)]
 
 
 def codes(body: Any) -> str:

@@ -53,7 +53,9 @@ _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size)|maximum context|prompt (is )?too long|too many tokens"
     r"|exceed\w{0,9} (the )?(available |maximum |max )?(context|(number of )?(input )?tokens)"
     r"|input (is )?too long|input token count|request_too_large|too large for|max_model_len"
-    r"|string_above_max_length|reduce the length|max allowed tokens|lower the number of tokens",
+    r"|string_(above_max_length|too_long)|reduce the length|max allowed tokens"
+    r"|lower the number of tokens|document index:? ?\d+ is invalid.{0,30} larger than"
+    r"|(less|fewer) than \d+ tokens",
     re.I,
 )
 _FILTERED = re.compile(
@@ -105,7 +107,12 @@ class ErrorResponse:
         """Whether the prompt has too many tokens."""
         if self.status == 500:  # llama.cpp
             return "too large to process" in self.text
-        return self.status == 413 or (self.blames_request and bool(_TOO_LONG.search(self.text)))
+        return self.status == 413 or (self.blames_request and self.names_length)
+
+    @property
+    def names_length(self) -> bool:
+        """Whether the server says that a text has too many tokens or characters."""
+        return bool(_TOO_LONG.search(self.text))
 
     @property
     def blames_request(self) -> bool:

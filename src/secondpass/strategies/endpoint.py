@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import Answer, Ask, Estimate, Judgement, Plan, Question, Task
+from secondpass.effects import Answer, Ask, Estimate, Judgement, Plan, Question, RoundsLeft, Task
 from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
@@ -29,6 +29,7 @@ from secondpass.strategies.rerank_auth import BEARER
 from secondpass.strategies.rerank_client import (
     BATCH_TOO_LARGE,
     EMPTY_REJECTED,
+    LONG,
     MEMBER_REJECTED,
     RerankClient,
     pair_tokens,
@@ -45,8 +46,6 @@ __all__ = ["APIS", "Endpoint", "Pairs"]
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
 _ROUNDS = 5
 """Maximum number of times that a batch is sent, each time in another form."""
-_LONG = 2000
-"""If a server rejects a batch as too long, passages with more characters are cut first."""
 
 
 @configurable
@@ -183,11 +182,17 @@ class Endpoint(RerankClient):
     def _ask_in_rounds(
         self, task: Task, parts: Sequence[range], repairs: bool, issues: IssueCollector
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about ranges of the task, which are split where the server asks for it."""
+        """The answers about ranges of the task, which are split where the server asks for it.
+
+        Of a request that is refused for a reason that is not known, the first half is asked, and
+        the rest if that is answered.
+        """
         answers: dict[range, Answer[ResponseScores]] = {}
         skips_empty = self._has_learned(EMPTY_REJECTED)
+        half: range | None = None
+        halved = False
         for rounds_left in reversed(range(_ROUNDS)):
-            asked = yield from self._ask(task, parts, skips_empty, repairs)
+            asked = yield from self._ask(task, parts, skips_empty, repairs, halved=halved)
             again = {
                 part: answer.error
                 for part, answer in asked.items()
@@ -197,9 +202,16 @@ class Endpoint(RerankClient):
             for code, error in {error.code: error for error in again.values()}.items():
                 issues.add("asked_again", f"{code}: {error}")
                 skips_empty = skips_empty or code == EMPTY_REJECTED
-            if not again:
-                break
             parts = [smaller for part in again for smaller in self._parts(task, part)]
+            if not parts and not repairs and rounds_left > (half is None):
+                left: int | None = yield RoundsLeft(1, repairs=True)
+                if left != 0:
+                    parts, half = rerank_batches.next_parts(answers, half, issues)
+                    halved = halved or bool(parts)
+            if not parts:
+                break
+        if halved and all(answer.value is not None for answer in answers.values()):
+            self._learned_limit = max(map(len, answers)), time.monotonic()
         if skips_empty and any(answer.value is not None for answer in asked.values()):
             self._learned[EMPTY_REJECTED] = time.monotonic()
         return answers
@@ -246,9 +258,23 @@ class Endpoint(RerankClient):
         return task.instruction if self.takes_instruction else None
 
     def _ask(
-        self, task: Task, parts: Sequence[range], skips_empty: bool, repairs: bool
+        self,
+        task: Task,
+        parts: Sequence[range],
+        skips_empty: bool,
+        repairs: bool,
+        *,
+        halved: bool = False,
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about ranges of the task."""
+        """The answers about ranges of the task.
+
+        Args:
+            task: the task.
+            parts: the ranges.
+            skips_empty: whether empty texts are not sent.
+            repairs: whether the ranges are parts of what was refused because of its content.
+            halved: whether they are parts of what was refused for another reason.
+        """
         answers: dict[range, Answer[ResponseScores]] = {}
         questions = {}
         for part in parts:
@@ -259,6 +285,7 @@ class Endpoint(RerankClient):
                 answers[part] = Answer(rerank_scores.with_skipped(nothing, skipped))
             else:
                 question = self._question(task, texts, skipped)
+                question = replace(question, repairs=halved)
                 questions[part] = repairing(question) if repairs else question
         if questions or not answers:
             results: list[Answer[ResponseScores]] = yield Ask(self, [*questions.values()])
@@ -274,8 +301,8 @@ class Endpoint(RerankClient):
         request = Pairs(task.query, sent, self._instruction(task), skipped)
 
         def shrink() -> Question[Pairs, ResponseScores] | None:
-            if any(len(text) > _LONG for text in texts):
-                return self._question(task, [cut(text, _LONG) for text in texts], skipped)
+            if any(len(text) > LONG for text in texts):
+                return self._question(task, [cut(text, LONG) for text in texts], skipped)
             shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
             return None if shorter is None else self._question(task, shorter, skipped)
 

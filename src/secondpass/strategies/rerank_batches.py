@@ -5,13 +5,23 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
+from secondpass.effects import Answer
+from secondpass.errors import LLMError
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.scoring import TRUNCATED
 from secondpass.strategies.base import IssueCollector, split_batches
 from secondpass.types import Issue
 
-_BATCH_LIMIT = re.compile(r"maximum allowed batch size:? (\d{1,6})")
+T = TypeVar("T")
+
+_BATCH_LIMIT = re.compile(
+    r"(?:maximum allowed batch size:?|batch size[^.\d]{0,60} larger than|at most(?= \d+ items)) "
+    r"(\d{1,6})"
+)
+"""As TEI, DashScope and servers with pydantic say it."""
 _TOKEN_LIMIT = re.compile(
     r"max(?:imum)? allowed tokens per submitted batch is (\d{1,9})\D{0,40}?has (\d{1,9}) tokens"
 )
@@ -71,6 +81,44 @@ def token_limit(message: str) -> tuple[int, int] | None:
     if match is None or not 0 < int(match[1]) < int(match[2]):
         return None
     return int(match[1]), int(match[2])
+
+
+class BatchRefusedError(LLMError):
+    """A server refused a request with several documents for a reason that is not known."""
+
+
+def next_parts(
+    answers: dict[range, Answer[T]], half: range | None, issues: IssueCollector
+) -> tuple[list[range], range | None]:
+    """The ranges to ask about after requests that were refused for a reason that is not known.
+
+    The first half of one is asked. If that is refused too, its own first half; if it is answered,
+    the rest of all, in requests of its size.
+
+    Args:
+        answers: by range; those about what is asked again are removed.
+        half: the first half that was asked last; None if there is none.
+        issues: gets the errors of requests of which the halves are asked.
+
+    Returns:
+        The ranges, and the first half if it is asked alone.
+    """
+    refused = [
+        part for part, answer in answers.items() if isinstance(answer.error, BatchRefusedError)
+    ]
+    if half is not None and answers[half].value is not None:
+        for part in refused:
+            del answers[part]
+        size = len(half)
+        return [smaller for part in refused for smaller in split(part, size, None, None)], None
+    whole = next((part for part in refused if len(part) > 1), None) if half is None else half
+    if whole is None or whole not in refused:
+        return [], None
+    answer = answers.pop(whole)
+    issues.add_recovered(answer)
+    half, rest = whole[: len(whole) // 2], whole[len(whole) // 2 :]
+    answers[rest] = replace(answer, troubles=())
+    return [half], half
 
 
 def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | None) -> None:

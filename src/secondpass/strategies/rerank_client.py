@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from secondpass.concurrency.lazy import require
-from secondpass.concurrency.threads import in_thread_of
+from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, ReplyError
 from secondpass.prompts.truncation import estimate_tokens
@@ -29,6 +29,8 @@ from secondpass.types import ScoreKind
 BATCH_TOO_LARGE = "batch_too_large"
 EMPTY_REJECTED = "empty_rejected"
 MEMBER_REJECTED = "member_rejected"
+LONG = 2000
+"""If a server rejects a batch as too long, passages with more characters are cut first."""
 _TOKEN_SHARE = 0.8
 """Estimated tokens of a request at most, as a share of those that the API accepts."""
 _LEARNED_SHARE = 0.95
@@ -195,8 +197,19 @@ class RerankClient(Client[Pairs]):
         units = rerank_wire.units_used(parsed, self._api.usage_units)
         output = None if tokens is None else 0
         with_spans = self.spans and not {*without} & {*self._span_members}
+        remark = ""
+        if rerank_wire.lacks_scores(parsed, self._api):
+            # In a thread: comparing megabytes takes seconds.
+            remark = await in_thread(lambda: rerank_wire.remark(parsed, self._api, sent))
         return Response(
-            text, False, tokens, output, units=units, body=parsed, with_spans=with_spans
+            text,
+            False,
+            tokens,
+            output,
+            units=units,
+            body=parsed,
+            with_spans=with_spans,
+            remark=remark,
         )
 
     def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
@@ -228,10 +241,16 @@ class RerankClient(Client[Pairs]):
         if 0 < len(empty) < count and response.blames_request and not response.too_long:
             message = f"the server may not accept empty texts {response.source}"
             raise LLMError(message, EMPTY_REJECTED)
+        refusal = response.error()
+        long = response.names_length or any(len(text) > LONG for text in request.documents)
+        is_unknown = not long if response.status == 413 else refusal.code == "bad_request"
+        if count > 1 and response.status in {400, 413, 422} and is_unknown:
+            raise rerank_batches.BatchRefusedError(refusal.message, refusal.code)
 
     def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
+        remark = ""
         if isinstance(completion, Response):
-            body, with_spans = completion.body, completion.with_spans
+            body, with_spans, remark = completion.body, completion.with_spans, completion.remark
         else:
             body, with_spans = json_http.parse_json(completion.text), self.spans
         if body is json_http.INVALID:
@@ -239,7 +258,14 @@ class RerankClient(Client[Pairs]):
         kind, texts = self.score_kind, request.documents
         places = self._api.spans if with_spans else None
         spans = None if places is None else SpanReader(places, texts, kind)
-        scores = rerank_wire.read_scores(body, self._api, len(texts), kind, spans)
+        try:
+            scores = rerank_wire.read_scores(body, self._api, len(texts), kind, spans)
+        except ReplyError as error:
+            empty = rerank_batches.blank(texts)
+            if 0 < len(empty) < len(texts) and rerank_wire.is_null(body, self._api):
+                message = f"the server may not accept empty texts: {error}"
+                raise ReplyError(message, EMPTY_REJECTED) from None
+            raise ReplyError(f"{error}{remark}", error.code) from None
         return with_skipped(scores, request.skipped)
 
 

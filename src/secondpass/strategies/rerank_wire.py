@@ -13,6 +13,8 @@ from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.scoring import in_range, range_of, to_float
 from secondpass.services.client import token_count
+from secondpass.services.diagnosis import names, words
+from secondpass.services.echoes import Sent
 from secondpass.strategies import rerank_template
 from secondpass.strategies.rerank_apis import USAGE_TOKENS, RerankApi
 from secondpass.strategies.rerank_scores import ResponseScores, SpanScores
@@ -45,10 +47,12 @@ class Response(Completion):
     Attributes:
         body: the parsed JSON.
         with_spans: whether spans were requested.
+        remark: what the server answered instead of scores, safe to show; empty if it has scores.
     """
 
     body: Any = field(default=None, repr=False)
     with_spans: bool = False
+    remark: str = ""
 
 
 def request_url(
@@ -134,8 +138,7 @@ def read_scores(
     Raises:
         ReplyError: no list of rows, no usable score, or indices that do not count from 0.
     """
-    bare = not isinstance(body, dict) and (api.index is not None or not api.rows)
-    rows = body if bare else lookup(body, api.rows)
+    rows = _rows(body, api)
     if not isinstance(rows, list):
         raise ReplyError("it has no list of results")
     if api.index is None and len(rows) != count:
@@ -176,6 +179,49 @@ def read_scores(
     if spans is None:
         return ResponseScores(*read)
     return SpanScores(*read, *spans.read(usable, refused))
+
+
+def _rows(body: Any, api: RerankApi) -> Any:
+    """The list of results in a response; anything else if it has none."""
+    bare = not isinstance(body, dict) and (api.index is not None or not api.rows)
+    return body if bare else lookup(body, api.rows)
+
+
+def is_null(body: Any, api: RerankApi) -> bool:
+    """Whether a response has no results, or null in place of all scores."""
+    rows = _rows(body, api)
+    if not isinstance(rows, list):
+        return rows is None
+    scores = [row if api.score is None else lookup(row, api.score) for row in rows]
+    return bool(scores) and all(score is None for score in scores)
+
+
+def lacks_scores(body: Any, api: RerankApi) -> bool:
+    """Whether a response has no list of results, or one in which no row has a score."""
+    rows = _rows(body, api)
+    if not isinstance(rows, list):
+        return True
+    return api.score is not None and all(lookup(row, api.score) is None for row in rows)
+
+
+def remark(body: Any, api: RerankApi, sent: Sent) -> str:
+    """What a response without scores has instead, for the end of a message.
+
+    Args:
+        body: the response.
+        api: whose it is.
+        sent: texts and keys that must not appear.
+    """
+    rows = _rows(body, api)
+    if isinstance(rows, list):
+        members = {name: None for row in rows[:9] if isinstance(row, dict) for name in row}
+        known = ", ".join(map(repr, names(members, sent)))
+        return f": {api.score!r} is wanted, and rows have {known}" if known else ""
+    said = words(body, sent)
+    if said:
+        return f"; the server says: {said}"
+    known = ", ".join(map(repr, names(body, sent))) if isinstance(body, dict) else ""
+    return f": {api.rows!r} is wanted, and it has {known}" if known and api.rows else ""
 
 
 def _from_string(stated: Any, count: int) -> int | None:

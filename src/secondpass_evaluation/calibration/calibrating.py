@@ -33,6 +33,7 @@ from secondpass_evaluation.calibration.samples import (
 )
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
+from secondpass_evaluation.measures import relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.suites import Suite
@@ -187,9 +188,9 @@ def scores_without_relevant(
     """
     qrels = observed.suite.qrels
     rest = {
-        query: [item for item in items if qrels[query].get(str(item.id), 0) < lowest]
+        query: [item for item in items if relevance_of(item, qrels[query]) < lowest]
         for query, items in observed.candidates.items()
-        if any(qrels[query].get(str(item.id), 0) >= lowest for item in items)
+        if any(relevance_of(item, qrels[query]) >= lowest for item in items)
     }
     rankings = observed.rankings(name, reranker, candidates=rest, label=" without relevant")
     return {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from secondpass.errors import InputError
-from secondpass.formats.runs import Qrels
+from secondpass.formats.runs import Qrels, judged_id
 from secondpass.runtime.floors import FloorOn, Per
-from secondpass.types import Ranking
+from secondpass.types import Ranked, Ranking
 from secondpass_evaluation.calibration.conformal import fewest, threshold
+from secondpass_evaluation.measures import relevance_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +60,7 @@ def samples(
     by_query: dict[str, Sample] = {}
     skipped = failed = degraded = 0
     for query, ranking in rankings.items():
-        scored = [item for item in ranking if item.status == "scored"]
+        scored = _once([item for item in ranking if item.status == "scored"], qrels.get(query, {}))
         if ranking.report.status == "degraded":
             degraded += 1
         elif not scored and ranking.report.skipped is not None:
@@ -70,7 +71,7 @@ def samples(
             by_query[query] = Sample(
                 np.array([item.rerank_score for item in scored], float),
                 np.array([item.final_score for item in scored], float),
-                np.array([qrels[query].get(str(item.id), 0) >= lowest for item in scored], bool),
+                np.array([relevance_of(item, qrels[query]) >= lowest for item in scored], bool),
             )
     notes = []
     if skipped:
@@ -83,6 +84,19 @@ def samples(
     if degraded:
         notes.append(f"with degraded rankings, left out: {degraded} of {len(rankings)} queries")
     return by_query, notes
+
+
+def _once(items: Sequence[Ranked], judged: Collection[str]) -> list[Ranked]:
+    """The items, best first, with each judged file once, at its best passage."""
+    seen: set[str] = set()
+    kept = []
+    for item in items:
+        own = str(item.id)
+        name = judged_id(own, judged)
+        if name == own or name not in seen:
+            kept.append(item)
+        seen.add(name)
+    return kept
 
 
 def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]:

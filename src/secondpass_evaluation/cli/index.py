@@ -57,7 +57,7 @@ def index(
 ) -> None:
     """Index documents for `secondpass query`, by words and by vectors.
 
-    Folders are read recursively, except hidden files and folders. A file is split into passages
+    Folders are read recursively, except hidden ones and indexes. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not
     text are skipped with a warning. Only the pages of a Sphinx site are read; navigation in HTML
     is left out.

@@ -141,7 +141,7 @@ def open_inputs(
     )
     from secondpass_evaluation.judging.query_log import read_query_log
     from secondpass_evaluation.loading import passages_of
-    from secondpass_evaluation.search.index_files import is_index
+    from secondpass_evaluation.search.selection import is_index
     from secondpass_evaluation.suites import Suite
 
     queries_file, candidates_file = Path(source), None

@@ -37,9 +37,10 @@ from secondpass_evaluation.cli.search_results import print_table, reranked_rows,
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
 from secondpass_evaluation.search.embedders import default_embedder
 from secondpass_evaluation.search.index import Index
-from secondpass_evaluation.search.index_files import is_index, rebuild_command
+from secondpass_evaluation.search.index_files import rebuild_command
 from secondpass_evaluation.search.indexing import build_in_memory
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
+from secondpass_evaluation.search.selection import is_index
 
 Searchable: TypeAlias = HybridRetriever | Index
 

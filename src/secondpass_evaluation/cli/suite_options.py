@@ -103,7 +103,7 @@ def open_suite(
         suite_retriever,
     )
     from secondpass_evaluation.loading import load_suite
-    from secondpass_evaluation.search.index_files import is_index
+    from secondpass_evaluation.search.selection import is_index
 
     index = (
         open_for_search(corpus, depth, stale_ok=stale_ok) if corpus and is_index(corpus) else None

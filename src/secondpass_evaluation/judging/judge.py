@@ -22,6 +22,7 @@ from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.folder import POOL, QRELS, QUERIES, check_folder, check_ids
 from secondpass_evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
+from secondpass_evaluation.judging.judged_texts import hashes_path, text_hashes, write_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
 from secondpass_evaluation.judging.pool_file import pool_lines
 from secondpass_evaluation.judging.pools import Pools, pooled, sampled
@@ -76,9 +77,10 @@ class Judgements:
         queries = {query: well_formed(text) for query, text in self.queries.items()}
         write_queries(path / QUERIES, queries)
         write_lines(path / POOL, pool_lines(self.queries, self.pools))
+        write_hashes(path / QRELS, text_hashes(self.qrels, candidates=self.pools))
         write_qrels(path / QRELS, self.qrels)
-        mark = judged_by_path(path / QRELS)
-        return [str(file) for file in (path / QUERIES, path / POOL, mark, path / QRELS)]
+        beside = judged_by_path(path / QRELS), hashes_path(path / QRELS)
+        return [str(file) for file in (path / QUERIES, path / POOL, *beside, path / QRELS)]
 
 
 def judge(

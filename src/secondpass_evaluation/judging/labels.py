@@ -79,12 +79,12 @@ class JudgedBy:
 
 def judged_by_path(qrels: AnyPath) -> Path:
     """The file beside judgements that says which model made them."""
-    return _beside(qrels, ".judged-by.json")
+    return beside(qrels, ".judged-by.json")
 
 
 def people_path(qrels: AnyPath) -> Path:
     """The file beside a model's judgements with those of a person."""
-    return _beside(qrels, ".people.txt")
+    return beside(qrels, ".people.txt")
 
 
 def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
@@ -196,6 +196,7 @@ def locked(folder: AnyPath) -> Iterator[None]:
         yield
 
 
-def _beside(path: AnyPath, suffix: str) -> Path:
+def beside(path: AnyPath, suffix: str) -> Path:
+    """The path of a file beside judgements, named like them but for its end."""
     name = uncompressed_name(path)
     return Path(path).with_name(f"{Path(name).stem}{suffix}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.formats.runs import by_judged_id
 from secondpass.rendering import well_formed
 from secondpass_evaluation.costs import percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
@@ -58,7 +59,8 @@ def _write_trec(comparison: ComparisonData, place: Path) -> list[str]:
     taken: set[str] = set()
     for result in comparison.ran:
         path = place / "runs" / f"{_file_name(result.name, taken)}.trec"
-        write_run(path, result.run, tag=re.sub(r"\s", "_", well_formed(result.name)))
+        run = {q: by_judged_id(scores, comparison.qrels[q]) for q, scores in result.run.items()}
+        write_run(path, run, tag=re.sub(r"\s", "_", well_formed(result.name)))
         written.append(str(path))
     return written
 

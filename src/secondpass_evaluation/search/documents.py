@@ -23,14 +23,14 @@ from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.search.html import parse_html
 from secondpass_evaluation.search.markdown import parse_markdown
 from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs
-from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of
+from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of, is_index
 
 PASSAGE_SIZE = 1000
 """Default length of a passage in characters: about 220 tokens of English, which the embedded model
 reads in full."""
 SMALLEST_PASSAGE = 50
 
-READER_VERSION = 6
+READER_VERSION = 7
 """Version of how files become passages. A build replaces an index of another version."""
 
 CORPUS_NAME = "corpus.jsonl"
@@ -81,27 +81,26 @@ def read_source(
     path: AnyPath,
     *,
     passage_size: int = PASSAGE_SIZE,
-    exclude: Path | None = None,
     selection: Selection = ALL,
     progress: Progress | None = None,
 ) -> Source:
     """Read a folder of text, Markdown and HTML files, one such file, or a corpus in BEIR's format.
 
-    Folders are read recursively, except hidden files and folders (names that begin with a dot). A
-    folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus. Passages have the
-    id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a site built by
-    Sphinx, only the pages are read, not its search index, sources and scripts.
+    Folders are read recursively, except hidden files and folders (names that begin with a dot) and
+    indexes. A folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus.
+    Passages have the id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a
+    site built by Sphinx, only the pages are read, not its search index, sources and scripts.
 
     Args:
         path: a folder, a ``.jsonl`` in BEIR's format, or another file.
         passage_size: maximum number of characters in a passage.
-        exclude: a folder to leave out.
         selection: patterns of the files to read.
         progress: called with the number of files, or of passages of a corpus.
 
     Raises:
         FormatError: a line of a ``.jsonl`` is malformed.
-        InputError: the passage size is too small, or there are patterns for a corpus.
+        InputError: the passage size is too small, there are patterns for a corpus, or the path is
+            an index or inside of one.
         MissingExtraError: a file is Markdown or HTML, and markdown-it-py or lxml is not installed.
         OSError: the file or folder does not exist or cannot be read.
     """
@@ -111,6 +110,8 @@ def read_source(
             f"not {describe(passage_size)}"
         )
     path = Path(path)
+    if any(map(is_index, (path, *path.resolve().parents))):
+        raise InputError(f"{path}: is an index; name the documents that it was built from")
     source = Source(path)
     report = progress or no_progress
     if (corpus := corpus_file(path)) is not None:
@@ -128,7 +129,7 @@ def read_source(
         report("reading passages", len(source.corpus), len(source.corpus))
         return source
     report("reading files", 0, None)  # before the folders are listed
-    entries = list(entries_of(path, exclude, selection))
+    entries = list(entries_of(path, selection))
     for done, (name, file_path, problem) in enumerate(entries):
         report("reading files", done, len(entries))
         if problem or file_path is None:
@@ -151,7 +152,6 @@ def corpus_file(path: Path) -> Path | None:
 def changes(
     path: Path,
     known: Mapping[str, SourceFile],
-    exclude: Path | None = None,
     selection: Selection = ALL,
 ) -> Iterator[str]:
     """Describe each file that has changed since it was read.
@@ -165,7 +165,7 @@ def changes(
     corpus = corpus_file(path)
     entries: list[Entry] = [(corpus.name, corpus, "")] if corpus is not None else []
     if corpus is None:
-        entries += entries_of(path, exclude, selection)
+        entries += entries_of(path, selection)
     for name, file, problem in entries:
         old = known.get(name)
         if old is None:

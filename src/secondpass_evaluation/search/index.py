@@ -19,7 +19,6 @@ from secondpass.types import Candidate
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
 from secondpass_evaluation.search.index_files import (
-    MANIFEST,
     check_parts,
     load_parts,
     read_manifest,
@@ -27,7 +26,7 @@ from secondpass_evaluation.search.index_files import (
     source_files,
 )
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
-from secondpass_evaluation.search.selection import selection_of
+from secondpass_evaluation.search.selection import MANIFEST, selection_of
 
 
 class Index:
@@ -142,7 +141,7 @@ def _open(
         embedder = _matching_embedder(folder, manifest["embedder"], embedder, rebuild)
         source = manifest["source"]
         known = source_files(manifest)
-        stale = list(changes(Path(source["path"]), known, folder, selection_of(source)))
+        stale = list(changes(Path(source["path"]), known, selection_of(source)))
         if stale and not stale_ok:
             raise StaleIndexError(str(folder), stale, rebuild)
     try:

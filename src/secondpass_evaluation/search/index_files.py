@@ -21,10 +21,10 @@ from uuid import uuid4
 from secondpass.errors import MissingExtraError
 from secondpass.formats.errors import IndexFaultError, first_few
 from secondpass.formats.files import atomic_write, flush_file, flush_folder, lock
-from secondpass.formats.lines import AnyPath
 from secondpass.types import Candidate
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
 from secondpass_evaluation.search.retrieval import Parts
+from secondpass_evaluation.search.selection import MANIFEST, PARTS, is_index
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,21 +35,10 @@ FORMAT_VERSION = 3
 version 3 vowel signs divide the words of India's scripts."""
 _OLDER_VERSIONS = (1, 2)
 """Versions whose manifest and vectors can be read; their words cannot be searched."""
-MANIFEST = "secondpass-index.json"
-
 FORMAT = "secondpass index"
 LOCK = ".lock"
-_PARTS = re.compile(r"parts-[0-9a-f]{32}")
 _DRAFT = re.compile(re.escape(MANIFEST) + r"\.[0-9a-f]{32}\.tmp")
 _WORDS = "words"
-
-
-def is_index(folder: AnyPath) -> bool:
-    """Whether a folder is an index, or has the remains of an interrupted build."""
-    folder = Path(folder)
-    if (folder / MANIFEST).exists():
-        return True
-    return folder.is_dir() and any(_PARTS.fullmatch(name) for name in os.listdir(folder))
 
 
 class Passages(Sequence[Candidate]):
@@ -241,7 +230,7 @@ def check_folder(folder: Path) -> None:
 def _is_index_file(name: str) -> bool:
     return (
         name in {MANIFEST, LOCK}
-        or _PARTS.fullmatch(name) is not None
+        or PARTS.fullmatch(name) is not None
         or _DRAFT.fullmatch(name) is not None
     )
 
@@ -255,7 +244,7 @@ def remove_leftovers(folder: Path) -> None:
     exists = (folder / MANIFEST).exists()
     keep = read_manifest(folder, older=True)["folder"] if exists else None
     for name in os.listdir(folder):
-        if _PARTS.fullmatch(name) and name != keep:
+        if PARTS.fullmatch(name) and name != keep:
             shutil.rmtree(folder / name, ignore_errors=True)
         elif _DRAFT.fullmatch(name):
             (folder / name).unlink(missing_ok=True)

@@ -30,7 +30,6 @@ from secondpass_evaluation.search.index_files import (
     FORMAT,
     FORMAT_VERSION,
     LOCK,
-    MANIFEST,
     check_folder,
     index_lock,
     remove_leftovers,
@@ -39,7 +38,7 @@ from secondpass_evaluation.search.index_files import (
     write_parts,
 )
 from secondpass_evaluation.search.retrieval import HybridRetriever, search_texts
-from secondpass_evaluation.search.selection import Selection, selection_by, selection_of
+from secondpass_evaluation.search.selection import MANIFEST, Selection, selection_by, selection_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +103,7 @@ def build(
         FormatError: a line of the source is malformed.
         IndexFaultError: the source has no text, the folder has other files, or another process is
             building the index.
-        InputError: an argument is wrong.
+        InputError: an argument is wrong, or the source is an index or inside of one.
         MissingExtraError: bm25s, numpy or, for Markdown and HTML, markdown-it-py or lxml is
             not installed.
         OSError: a file cannot be read or written.
@@ -132,9 +131,7 @@ def build(
                 remove_leftovers(folder)
         return _summary(old, made=False, kept=old.manifest["counts"]["vectors"], started=started)
 
-    read = read_source(
-        source, passage_size=passage_size, exclude=folder, selection=selection, progress=report
-    )
+    read = read_source(source, passage_size=passage_size, selection=selection, progress=report)
     if not read.corpus:
         skipped = first_few(read.skipped)
         reason = f" ({len(read.skipped)} files skipped: {skipped})" if skipped else ""
@@ -257,7 +254,7 @@ def _is_current(
         and same_passages
         and index.manifest["embedder"] == (embedder.name if embedder else None)
         and selection_of(settings) == selection
-        and not any(changes(source, source_files(index.manifest), index.folder, selection))
+        and not any(changes(source, source_files(index.manifest), selection))
     )
 
 

@@ -12,31 +12,43 @@ from secondpass_evaluation.search.passages import Block, Document
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-_TITLE = re.compile(r"^title:(.*)$", re.M)
+_TITLE = re.compile(r"^title *[:=](.*)$", re.M)
+_FRONT_MATTER = {
+    "---": re.compile(r"[ \t].*|-( .*)?|#.*|[\w.\"'-]+ *:( .*)?|[\]}].*|"),
+    "+++": re.compile(r"[ \t].*|#.*|\[.*|[\w.\"'-]+ *=.*|[\]}].*|"),
+}
+"""The line around front matter, in YAML or TOML, and what each of its lines looks like. If one
+between two rules looks otherwise, all are text."""
 
 
 def parse_markdown(text: str) -> Document:
     """Split a file at headings and blank lines, except in code. The markup stays in the blocks.
 
-    YAML front matter is a separate block. The title is that of the front matter, else the first
-    heading.
+    Front matter (YAML or TOML) is left out, as it describes the file and is not shown. The title is
+    that of the front matter, else the first heading.
 
     Raises:
         MissingExtraError: markdown-it-py is not installed.
     """
-    blocks: list[Block] = []
-    title, lines = "", text.split("\n")
-    if lines[0].rstrip() == "---" and "---" in map(str.rstrip, lines[1:]):
-        end = [line.rstrip() for line in lines].index("---", 1)
-        front_matter = "\n".join(lines[1:end])
-        if match := _TITLE.search(front_matter):
-            title = match[1].strip().strip("'\"")
-        if front_matter.strip():
-            blocks.append(Block(front_matter))
-        lines = lines[end + 1 :]
-    blocks += _blocks(lines)
+    lines = text.split("\n")
+    front_matter, lines = _split(lines)
+    match = _TITLE.search("\n".join(front_matter))
+    title = match[1].strip().strip("'\"") if match else ""
+    blocks = _blocks(lines)
     headings = (block.heading for block in blocks if block.heading)
     return Document(title or next(headings, ""), blocks)
+
+
+def _split(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The lines of the front matter, without those around it, and the other lines."""
+    mark = lines[0].rstrip()
+    if mark in _FRONT_MATTER:
+        for number, line in enumerate(lines[1:], 1):
+            if line.rstrip() in {mark, "..." if mark == "---" else mark}:
+                return lines[1:number], lines[number + 1 :]
+            if not _FRONT_MATTER[mark].fullmatch(line):
+                break
+    return [], lines
 
 
 def _blocks(lines: list[str]) -> list[Block]:

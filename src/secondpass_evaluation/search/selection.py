@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from secondpass.errors import InputError
+from secondpass.formats.lines import AnyPath
 from secondpass.settings import describe
+
+MANIFEST = "secondpass-index.json"
+"""A folder with this file is an index."""
+PARTS = re.compile(r"parts-[0-9a-f]{32}")
 
 _SPHINX_MARK = "searchindex.js"
 """A folder with this file is the top of a site built by Sphinx."""
@@ -83,6 +89,17 @@ def selection_of(source: Mapping[str, Any]) -> Selection:
     return Selection(tuple(source.get("include", ())), tuple(source.get("exclude", ())))
 
 
+def is_index(folder: AnyPath) -> bool:
+    """Whether a folder is an index, or has the remains of an interrupted build."""
+    folder = Path(folder)
+    if (folder / MANIFEST).exists():
+        return True
+    try:
+        return any(PARTS.fullmatch(name) for name in os.listdir(folder))
+    except OSError:  # it does not exist, is a file, or cannot be read
+        return False
+
+
 def is_sphinx(files: Collection[str]) -> bool:
     """Whether a folder with files of these names is the top of a Sphinx site."""
     return _SPHINX_MARK in files
@@ -95,14 +112,11 @@ def sphinx_leaves_out(name: str) -> bool:
     )
 
 
-def entries_of(
-    path: Path, exclude: Path | None = None, selection: Selection = ALL
-) -> Iterator[Entry]:
-    """The files of a folder, sorted by name in each folder.
+def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
+    """The files of a folder, sorted by name in each folder, without indexes.
 
     Args:
         path: the folder, or a single file, for which there are no patterns.
-        exclude: a folder to leave out.
         selection: patterns of the files.
 
     Raises:
@@ -124,7 +138,7 @@ def entries_of(
             for name in folders
             if not name.startswith(".")
             and name not in links
-            and (exclude is None or (folder / name).resolve() != exclude.resolve())
+            and not is_index(folder / name)
             and not selection.leaves_out_folder((inside / name).as_posix())
         )
         if sphinx:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
+from secondpass_evaluation.measures import relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning.records import Variant
@@ -109,7 +110,7 @@ def check_candidates(observed: Observations) -> None:
     """
     qrels = observed.suite.qrels
     if not any(
-        qrels[query].get(str(item.id), 0) > 0
+        relevance_of(item, qrels[query]) > 0
         for query, items in observed.candidates.items()
         for item in items
     ):

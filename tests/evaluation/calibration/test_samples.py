@@ -23,6 +23,15 @@ def test_scores_of_rankings():
     assert notes == ["without scores, left out: 1 of 2 queries"]
 
 
+def test_of_a_judged_file_the_best_passage_counts():
+    texts = {"a.md#1": "owl x y z", "b.md#1": "sea", "a.md#2": "owl"}
+    ranking = Reranker("lexical").rerank("owl", [{"id": i, "text": t} for i, t in texts.items()])
+    found, _ = samples({"q": ranking}, {"q": {"a.md": 1}})
+    assert [item.id for item in ranking] == ["a.md#2", "a.md#1", "b.md#1"]
+    assert found["q"].relevant.tolist() == [True, False]
+    assert found["q"].rerank.tolist() == [ranking[0].rerank_score, ranking[2].rerank_score]
+
+
 def test_skipped_rankings_are_left_out_and_named():
     skipping = Reranker("lexical", when={"words": {"below": 1}})
     ranking = skipping.rerank("owl", [{"id": "a", "text": "an owl"}])

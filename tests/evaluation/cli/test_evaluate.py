@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 
+import ir_measures
 import pytest
 
 from fruit_suite import DOCUMENTS, QUERIES, announced, systems
@@ -286,3 +287,27 @@ def test_what_models_will_cost_is_said_before_they_are_asked(
 def test_local_models_cost_nothing(secondpass, given_suite):
     told = secondpass("eval", given_suite, "--preset", "lexical", "--preset", "embedded")
     assert (told.code, told.err) == (0, "")
+
+
+def test_judgements_may_name_files(secondpass, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for name in ("owls", "seas"):
+        (docs / f"{name}.md").write_text(f"# {name}\n\nAll {name}.\n\n# More\n\n{name} again\n")
+    asked = tmp_path / "asked.jsonl"
+    lines = [{"query": name, "relevant": [f"{name}.md"]} for name in ("owls", "seas")]
+    asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    suite = [asked, "--corpus", docs, "--mode", "lexical", "-p", "lexical", "--measure", "nDCG@10"]
+    told = secondpass("eval", *suite, "--json", "--into", tmp_path / "results")
+    assert told.code == 0, told.err
+    assert json.loads(told.out)["notes"] == []
+    systems = json.loads(told.out)["systems"]
+    assert [one["means"]["nDCG@10"] for one in systems] == [1.0, 1.0]
+    qrels, *_ = tmp_path.glob("results/qrels.trec")
+    for run in tmp_path.glob("results/runs/*.trec"):
+        found = ir_measures.calc_aggregate(
+            [ir_measures.nDCG @ 10],
+            ir_measures.read_trec_qrels(str(qrels)),
+            ir_measures.read_trec_run(str(run)),
+        )
+        assert [*found.values()] == [1.0]

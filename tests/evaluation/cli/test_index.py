@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from secondpass.cli.app import app
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.index_files import MANIFEST
+from secondpass_evaluation.search.selection import MANIFEST
 from terminals import SECONDPASS, on_a_terminal
 
 

@@ -56,6 +56,21 @@ def test_a_folder_is_a_marked_suite(call, secondpass):
     assert measured["corrected"] == []
 
 
+def test_judgements_of_texts_that_have_changed_are_named(call, secondpass):
+    assert call("--sample", 2).code == 0
+    lines = [json.loads(line) for line in call.corpus.read_text().splitlines()]
+    texts = [line["text"] for line in lines]
+    for line, text in zip(lines, [*texts[1:], texts[0]], strict=True):
+        line["text"] = text  # as if a section had been inserted or removed
+    call.corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    suite = [call.folder, "--corpus", call.corpus, "--mode", "lexical"]
+    measured = json.loads(secondpass("eval", *suite, "-p", "lexical", "--json").out)
+    judged = {line.split()[2] for line in (call.folder / "qrels.txt").read_text().splitlines()}
+    note = measured["notes"][1]
+    assert f"{len(judged)} of {len(judged)} judged documents have another text" in note
+    assert any(repr(name) in note for name in judged)
+
+
 def test_a_person_corrects_the_figures(call, secondpass):
     told = call("--ask", 7, stdin=b"3\n0\n" * 3)
     assert told.code == 0, told.err

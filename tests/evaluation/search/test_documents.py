@@ -32,8 +32,11 @@ from secondpass_evaluation.search.documents import read_source
         (
             "a.md",
             '---\ntitle: "Of owls"\ntags: x\n---\nhoo\n\n```\n# no heading\n\nx\n```\n',
-            [("Of owls", 'title: "Of owls"\ntags: x\n\nhoo\n\n```\n# no heading\n\nx\n```')],
+            [("Of owls", "hoo\n\n```\n# no heading\n\nx\n```")],
         ),
+        ("a.md", "---\ntags:\n- x\n\n# why\na: {b: 1,\n}\n...\n# Owls", [("Owls", "# Owls")]),
+        ("a.md", "+++\ntitle = 'Owls'\n[params]\nx = 1\n+++\nhoo", [("Owls", "hoo")]),
+        ("a.md", "---\nIt is text: x\n\n---\ny", [("a", "---\nIt is text: x\n\n---\ny")]),
         ("a.md", "# C#\nsharp", [("C#", "# C#\n\nsharp")]),
         ("a.md", "---\nno end of it", [("a", "---\nno end of it")]),
         ("a.md", "~~~\nnever closed\n# x", [("a", "~~~\nnever closed\n# x")]),

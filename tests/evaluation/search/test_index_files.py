@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from letter_embedder import LetterEmbedder, ids
 from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.index_files import MANIFEST, is_index
 from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.selection import MANIFEST, is_index
 
 
 def parts(index: Path) -> list[Path]:

@@ -11,8 +11,9 @@ from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation import FormatError, HybridRetriever
 from secondpass_evaluation.search import documents, indexing
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.index_files import MANIFEST, read_manifest, write_manifest
+from secondpass_evaluation.search.index_files import read_manifest, write_manifest
 from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.selection import MANIFEST
 
 # ---------------------------------------------------------------------- what is kept
 
@@ -161,9 +162,22 @@ def test_index_inside_its_source_is_ignored(docs) -> None:
     build(docs, docs / "index")
     assert not build(docs, docs / "index").made
     assert len(open_index(docs / "index").corpus) == 4
+    build(docs, docs / "deep" / "other")
+    assert len(documents.read_source(docs).corpus) == 4
+    assert len(open_index(docs / "index").corpus) == 4
 
 
 # ---------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("source", ["index", "index/parts-*", "index/parts-*/passages.jsonl"])
+@pytest.mark.parametrize("into", ["index", "new"])
+def test_an_index_is_no_source(index, into, source) -> None:
+    before = (index / MANIFEST).read_bytes()
+    with pytest.raises(InputError, match="is an index; name the documents"):
+        build(*index.parent.glob(source), index.with_name(into))
+    assert (index / MANIFEST).read_bytes() == before
+    assert not index.with_name("new").exists()
 
 
 def test_embedder_without_a_name_is_refused(docs, tmp_path) -> None:

@@ -10,6 +10,7 @@ from secondpass.prompts.label_lookup import Labels
 from secondpass.prompts.replies.ranked import Ranked, read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
+ESCAPED = Labels(["a&lt;b&gt;", "x&gt;y", "c"], None)
 FROM_0 = Labels(["0", "1", "2"], 0)
 FROM_1 = Labels(["1", "2", "3"], 1)
 
@@ -46,6 +47,10 @@ REPLIES = [
     (OPAQUE, "[b2c] > [k4t] > [z9x]", (1, 0, 2)),
     (OPAQUE, "[B2C] > [k4t] > [z9x]", (1, 0, 2)),
     (OPAQUE, "b2c > k4t > z9x", (1, 0, 2)),
+    (ESCAPED, "[c] > [a&lt;b&gt;] > [x>y]", (2, 0, 1)),
+    (ESCAPED, "[c] > [a<b>] > [x>y]", (2, 0, 1)),
+    (ESCAPED, "c > a&lt;b&gt; > x&gt;y", (2, 0, 1)),
+    (ESCAPED, "[c > d] [c] > [a<b>] > [x>y]", (2, 0, 1)),
     (FROM_0, "[1] > [0] > [2]", (1, 0, 2)),
     (FROM_1, "[2] > [1] > [3]\nNo: [3] > [1] > [2]", SEVERAL),
     (FROM_1, "[2] > [1] [3] > [1]", SEVERAL),

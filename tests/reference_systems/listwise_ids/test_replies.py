@@ -59,6 +59,17 @@ def test_ids_that_repeat_or_are_numbers(provider, listwise_ids, rank):
     assert ids(ranking) == ["12", "same", "same"]
 
 
+@pytest.mark.parametrize("escaped", [True, False], ids=["as in the prompt", "unescaped"])
+def test_ids_with_characters_of_markup(provider, listwise_ids, rank, escaped):
+    own = ["a<b>", 'say "hi"', "<think>", "x&y", "plain/id-1"]
+    shown = ["a&lt;b&gt;", "say &quot;hi&quot;", "&lt;think&gt;", "x&y", "plain/id-1"]
+    provider.play(says(json.dumps((shown if escaped else own)[::-1])))
+    ranking = rank(listwise_ids(), QUERY, [tactic(id_) for id_ in own])
+    assert provider.requests[0].labels == shown
+    assert ids(ranking) == own[::-1]
+    assert ranking.report.status == "ok"
+
+
 def test_everything_of_a_candidate_comes_back(provider, listwise_ids, rank):
     provider.play(backwards)
     given = tactics()

@@ -125,7 +125,7 @@ def of_the_second(request: fake.Request) -> bool:
     ("step", "code", "calls"),
     [
         (status(500), "server_error", 3),
-        (status(400), "bad_request", 2),
+        (status(400), "bad_request", 3),  # and the first document alone
         (fake.page(), "bad_response", 2),
         (fake.silence(), "deadline", 2),
         (fake.raw(fake.End.RESET), "connection", 3),
@@ -191,12 +191,9 @@ def test_one_batch_is_saved_by_asking_again(make, rank, provider):
 
 
 def test_different_errors_per_batch(make, provider):
-    provider.play(
-        where(lambda r: any("9" in text for text in documents(r)), status(400)),
-    )
     provider.play_by(
         lambda request: {
-            "3": status(400),
+            "3": status(401),
             "5": rows(lambda found: [{**found[0], "index": 9}, *found[1:]]),
             "7": answer(),
         }[documents(request)[0][0]]
@@ -204,6 +201,6 @@ def test_different_errors_per_batch(make, provider):
     ranking = make(batch_size=2).rerank("q", GIVEN)
     assert scores(ranking) == {0: None, 1: None, 2: None, 3: 0.1, 4: 0.7, 5: 0.4}
     positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"bad_request": (0, 1), "unknown_label": (), "not_in_reply": (2,)}
+    assert positions == {"authentication": (0, 1), "unknown_label": (), "not_in_reply": (2,)}
     statuses = {item.position: item.status for item in ranking}
     assert (statuses[0], statuses[2]) == ("unjudged", "backfilled")

@@ -129,7 +129,7 @@ def test_passages_open_no_circuit(form, text, make, provider):
     provider.play(refused, answer())
     reranker = make("vllm")
     ranking = reranker.rerank("q", ["3 a", text, "5 c"])
-    assert codes(ranking) == {"bad_request"}
+    assert "bad_request" in ranking.report.issues[0].message
     assert reranker.rerank("q", NUMBERS).report.status == "ok"
 
 

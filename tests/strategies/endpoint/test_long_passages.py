@@ -93,12 +93,13 @@ def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
     assert [issue.code for issue in truncated] == ["text_truncated"] * (api == "cohere")
     assert again.code == "asked_again"
     assert "too_long" in again.message
-    assert 2 <= len(provider.requests) == ranking.report.usage.calls <= 4
+    most = 4 if wording != "a proxy" else 12  # the whole request may be too long, so it is halved
+    assert 2 <= len(provider.requests) == ranking.report.usage.calls <= most
     # What was short enough was never cut.
     assert all(
-        [text for text in documents(request) if not text.startswith("7")]
-        == [texts[0], texts[2], texts[3]]
+        text in texts or text.startswith("7")
         for request in provider.requests
+        for text in documents(request)
     )
 
 
@@ -248,6 +249,6 @@ def test_no_passage_can_set_the_batch_size(escape, make, provider):
     provider.play(fake.raw(http(422, {"error": message})), answer())
     reranker = make("tei")
     ranking = reranker.rerank("q", [*NUMBERS, QUOTED])
-    assert codes(ranking) == {"bad_request"}
-    assert reranker.rerank("q", [*NUMBERS, QUOTED]).report.status == "ok"
-    assert len(provider.requests) == 2
+    assert "bad_request" in ranking.report.issues[0].message
+    sizes = [len(documents(request)) for request in provider.requests]
+    assert sizes == [4, 2, 2]  # it is halved, as after any refusal

@@ -142,20 +142,25 @@ def test_custom_prompt_is_sent(call: Call) -> None:
     [
         ("Rank {documents}", r"prompt\.user: has to hold \{query\}"),
         ("Rank for {query}", r"prompt\.user: has to hold \{documents\}"),
+        ("Rank {documents} for {query}", r"prompt\.user: has to hold \{reply\}"),
+        (
+            PromptBuilder("Rank {{ documents }} for {{ query }}", required_variables="*"),
+            r"prompt\.user: has to hold \{reply\}",
+        ),
         ("Rank {documents} for {query} by {top_k}", r"prompt\.user.*top_k"),
         ("Rank {documents} for {query", r"prompt\.user"),
     ],
 )
-def test_a_prompt_without_its_parts_is_refused_at_once(user: str, message: str) -> None:
+def test_a_prompt_without_its_parts_is_refused_at_once(user: object, message: str) -> None:
     config = {"method": {"type": "listwise", "prompt": {"user": user}}}
     with pytest.raises(ConfigurationError, match=message):
         SecondPassRanker(config, chat_generator=Says("x"))
 
 
 def test_a_prompt_builder_of_haystack_may_be_the_prompt(call: Call) -> None:
-    template = "{{ documents }} are to be ordered for {{ query }}"
+    template = "{{ documents }} are to be ordered. {{ reply }} For {{ query }}"
     builder = PromptBuilder(template, required_variables=["documents", "query"])
     says = Says(indices(2, 1, 3, 4))
     config = {"method": {**BY_INDEX["method"], "prompt": {"user": builder}}}
     assert ids(call(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
-    assert (says.asked[0][-1].text or "").endswith("ordered for <query>cat food</query>")
+    assert (says.asked[0][-1].text or "").endswith("For <query>cat food</query>")

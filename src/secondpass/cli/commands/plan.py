@@ -17,6 +17,7 @@ from secondpass.cli.options import (
     Set,
 )
 from secondpass.cli.plans import print_plan, print_strategies, strategies_of
+from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
 
 
@@ -47,24 +48,26 @@ def plan(
 ) -> None:
     """Estimate calls, rounds, tokens, cost and time of a ranking, without calling a model.
 
-    Calls and rounds are exact if nothing fails and `when` skips nothing; requests that an API's
-    limit of tokens splits are estimated, as tokens and cost are. Retries, repairs, fallbacks and
-    cache hits are not included. For example:
+    The packages that the models need do not have to be installed. Calls and rounds are exact if
+    nothing fails and `when` skips nothing; requests that an API's limit of tokens splits are
+    estimated, as tokens and cost are. Retries, repairs, fallbacks and cache hits are not
+    included. For example:
 
     - `secondpass plan --preset accurate --candidates 100 --tokens-per-passage 120`
 
     - `secondpass plan -c rerank.yaml --seconds-per-call 1.5 --compare`
     """
-    reranker = load(configuration(preset, config, settings))
     options: dict[str, Any] = {
         "tokens_per_passage": tokens_per_passage,
         "seconds_per_call": seconds_per_call,
         "depth": depth,
         "instruction": None if instruction is None else decode_argument(instruction),
     }
-    if compare:
-        rerankers, not_run = strategies_of(reranker)
-        plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}
-        print_strategies(plans, not_run, as_json=as_json)
-    else:
-        print_plan(reranker.plan(candidates, **options), as_json=as_json)
+    with running_nothing():
+        reranker = load(configuration(preset, config, settings))
+        if compare:
+            rerankers, not_run = strategies_of(reranker)
+            plans = {name: each.plan(candidates, **options) for name, each in rerankers.items()}
+            print_strategies(plans, not_run, as_json=as_json)
+        else:
+            print_plan(reranker.plan(candidates, **options), as_json=as_json)

@@ -19,7 +19,7 @@ from secondpass.prompts.replies.values import Order
 Chain: TypeAlias = list[re.Match[str]]
 """Labels in brackets with arrows between them."""
 
-_ITEM = re.compile(r"\[([^\[\]<>\n]{1,200})\]")
+_ITEM = re.compile(r"\[([^\[\]\n]{1,300})\]")
 _ARROW = re.compile(r"\s*>\s*")
 _FRAME = " \t\r\n`*"
 # Between a chain and a label next to it, which is then not in a sentence.
@@ -56,7 +56,7 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
             unknown labels than were shown.
     """
     text = answer_text(completion.text)
-    chains = _chains(text)
+    chains = _chains(text, labels)
     orders = [
         chain
         for chain in chains
@@ -91,10 +91,13 @@ def read_ranked(completion: Completion, labels: Labels) -> Order:
     return replace(order, cut=cut)
 
 
-def _chains(text: str) -> list[Chain]:
+def _chains(text: str, labels: Labels) -> list[Chain]:
     """All items in brackets, split where there is no arrow between two."""
     chains: list[Chain] = []
     for item in _ITEM.finditer(text):
+        # Of texts with an arrow or a comparison in them, only labels are items.
+        if {*"<>"}.intersection(item[1]) and labels.place(item[1]) is None:
+            continue
         if chains and _ARROW.fullmatch(text, chains[-1][-1].end(), item.start()):
             chains[-1].append(item)
         else:

@@ -93,21 +93,16 @@ def _template(name: str, prompt: object) -> object:
     """The text of a plain template, which a configuration can hold; otherwise the template.
 
     Raises:
-        ConfigurationError: the template uses unknown placeholders, or lacks required ones.
+        ConfigurationError: the template uses unknown placeholders.
     """
     if not isinstance(prompt, BasePromptTemplate):
         return prompt
     aliases = {alias: name for name, alias in (prompt.template_var_mappings or {}).items()}
     used = {aliases.get(name, name) for name in prompt.template_vars}
     used -= {*prompt.kwargs, *(prompt.function_mappings or ())}
-    message = ""
     if unknown := sorted(used - PLACEHOLDERS):
         hint = suggestion(unknown[0], sorted(PLACEHOLDERS))
         message = f"has no placeholder {unknown[0]!r}{hint}"
-    required = {"query", "documents"} if name.endswith("user_prompt") else set()
-    if not message and not used >= required and not prompt.function_mappings:
-        message = "has to hold {query} and {documents}"
-    if message:
         raise ConfigurationError([Problem((name,), message)])
     computed = (
         prompt.kwargs
