@@ -24,6 +24,7 @@ class Saved(Traced):
     PARAMETERS: ClassVar[Parameters]
     model: str | Path | None
     depth: int | None
+    scale_score: bool | None
     dedupe: bool | None
     meta_prefix: str
     chat_generator: ChatGenerator | None
