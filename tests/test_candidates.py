@@ -25,7 +25,7 @@ def test_strings_mappings_candidates_and_ranked_items_go_in():
     )
     assert order(ranking) == "ddddaaaccb"
     last = ranking[-1]
-    assert (last.id, last.score, last.position, last.rank) == ("7", 0.5, 1, 4)
+    assert (last.id, last.score, last.position, last.rank) == (7, 0.5, 1, 4)
     assert last.metadata == {"url": "u", "k": 0, "rerank_score": 1.0}
     again = Reranker(ByTable({"b": 9.0})).rerank("q", ranking)
     assert again[0].candidate is last.candidate
@@ -57,7 +57,7 @@ class Page:
         (Document(page_content="a", id="d", metadata={"k": 1}), ("a", "d", None, {"k": 1})),
         (Note("a", "n", 0.5), ("a", "n", 0.5, {"page": 4})),
         (Page("a"), ("a", None, None, {})),
-        (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", "7", 0.5, {"k": 1})),
+        (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", 7, 0.5, {"k": 1})),
         (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
         (Page("a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
         ({"text": "a", "originalScore": 0.5}, ("a", None, 0.5, {"originalScore": 0.5})),
@@ -70,7 +70,7 @@ class Page:
             ("a", None, 0.1, {"originalScore": 0.5}),
         ),
         (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
-        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", "0", None, {})),
+        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {})),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -342,3 +342,20 @@ def test_scores_that_are_used_as_they_are():
     unchanged = broken.rerank("q", scored_candidates(DISTANCES))
     assert [item.final_score for item in unchanged] == DISTANCES
     assert all("scores_ascending" not in codes(one) for one in (ranking, unchanged))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(3, 3), (0, 0), ("3", "3"), (None, None), (3.0, "3.0"), (True, "True")],
+    ids=repr,
+)
+def test_an_integer_id_of_a_mapping_stays_one(given, expected):
+    (item,) = Reranker("lexical").rerank("a", [{"id": given, "text": "a"}])
+    assert (item.id, type(item.id)) == (expected, type(expected))
+
+
+def test_digits_and_integers_are_the_same_id():
+    given = [Candidate("a", 3, 0.5), {"id": "3", "text": "b", "score": 0.9}, Candidate("c", 4)]
+    ranking = Reranker("lexical", dedupe=True).rerank("a", given)
+    assert sorted(item.text for item in ranking) == ["b", "c"]
+    assert ranking.explain(3).id == ranking.explain("3").id == "3"

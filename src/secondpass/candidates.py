@@ -198,9 +198,11 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
             f"{where}: {names} is both beside and inside 'metadata', with different values"
         )
     identifier = mapping.get("id")
+    if identifier is not None and type(identifier) not in {str, int}:
+        identifier = str(identifier)
     return Candidate(
         text=mapping["text"] if "text" in mapping else mapping.get("content"),  # type: ignore[arg-type]
-        id=None if identifier is None else str(identifier),
+        id=identifier,
         score=stated_score(mapping),
         metadata={**extra, **metadata},
     )
@@ -312,7 +314,7 @@ def keep_best_of_each_id(
 
     Of the candidates that share an id, the one with the highest score is kept, at the place of the
     first of them; of equal scores, the first. A missing score is lower than any. Candidates without
-    an id are all kept.
+    an id are all kept. 3 and "3" are the same id.
 
     Args:
         candidates: in input order.
@@ -321,10 +323,11 @@ def keep_best_of_each_id(
     lowest = [-math.inf if score is None else score for score in scores]
     kept: list[int] = []
     duplicates: list[int] = []
-    slots: dict[str, int] = {}
+    slots: dict[object, int] = {}
     for position, candidate in enumerate(candidates):
         try:
-            slot = slots.setdefault(candidate.id, len(kept)) if candidate.id is not None else None
+            key = comparable_id(candidate.id)
+            slot = None if key is None else slots.setdefault(key, len(kept))
         except Exception:  # the id is not hashable, or a foreign __hash__ raised
             slot = None
         if slot is None or slot == len(kept):
@@ -337,6 +340,11 @@ def keep_best_of_each_id(
         else:
             duplicates.append(position)
     return kept, sorted(duplicates)
+
+
+def comparable_id(identifier: Any) -> Any:
+    """An id for comparisons: of an integer its digits, as judgements and runs have them."""
+    return str(identifier) if type(identifier) is int else identifier
 
 
 def kind_of(value: object) -> str:

@@ -50,7 +50,7 @@ class Candidate:
     """
 
     text: str
-    id: str | None = None
+    id: str | int | None = None
     score: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ class Ranked:
     probability: float | None = None
 
     @property
-    def id(self) -> str | None:
+    def id(self) -> str | int | None:
         """The candidate's id."""
         return self.candidate.id
 
@@ -121,7 +121,7 @@ class Issue:
     code: str
     message: str
     positions: tuple[int, ...] = ()
-    ids: tuple[str | None, ...] = ()
+    ids: tuple[str | int | None, ...] = ()
     method: str | None = None
 
 
@@ -304,8 +304,9 @@ class Ranking(Sequence[Ranked]):
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]
-"""A string is a text. A mapping or object has ``text`` (or ``content``), and may have ``id`` (made
-a string), ``score`` and ``metadata``; other keys of a mapping are added to the metadata."""
+"""A string is a text. A mapping or object has ``text`` (or ``content``), and may have ``id``
+(made a string unless it is an integer), ``score`` and ``metadata``; other keys of a mapping are
+added to the metadata."""
 
 
 class Request(NamedTuple):

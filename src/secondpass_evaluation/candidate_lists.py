@@ -36,7 +36,7 @@ def read_candidates(
         FormatError: a line is malformed.
         OSError: the file cannot be read.
     """
-    known = {item.id: item for item in corpus or ()}
+    known = {str(item.id): item for item in corpus or ()}
     candidates: dict[str, list[Candidate]] = {}
     for line, record in read_json_lines(path):
         query = checked_id(line, record.get("query_id"), "the 'query_id'")
@@ -49,7 +49,7 @@ def read_candidates(
     return candidates
 
 
-def _candidate(line: Line, item: Any, known: Mapping[str | None, Candidate]) -> Candidate:
+def _candidate(line: Line, item: Any, known: Mapping[str, Candidate]) -> Candidate:
     if not isinstance(item, dict):
         raise line.error(f"a candidate must be an object, not {describe(item)}")
     identifier = checked_id(line, item.get("id", item.get("_id")), "the id of a candidate")
@@ -77,7 +77,7 @@ def candidates_of_run(
     """
     if corpus is None:
         raise InputError(f"{path}: a run has no texts; it needs a corpus")
-    known = {item.id: item for item in corpus}
+    known = {str(item.id): item for item in corpus}
     candidates = {}
     for query, scores in read_run(path).items():
         if missing := [document for document in scores if document not in known]:

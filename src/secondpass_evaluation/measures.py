@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from secondpass.candidates import comparable_id
 from secondpass.errors import InputError, MissingExtraError
 from secondpass.formats.errors import MeasureError
 from secondpass.formats.runs import Run, by_judged_id, judged_id, whole_relevance
@@ -31,7 +32,7 @@ class Identified(Protocol):
     """A ranked item or a candidate: anything with an id."""
 
     @property
-    def id(self) -> str | None: ...
+    def id(self) -> str | int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def ranking_to_run(rankings: Mapping[str, Sequence[Identified]]) -> Run:
         for index, item in enumerate(ranking):
             if item.id is None:
                 raise InputError(f"rankings[{query!r}][{index}].id: a run needs ids")
-            scores.setdefault(item.id, float(len(ranking) - index))
+            scores.setdefault(str(item.id), float(len(ranking) - index))
     return run
 
 
@@ -147,7 +148,7 @@ def _relevance(judged: Mapping[str, int], query: str) -> dict[str, int]:
     checked = {}
     for document, relevance in judged.items():
         try:
-            checked[document] = whole_relevance(relevance)
+            checked[comparable_id(document)] = whole_relevance(relevance)
         except ValueError as error:
             message = f"qrels[{query!r}][{document!r}]: the relevance {error}"
             raise InputError(message) from None

@@ -39,7 +39,7 @@ def measure_stability(
     """
     from scipy.stats import kendalltau
 
-    heads = {query: {item.id for item in items[:depth]} for query, items in candidates.items()}
+    heads = {query: {str(item.id) for item in items[:depth]} for query, items in candidates.items()}
     taus: list[float] = []
     overlaps: list[float] = []
     means = []

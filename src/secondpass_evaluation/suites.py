@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from secondpass.candidates import to_candidates
+from secondpass.candidates import comparable_id, to_candidates
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.markup import block, clean, excerpt, paragraph, table
@@ -226,6 +226,8 @@ def candidates_with_ids(
 ) -> list[Candidate]:
     """Convert candidates, and check that all have ids; with ``unique``, different ones.
 
+    Integers become strings, as judgements have them.
+
     Raises:
         InputError: an id is missing or repeated; the message begins with ``what``.
     """
@@ -233,10 +235,12 @@ def candidates_with_ids(
         candidates = to_candidates(items, text_needed=False)
     except InputError as error:
         raise InputError(f"{what}: {error}") from None
+    candidates = [replace(item, id=comparable_id(item.id)) for item in candidates]
     seen: dict[str, int] = {}
     for index, item in enumerate(candidates):
         if not isinstance(item.id, str) or not item.id:
-            raise InputError(f"{what}[{index}].id: must be a string, not {describe(item.id)}")
+            message = f"must be a string or an integer, not {describe(item.id)}"
+            raise InputError(f"{what}[{index}].id: {message}")
         if seen.setdefault(item.id, index) != index and unique:
             raise InputError(f"{what}[{index}].id: {item.id!r} is the id of [{seen[item.id]}]")
     return candidates
@@ -291,7 +295,7 @@ def _relevance(what: str, judged: Mapping[str, int]) -> dict[str, int]:
     relevance = {}
     for document, value in judged.items():
         try:
-            relevance[document] = whole_relevance(value)
+            relevance[comparable_id(document)] = whole_relevance(value)
         except ValueError as error:
             raise InputError(f"{what}[{document!r}]: {error}") from None
     return relevance

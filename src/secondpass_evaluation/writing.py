@@ -33,11 +33,11 @@ def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:
         seen: set[str] = set()
         for number, candidate in enumerate(corpus, 1):
             name = f"candidate {number}"
-            if not isinstance(candidate.id, str) or not candidate.id:
+            if type(candidate.id) not in {str, int} or candidate.id == "":
                 raise FormatError(path, None, f"{name}: has no id")
-            if candidate.id in seen:
+            if str(candidate.id) in seen:
                 raise FormatError(path, None, f"{name}: the id {candidate.id!r} is repeated")
-            seen.add(candidate.id)
+            seen.add(str(candidate.id))
             if not isinstance(candidate.text, str):
                 raise FormatError(path, None, f"{name}: has no text")
             record: dict[str, object] = {"_id": candidate.id, "text": candidate.text}

@@ -39,7 +39,7 @@ class Source:
     start: int
     stop: int
     position: int
-    id: str | None
+    id: str | int | None
     rank: int
     score: float | None
     span: tuple[int, int] | None
@@ -144,7 +144,8 @@ def _size(text: str, count: TokenCounter) -> int:
 def _name(item: Ranked) -> str:
     """The name of an item's source, in one line."""
     named = _named(item)
-    name = next(iter(named.values()), item.id or f"candidate {item.position}")
+    identifier = "" if item.id is None else str(item.id)
+    name = next(iter(named.values()), identifier or f"candidate {item.position}")
     return " ".join(str(name).split())[:200]
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from secondpass import Candidate, InputError
-from secondpass_evaluation import make_suite
+from secondpass import Candidate, InputError, Reranker
+from secondpass_evaluation import evaluate, make_suite, ranking_to_run
 from secondpass_evaluation.judging.judged_texts import text_hashes
 
 QUERIES = {"q1": "owl", "q2": "sea"}
@@ -121,3 +121,13 @@ def test_candidates_may_repeat_or_lack_text() -> None:
     assert [(one.id, one.text) for one in suite.candidates["q1"]] == [
         ("a", "x"), ("a", "x"), ("b", None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("relevant", [3, "3"])
+@pytest.mark.parametrize("document", [3, "3"])
+def test_ids_are_compared_with_judgements_as_text(document, relevant):
+    candidates = {"q": [{"id": 4, "text": "b"}, {"id": document, "text": "a"}]}
+    suite = make_suite("s", {"q": "a"}, {"q": {relevant: 1}}, candidates=candidates)
+    assert suite.qrels == {"q": {"3": 1}}
+    run = ranking_to_run({"q": Reranker("lexical").rerank("a", candidates["q"])})
+    assert evaluate(run, {"q": {relevant: 1}}, ["RR"]).mean["RR"] == 1

@@ -115,7 +115,7 @@ def test_corpus(tmp_path: Path) -> None:
     first, second, third = read_corpus(path)
     assert (first.id, first.text, first.score) == ("1", "one", None)
     assert first.metadata == {"title": "T", "url": "u"}
-    assert (second.id, second.metadata) == ("2", {"year": 0})
+    assert (second.id, second.metadata) == (2, {"year": 0})
     assert (third.id, third.text, third.metadata) == ("3", "", {})
 
 
@@ -190,7 +190,7 @@ DEEP = "[" * 200_000
         (read_corpus, '{"id": "", "text": "x"}', "needs an '_id' or 'id'"),
         (read_corpus, '{"id": "2", "_id": "3", "text": ""}', "has both '_id' and 'id', and they"),
         (read_corpus, '{"id": "1", "text": "x"}', "id '1' was given before, in line 1"),
-        (read_corpus, '{"id": 1, "text": "x"}', "id '1' was given before, in line 1"),
+        (read_corpus, '{"id": 1, "text": "x"}', "id 1 was given before, in line 1"),
         (read_corpus, '{"id": "2"}', "'text' must be a string, not nothing"),
         (read_corpus, '{"id": "2", "text": 3}', "'text' must be a string, not 3"),
         (read_corpus, '{"id": "2", "text": "", "title": []}', "'title' must be a string, not a l"),

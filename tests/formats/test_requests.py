@@ -45,8 +45,8 @@ def test_a_request():
             "top_k": 2,
         }
     )
-    assert (request.query_id, request.query, request.context) == ("7", "owls", {"user": 1})
-    assert request.candidates == [Candidate("a"), Candidate("b", "3", 0.5, {"year": 9})]
+    assert (request.query_id, request.query, request.context) == (7, "owls", {"user": 1})
+    assert request.candidates == [Candidate("a"), Candidate("b", 3, 0.5, {"year": 9})]
     assert request.options == {"top_k": 2}
     assert "owls" not in repr(request)
 

@@ -28,6 +28,7 @@ def test_run_and_run_async_have_the_same_sockets() -> None:
         "documents": True,
         "top_k": False,
         "score_threshold": False,
+        "scale_score": False,
         "depth": False,
         "order": False,
         "context": False,

@@ -10,8 +10,9 @@ from typing import Any, get_args
 from secondpass.adapters.options import finite_number, whole_number
 from secondpass.config.overrides import Override
 from secondpass.errors import ConfigurationError, Problem, with_article
+from secondpass.methods import place_of
 from secondpass.reranker import Reranker
-from secondpass.settings import suggestion
+from secondpass.settings import model_of, registry, suggestion
 
 PLACES: Mapping[str, tuple[str, ...]] = {
     "top_k": ("top_k",),
@@ -24,7 +25,11 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "device": ("method.device",),
     "batch_size": ("method.batch_size", "method.window"),
     "activation": ("method.activation",),
+    "backend": ("method.backend",),
+    "trust_remote_code": ("method.trust_remote_code",),
     "model_kwargs": ("method.model_kwargs",),
+    "tokenizer_kwargs": ("method.tokenizer_kwargs",),
+    "config_kwargs": ("method.config_kwargs",),
     "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
     "api_key_env": ("method.token_env", "method.api_key_env", "method.llm.api_key_env"),
     "fields": ("render.fields",),
@@ -40,7 +45,10 @@ _SYNONYMS = {
     **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
     **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff"), "floor"),
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
-    **dict.fromkeys(("apitoken", "key", "token"), "api_key"),
+    **dict.fromkeys(("apitoken", "authtoken", "key", "token"), "api_key"),
+    "metadataseparator": "separator",
+    "prefix": "document_prefix",
+    "suffix": "document_suffix",
 }
 """Names of other libraries, without underscores -> name in `PLACES`, for hints."""
 
@@ -57,6 +65,7 @@ class Parameters:
         assignable: parameters without a setting that can be assigned to a component.
         beside_ready: parameters of `PER_CALL` that can be used with a ready Reranker that does not
             set them.
+        instead: name of a parameter of the framework's own rerankers -> what to do instead.
 
     Attributes:
         defaults: name of each parameter -> default.
@@ -71,6 +80,7 @@ class Parameters:
         *,
         assignable: Collection[str] = (),
         beside_ready: Collection[str] = (),
+        instead: Mapping[str, str] | None = None,
     ) -> None:
         parameters = [
             parameter
@@ -84,6 +94,7 @@ class Parameters:
         self.per_call = {name: place for name, place in self.places.items() if place in PER_CALL}
         self.assignable = {*assignable, *self.per_call}
         self._beside_ready = beside_ready
+        self._instead = instead or {}
         # A value of another type could be valid as a different setting, so these are checked here.
         types = {parameter.name: _types(parameter.annotation) for parameter in parameters}
         self._types = {
@@ -132,14 +143,17 @@ class Parameters:
         ]
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
-        """A problem for each name that is not a parameter, with the nearest parameter."""
+        """A problem for each name that is not a parameter, with what to write instead."""
         by_place = {place: parameter for parameter, place in self.places.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
             synonym = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
-            hint = suggestion(name, sorted(self.defaults))
-            if synonym is not None:
+            if name in self._instead:
+                hint = f"; {self._instead[name]}"
+            elif synonym is not None:
                 hint = f"; did you mean {synonym!r}?"
+            else:
+                hint = _as_setting(name) or suggestion(name, sorted(self.defaults))
             problems.append(Problem((name,), f"unknown argument{hint}"))
         return problems
 
@@ -198,6 +212,18 @@ class Parameters:
         if place in {"top_k", "depth"}:
             return whole_number(name, value)
         return finite_number(name, value) if place == "floor" else value
+
+
+def _as_setting(name: str) -> str:
+    """``; …`` where a configuration has a setting of this name; empty if none has."""
+    if name in model_of(Reranker).model_fields:
+        return f"; it is a setting of the configuration: {{{name!r}: …}}"
+    for kind in ("cross_encoder", "endpoint", *registry.names("methods")):
+        if place_of(kind, name) is not None:
+            return (
+                f"; it is a setting of the method: {{'method': {{'type': {kind!r}, {name!r}: …}}}}"
+            )
+    return ""
 
 
 def _types(annotation: Any) -> tuple[Any, ...]:

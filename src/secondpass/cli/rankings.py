@@ -87,7 +87,7 @@ class Formatter:
             if candidate.id is None:
                 problem = f"query {query!r}: a candidate has no id, which a TREC run needs"
                 raise FormatError("--format trec", None, problem)
-            check_field("--format trec", "document id", candidate.id)
+            check_field("--format trec", "document id", str(candidate.id))
 
     def format_ranking(self, number: int, request: InputRequest, ranking: Ranking) -> str:
         """Format a ranking; ``number`` is the 1-based number of the request."""
@@ -136,7 +136,8 @@ class Formatter:
             text = ""
             if self.text and isinstance(item.text, str):
                 text = one_line(from_span(item.text, item.span)[:500])
-            cells = (str(item.rank), str(item.position + 1), score, one_line(item.id or ""), text)
+            name = "" if item.id is None else one_line(str(item.id))
+            cells = (str(item.rank), str(item.position + 1), score, name, text)
             table.add_row(*map(Text, cells))
         with console.capture() as captured:
             console.print(Text(one_line(f"{prefix}{request.query}{status}")), style="bold")
@@ -159,7 +160,7 @@ def explained(ranking: Ranking, ids: Sequence[str]) -> list[Explanation]:
 
 def _query_id(number: int, request: InputRequest) -> str:
     """The query id in a run; the input may have none."""
-    return request.query_id or f"q{number}"
+    return f"q{number}" if request.query_id is None else str(request.query_id)
 
 
 class Stream:

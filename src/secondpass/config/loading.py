@@ -15,7 +15,7 @@ from secondpass.config.files import merged, over_preset, preset, read_yaml
 from secondpass.config.keys import with_read_keys
 from secondpass.config.language_model import replace_llm
 from secondpass.config.overrides import Override, beside_ready, overlay, with_parameter_names
-from secondpass.errors import ConfigurationError, NotSerializableError
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.reranker import Reranker
 from secondpass.settings import (
     describe,
@@ -26,6 +26,7 @@ from secondpass.settings import (
     to_mapping,
     yaml_text,
 )
+from secondpass.settings.messages import REQUIRED
 
 
 def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
@@ -48,6 +49,7 @@ def resolve(
     llm: Any = None,
     flat: Mapping[str, Override] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    llm_parameter: str = "llm",
 ) -> Reranker:
     """A reranker from one, a preset name, a mapping, or the path of a YAML file.
 
@@ -59,6 +61,7 @@ def resolve(
         llm: the language model that every method asks that asks one, instead of the configured.
         flat: an adapter's parameters by name. They override a preset or a file.
         defaults: the adapter's defaults for settings that the configuration leaves out.
+        llm_parameter: the adapter's parameter for ``llm``, for the message that one is required.
 
     Raises:
         ConfigurationError: it is none of these; or a parameter is one that the method does not
@@ -72,14 +75,26 @@ def resolve(
             raise ConfigurationError("a language model: set it on the Reranker that you give")
         return reranker
     config, about = read(reranker)
-    return _construct(
-        config,
-        about,
-        defaults=defaults or {},
-        llm=llm,
-        flat=flat,
-        # What a mapping sets itself; a preset's settings may be overridden.
-        own=reranker if isinstance(reranker, Mapping) else {},
+    try:
+        return _construct(
+            config,
+            about,
+            defaults=defaults or {},
+            llm=llm,
+            flat=flat,
+            # What a mapping sets itself; a preset's settings may be overridden.
+            own=reranker if isinstance(reranker, Mapping) else {},
+        )
+    except ConfigurationError as error:
+        problems = [_with_parameter(problem, llm_parameter) for problem in error.problems]
+        raise ConfigurationError(problems, error.about) from None
+
+
+def _with_parameter(problem: Problem, llm_parameter: str) -> Problem:
+    if problem.path[-1:] != ("llm",) or problem.message != REQUIRED:
+        return problem
+    return Problem(
+        problem.path, f"{REQUIRED}; give it as {llm_parameter}=, or in the configuration"
     )
 
 

@@ -45,7 +45,7 @@ def read_corpus(path: AnyPath) -> Iterator[Candidate]:
     seen: dict[str, int] = {}
     for line, record in read_json_lines(path):
         candidate = parse_document(line, record)
-        _check_new(line, str(candidate.id), seen)
+        _check_new(line, candidate.id, seen)
         yield candidate
 
 
@@ -184,23 +184,24 @@ def _is_json(path: AnyPath) -> bool:
 
 
 def _new_id(line: Line, record: Mapping[str, Any], seen: dict[str, int]) -> str:
-    identifier = _id(line, record)
+    identifier = str(_id(line, record))
     _check_new(line, identifier, seen)
     return identifier
 
 
-def _id(line: Line, record: Mapping[str, Any]) -> str:
+def _id(line: Line, record: Mapping[str, Any]) -> str | int:
     if "_id" in record and "id" in record and record["_id"] != record["id"]:
         raise line.error("has both '_id' and 'id', and they differ")
     value = record.get("_id", record.get("id"))
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(value)}")
-    return str(value)
+    return value
 
 
-def _check_new(line: Line, identifier: str, seen: dict[str, int]) -> None:
-    if seen.setdefault(identifier, line.number) != line.number:
-        raise line.error(f"id {identifier!r} was given before, in line {seen[identifier]}")
+def _check_new(line: Line, identifier: object, seen: dict[str, int]) -> None:
+    first = seen.setdefault(str(identifier), line.number)
+    if first != line.number:
+        raise line.error(f"id {identifier!r} was given before, in line {first}")
 
 
 def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:

@@ -36,7 +36,7 @@ class InputRequest:
         options: the call options of the request.
     """
 
-    query_id: str | None
+    query_id: str | int | None
     query: str = field(repr=False)
     candidates: list[Candidate] = field(repr=False)
     context: Any = field(repr=False)
@@ -129,8 +129,10 @@ def read_requests(
         elif with_ids != (identifier is not None):
             problem = "has no 'query_id'" if with_ids else "has a 'query_id'"
             raise line.error(f"{problem}, unlike earlier lines; give every line one, or none")
-        if identifier is not None and seen.setdefault(identifier, line.number) != line.number:
-            raise line.error(f"id {identifier!r} was given before, in line {seen[identifier]}")
+        if identifier is not None:
+            first = seen.setdefault(str(identifier), line.number)
+            if first != line.number:
+                raise line.error(f"id {identifier!r} was given before, in line {first}")
         yield request
 
 
@@ -250,11 +252,12 @@ def _candidate(line: Line, value: Any, text_needed: bool, where: str = "") -> Ca
         raise line.error(where + problem) from None
 
 
-def _id(line: Line, value: Mapping[str, Any], keys: tuple[str, ...], where: str = "") -> str | None:
+def _id(line: Line, value: Mapping[str, Any], keys: tuple[str, ...], where: str = "") -> Any:
+    """A string or an integer as given; None if there is none."""
     ids = {key: value[key] for key in keys if value.get(key) is not None}
     for key, item in ids.items():
         if isinstance(item, bool) or not isinstance(item, str | int):
             raise line.error(f"{where}{key!r} must be a string or an integer, not {describe(item)}")
     if len({str(item) for item in ids.values()}) > 1:
         raise line.error(f"{where}has {' and '.join(map(repr, ids))}, and they differ")
-    return next((str(item) for item in ids.values()), None)
+    return next(iter(ids.values()), None)

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -84,8 +85,8 @@ class CorpusFile:
             line = decode_line(self.path, number, raw)
             if not line.text.strip():
                 continue
-            identifier = parse_document(line, parse_object(line)).id or ""
-            key = _key(identifier)
+            identifier = parse_document(line, parse_object(line)).id
+            key = _key(str(identifier))
             try:
                 execute("INSERT INTO offsets VALUES (?, ?, ?)", (key, start, number))
             except sqlite3.IntegrityError:
@@ -147,7 +148,7 @@ def _request(
             problem = f"document {identifier!r} is not in {corpus.path}"
             raise scores[identifier][1].error(problem)
         document, raw = entry
-        candidates.append(Candidate(document.text, identifier, score, document.metadata))
+        candidates.append(replace(document, score=score))
         digest.update(raw + b"\n")
         size += len(raw)
     return InputRequest(query_id, query, candidates, None, digest.digest(), size)

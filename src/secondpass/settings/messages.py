@@ -11,6 +11,8 @@ from secondpass.errors import ConfigurationError, Problem, with_article
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+REQUIRED = "is required"
+"""Message about a setting that is absent and has no default."""
 _MAX_QUOTED = 60
 """Characters of a value that a message quotes."""
 
@@ -57,7 +59,7 @@ def problems_of(error: ValidationError, hint: Callable[[str], str]) -> list[Prob
         elif kind == "extra_forbidden":
             problems.append(Problem(path, "unknown key" + hint(str(path[-1]))))
         elif kind == "missing":
-            problems.append(Problem(path, "is required"))
+            problems.append(Problem(path, REQUIRED))
         elif kind == "sequence_str":
             problems.append(Problem(path, f"must be a list, not {describe(detail['input'])}"))
         else:

@@ -259,7 +259,7 @@ def _check_ids(corpus: Sequence[Candidate]) -> None:
     for position, candidate in enumerate(corpus):
         if candidate.id is None:
             raise InputError(f"corpus[{position}].id: retrieval needs an id")
-        first = seen.setdefault(candidate.id, position)
+        first = seen.setdefault(str(candidate.id), position)
         if first != position:
             raise InputError(
                 f"corpus[{position}].id: {candidate.id!r} is also the id of corpus[{first}]"

@@ -15,7 +15,7 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     text: str
-    id: str | None = Field(None, description="Your identifier of the document.")
+    id: str | int | None = Field(None, description="Your identifier of the document.")
     score: float | None = Field(None, description="Score of the search, higher is better.")
     metadata: dict[str, Any] = Field(
         default_factory=dict,
@@ -54,7 +54,7 @@ class Result(BaseModel):
     """A document in its new place."""
 
     index: int = Field(description="Index of the document in the request, from 0.")
-    id: str | None
+    id: str | int | None
     rank: int = Field(description="From 1.")
     score: float | None = Field(description="What documents are sorted by; null if not scored.")
     rerank_score: float | None = Field(description="The reranker's own score.")
@@ -86,7 +86,7 @@ class PackedSource(BaseModel):
     start: int = Field(description="First character of the passage within the text.")
     stop: int
     index: int = Field(description="Index of the document in the request, from 0.")
-    id: str | None
+    id: str | int | None
     rank: int
     score: float | None
     span: list[int] | None = Field(description="Part of the document; null for all of it.")

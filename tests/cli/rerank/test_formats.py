@@ -185,3 +185,24 @@ def test_a_skipped_pass_is_written_and_summed(secondpass, write):
         *("--format", "table"),
     )
     assert "x (skipped: margin 0.875 is not below 0.5)" in table.out
+
+
+@pytest.mark.parametrize("query_id", [0, 7])
+def test_integer_ids_come_back_as_they_were(secondpass, query_id):
+    documents = [{"id": 3, "text": "a fruit"}, {"_id": 0, "text": "fruit fruit"}]
+    stdin = json_lines([{"query_id": query_id, "query": "fruit", "candidates": documents}])
+    (ranked,) = secondpass(*LEXICAL, stdin=stdin).lines()
+    assert (ranked["query_id"], {item["id"] for item in ranked["ranking"]}) == (query_id, {0, 3})
+    trec = secondpass(*LEXICAL, "--format", "trec", stdin=stdin).out
+    assert {tuple(line.split()[:3]) for line in trec.splitlines()} == {
+        (str(query_id), "Q0", "0"),
+        (str(query_id), "Q0", "3"),
+    }
+    table = secondpass(*LEXICAL, "--format", "table", stdin=stdin).out
+    assert " 0  " in table
+
+
+def test_ids_that_are_the_same_as_text_are_repeated(secondpass):
+    lines = [{"query_id": id_, "query": "a", "candidates": ["a"]} for id_ in (7, "7")]
+    told = secondpass(*LEXICAL, stdin=json_lines(lines))
+    assert "id '7' was given before, in line 1" in told.err

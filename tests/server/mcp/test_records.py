@@ -46,7 +46,18 @@ def test_explanations():
     assert found.details
 
 
-@pytest.mark.parametrize("document", [{}, {"text": 1}, {"text": "a", "title": "b"}], ids=repr)
+@pytest.mark.parametrize("id_", [3, "3", None])
+def test_ids_are_kept_as_given(id_):
+    document = Document(text="a", id=id_)
+    ranking = Reranker(ByTable()).rerank("q", [Candidate(document.text, document.id)])
+    assert result(ranking[0], text=False).model_dump()["id"] == id_
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"text": 1}, {"text": "a", "title": "b"}, {"text": "a", "id": True}],
+    ids=repr,
+)
 def test_documents_are_strict(document):
     with pytest.raises(ValidationError):
         Document(**document)

@@ -79,7 +79,7 @@ def settings_for_torch(
     Raises:
         ConfigurationError: another backend is set.
     """
-    names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False))
+    names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False, {}))
     if settings["precision"] not in {"auto", "exact"}:
         names += (f"precision {settings['precision']}",)
     if backend not in {"auto", "torch"}:

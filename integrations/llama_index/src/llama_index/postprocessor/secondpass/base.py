@@ -53,6 +53,10 @@ class SecondPassRerank(RerankFields, PromptMixin):
             rerank API, else of its language model.
         device: device of a local model, such as ``cpu`` or ``cuda:1``.
         choice_batch_size: nodes per call of a model.
+        trust_remote_code: whether to run code from the model's repository. Only for models you
+            trust.
+        cross_encoder_kwargs: settings of a ``cross_encoder``, under the names that the arguments of
+            sentence-transformers' ``CrossEncoder`` have.
         api_key: of an API, or the hub token for a private model. It is never serialised; prefer an
             environment variable.
         dedupe: of nodes with the same id, keep the one that was retrieved with the best score.

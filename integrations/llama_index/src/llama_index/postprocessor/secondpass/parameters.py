@@ -22,14 +22,87 @@ ALIASES = {"top_n": "top_k", "similarity_cutoff": "floor", "choice_batch_size": 
 """LlamaIndex's names of parameters that adapters share."""
 BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
 """Parameters that can be used with a ready Reranker that does not set them."""
+_NONE = "there is no equivalent; leave it out"
+_OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
+_PROMPT = "call update_prompts({'instruction_prompt': …})"
+INSTEAD = {
+    **dict.fromkeys(("choice_select_prompt", "rankgpt_rerank_prompt"), _PROMPT),
+    "format_node_batch_fn": "use metadata_mode=, or write {'render': {…}}",
+    "raise_on_structured_prediction_failure": "use strict=",
+    "verbose": "leave it out; rerank_nodes returns a report",
+    "mode": "use metadata_mode=",
+    "api_url": "write {'method': {'type': 'endpoint', 'base_url': …}}",
+    "max_retries": "write {'limits': {'retries': …}}",
+    "truncation": _OPTIONS,
+    "use_fp16": "write {'method': {'type': 'cross_encoder', 'precision': 'float16'}}",
+    "query_instruction": "write {'render': {'query_prefix': …}}",
+    "text_instruction": "write {'render': {'prefix': …}}",
+    "window_size": "use choice_batch_size=, or write {'method': {'type': 'listwise', 'window': …}}",
+    **dict.fromkeys(
+        (
+            *("parse_choice_select_answer_fn", "document_relevance_list_cls", "tokenizer"),
+            *("truncate_text", "context_size", "prompt_mode", "num_gpus", "use_azure_openai"),
+            *("num_few_shot_examples", "few_shot_file", "use_logits", "use_alpha"),
+            "variable_passages",
+        ),
+        _NONE,
+    ),
+}
+"""Parameter of LlamaIndex's own rerankers -> what to do instead."""
+_CROSS_ENCODER_KWARGS = {
+    "processor_kwargs": "tokenizer_kwargs",
+    "tokenizer_args": "tokenizer_kwargs",
+    "automodel_args": "model_kwargs",
+    "default_prompt_name": "prompt_name",
+}
+"""Arguments of sentence-transformers' CrossEncoder -> name of the setting, where that differs."""
+_ACTIVATION = "write {'method': {'type': 'cross_encoder', 'activation': 'sigmoid'}}, or 'none'"
+_INSTEAD_OF_KWARGS = {
+    "model": "use model=",
+    "model_name_or_path": "use model=",
+    "device": "use device=",
+    **dict.fromkeys(("token", "use_auth_token"), "use api_key="),
+    **dict.fromkeys(("activation_fn", "default_activation_function"), _ACTIVATION),
+    "prompts": "write {'method': {'type': 'cross_encoder', 'prompt': …}}",
+    **dict.fromkeys(("num_labels", "model_card_data", "similarity_fn_name"), "leave it out"),
+}
+"""Arguments of CrossEncoder that are not taken -> what to do instead."""
 
 
 def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
-    """The settings that the parameters override, without those that are passed with each call."""
+    """The settings that the parameters override, without those that are passed with each call.
+
+    Raises:
+        ConfigurationError: one of ``cross_encoder_kwargs`` is not taken.
+    """
     key = values["api_key"]
     if isinstance(key, SecretStr):
         key = key.get_secret_value()
-    return parameters.overrides({**values, "api_key": key}, per_call=False)
+    overrides = parameters.overrides({**values, "api_key": key}, per_call=False)
+    return {**_of_cross_encoder(values["cross_encoder_kwargs"] or {}), **overrides}
+
+
+def _of_cross_encoder(arguments: object) -> dict[str, Override]:
+    """The settings that arguments of CrossEncoder override.
+
+    Raises:
+        ConfigurationError: one is not taken.
+    """
+    name = "cross_encoder_kwargs"
+    if not isinstance(arguments, Mapping):
+        message = f"give a mapping, not {with_article(type(arguments).__name__)}"
+        raise ConfigurationError([Problem((name,), message)])
+    if problems := [
+        Problem((name, key), f"is not taken; {_INSTEAD_OF_KWARGS[key]}")
+        for key in map(str, arguments)
+        if key in _INSTEAD_OF_KWARGS
+    ]:
+        raise ConfigurationError(problems)
+    return {
+        f"{name}.{key}": Override(value, (f"method.{_CROSS_ENCODER_KWARGS.get(key, key)}",))
+        for key, value in arguments.items()
+        if value is not None
+    }
 
 
 def resolved(
@@ -45,6 +118,8 @@ def resolved(
     llm = values["llm"]
     if llm is not None and not isinstance(llm, LLM):
         message = f"give an LLM of LlamaIndex, not {with_article(type(llm).__name__)}"
+        if isinstance(llm, Mapping):
+            message += "; it is never serialised: use from_dict(…, llm=) or from_json(…, llm=)"
         raise ConfigurationError([Problem(("llm",), message)])
     llm = None if llm is None else OwnedLLM(llm)
     return resolve(reranker, llm=llm, flat=overrides_of(parameters, values))

@@ -26,6 +26,7 @@ from pydantic_core import PydanticSerializationError, ValidationError
 from llama_index.postprocessor.secondpass.parameters import (
     ALIASES,
     BESIDE_READY,
+    INSTEAD,
     holds_a_key,
     overrides_of,
     resolved,
@@ -78,6 +79,17 @@ class RerankFields(BaseNodePostprocessor):
         frozen=True,
         description="Number of nodes that a model is given at once.",
     )
+    trust_remote_code: bool = Field(
+        default=False,
+        strict=True,
+        frozen=True,
+        description="Whether to run code from the model's repository.",
+    )
+    cross_encoder_kwargs: dict[str, Any] | None = Field(
+        default=None,
+        frozen=True,
+        description="Settings of a cross-encoder, as SentenceTransformerRerank takes them.",
+    )
     api_key: SecretStr | None = Field(
         default=None, exclude=True, repr=False, frozen=True, description="Key of an API."
     )
@@ -123,6 +135,8 @@ class RerankFields(BaseNodePostprocessor):
         model: str | Path | None = None,
         device: str | None = None,
         choice_batch_size: int | None = None,
+        trust_remote_code: bool = False,
+        cross_encoder_kwargs: Mapping[str, Any] | None = None,
         api_key: str | SecretStr | None = None,
         dedupe: bool | None = None,
         strict: bool | None = None,
@@ -138,6 +152,8 @@ class RerankFields(BaseNodePostprocessor):
         if unknown := self.PARAMETERS.unknown(fields.keys() - type(self).model_fields.keys()):
             raise ConfigurationError(unknown, type(self).__name__)
         values["model"] = None if model is None else str(model)
+        if isinstance(cross_encoder_kwargs, Mapping):
+            values["cross_encoder_kwargs"] = dict(cross_encoder_kwargs)
         values["order"] = dict(order) if isinstance(order, Mapping) else order
         # Checked before pydantic, which would wrap errors of the core.
         fixed = self.PARAMETERS.fixed_by(reranker)
@@ -228,7 +244,8 @@ class RerankFields(BaseNodePostprocessor):
         """A copy. A shallow copy shares the models, unless ``update`` replaces them."""
         original = deepcopy(self) if deep else self
         copied = super(RerankFields, original).model_copy(update=update)
-        fixed = {"reranker", "llm", *self.PARAMETERS.places} - self.PARAMETERS.per_call.keys()
+        fixed = {"reranker", "llm", "cross_encoder_kwargs", *self.PARAMETERS.places}
+        fixed -= self.PARAMETERS.per_call.keys()
         if update and not update.keys().isdisjoint(fixed):
             core = resolved(copied.reranker, self.PARAMETERS, copied._values())
             copied._reranker = with_prompts(core, copied._prompts)
@@ -272,4 +289,6 @@ def _rebuilt(cls: type[R], arguments: dict[str, Any], prompts: dict[str, Any]) -
     return rebuilt
 
 
-RerankFields.PARAMETERS = Parameters(RerankFields.__init__, ALIASES, beside_ready=BESIDE_READY)
+RerankFields.PARAMETERS = Parameters(
+    RerankFields.__init__, ALIASES, beside_ready=BESIDE_READY, instead=INSTEAD
+)

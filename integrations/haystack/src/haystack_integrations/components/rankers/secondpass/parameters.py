@@ -14,7 +14,7 @@ from secondpass import ConfigurationError
 from secondpass.adapters.options import plain_number, whole_number
 from secondpass.adapters.parameters import PLACES, Parameters
 from secondpass.config.overrides import Override
-from secondpass.errors import Problem, with_article
+from secondpass.errors import InputError, Problem, with_article
 from secondpass.settings import OptionalVariables, describe
 
 ALIASES = {
@@ -26,10 +26,46 @@ ALIASES = {
     "raise_on_failure": "strict",
 }
 """Haystack's names of parameters that adapters share."""
+KWARGS = ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
+"""Parameters that hold further arguments for a local model, and may hold types of torch."""
 ASSIGNABLE = {"meta_prefix"}
 """Parameters without a setting that can be assigned to a component."""
 BESIDE_READY = {"top_k", "dedupe"}
 """Parameters that can be used with a ready Reranker that does not set them."""
+_OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
+_TIERS = "write {'order': {'type': 'tiers', …}}, or keep a MetaFieldRanker after this ranker"
+_GROUPING = "keep a MetaFieldGroupingRanker after this ranker"
+_DIVERSE = "write {'order': {'type': 'diverse', …}}"
+_BASE_URL = "write {'method': {'type': 'endpoint', 'base_url': …}}"
+INSTEAD = {
+    "prompt": "write {'method': {'type': 'listwise', 'prompt': {'instruction': …}}}",
+    **dict.fromkeys(("api_base_url", "api_url", "url"), _BASE_URL),
+    "cache_dir": "write {'method': {'type': 'cross_encoder', 'cache_folder': …}}",
+    "max_retries": "write {'limits': {'retries': …}}",
+    "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
+    **dict.fromkeys(
+        (
+            "extra_parameters",
+            "max_tokens_per_doc",
+            "truncate",
+            "truncation",
+            "truncation_direction",
+        ),
+        _OPTIONS,
+    ),
+    **dict.fromkeys(("lambda_threshold", "similarity", "strategy"), _DIVERSE),
+    **dict.fromkeys(
+        ("meta_field", "weight", "ranking_mode", "sort_order", "missing_meta", "meta_value_type"),
+        _TIERS,
+    ),
+    **dict.fromkeys(("group_by", "subgroup_by", "sort_docs_by"), _GROUPING),
+    "word_count_threshold": "write {'order': 'lost_in_the_middle'}, and to limit words keep a "
+    "LostInTheMiddleRanker after this ranker",
+    **dict.fromkeys(
+        ("parallel", "retry_status_codes", "use_grpc"), "there is no equivalent; leave it out"
+    ),
+}
+"""Parameter of Haystack's own rankers -> what to do instead."""
 
 
 def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
@@ -62,7 +98,7 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
             "meta_fields_to_embed": _fields(values["meta_fields_to_embed"]),
             "device": _device(values["device"]),
             "token": token,
-            "model_kwargs": plain_types(values["model_kwargs"]),
+            **{name: plain_types(values[name]) for name in KWARGS},
         }
     )
     if isinstance(token, list):
@@ -82,6 +118,17 @@ def checked_top_k(value: Any) -> int | None:
     if type(value) is int and value <= 0:
         raise ValueError(f"top_k must be > 0, but got {describe(value)}")
     return whole_number("top_k", value)
+
+
+def checked_scale(value: Any, own: bool | None) -> None:
+    """Check a `scale_score` that is given at run time.
+
+    :raises secondpass.InputError:
+        If it is neither `None` nor that of the component.
+    """
+    if value is not None and value is not bool(own):
+        message = f"is {own} here and can't be changed at run time; create a ranker for each"
+        raise InputError(f"scale_score: {message}")
 
 
 def plain_types(value: Any) -> Any:

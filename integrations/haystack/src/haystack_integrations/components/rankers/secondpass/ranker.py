@@ -26,6 +26,8 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
     ALIASES,
     ASSIGNABLE,
     BESIDE_READY,
+    INSTEAD,
+    checked_scale,
     checked_top_k,
     overrides_of,
     saved_path,
@@ -82,7 +84,11 @@ class SecondPassRanker(Loaded):
         device: ComponentDevice | None = None,
         token: Secret | None = None,
         batch_size: int | None = None,
+        backend: str | None = None,
+        trust_remote_code: bool = False,
         model_kwargs: dict[str, Any] | None = None,
+        tokenizer_kwargs: dict[str, Any] | None = None,
+        config_kwargs: dict[str, Any] | None = None,
         dedupe: bool | None = None,
         meta_prefix: str = "",
         raise_on_failure: bool = False,
@@ -127,8 +133,16 @@ class SecondPassRanker(Loaded):
             reads the usual variables. Variables of a `Secret` that is not `strict` may be absent.
         :param batch_size:
             Documents per call of a model.
+        :param backend:
+            What runs a cross-encoder: `torch`, `onnx`, `openvino` or `auto`.
+        :param trust_remote_code:
+            Whether to run code from the model's repository. Only for models you trust.
         :param model_kwargs:
             Further arguments for the `from_pretrained` of a local model.
+        :param tokenizer_kwargs:
+            The same for its tokenizer.
+        :param config_kwargs:
+            The same for its configuration.
         :param dedupe:
             Whether to keep only the best document of each id. `None`: as configured, else yes.
         :param meta_prefix:
@@ -149,6 +163,8 @@ class SecondPassRanker(Loaded):
         self.score_threshold = plain_number(score_threshold)
         self.meta_fields_to_embed = copy(meta_fields_to_embed)  # the caller may change it later
         self.model_kwargs = copy(model_kwargs)
+        self.tokenizer_kwargs = copy(tokenizer_kwargs)
+        self.config_kwargs = copy(config_kwargs)
         self._fixed = self.PARAMETERS.fixed_by(reranker)
         self._is_ready = isinstance(reranker, Reranker)
         llm = None if chat_generator is None else OwnedChatGenerator(chat_generator)
@@ -157,7 +173,13 @@ class SecondPassRanker(Loaded):
             if self._is_ready:  # parameters that it does not set are passed with each call
                 for name in self.PARAMETERS.per_call.keys() - self._fixed:
                     self._overrides.pop(name, None)
-            self.reranker = resolve(reranker, llm=llm, flat=self._overrides, defaults=_DEFAULTS)
+            self.reranker = resolve(
+                reranker,
+                llm=llm,
+                flat=self._overrides,
+                defaults=_DEFAULTS,
+                llm_parameter="chat_generator",
+            )
             check_floor("score_threshold", self.score_threshold, self.reranker)
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
@@ -187,6 +209,7 @@ class SecondPassRanker(Loaded):
         top_k: int | None = None,
         *,
         score_threshold: float | None = None,
+        scale_score: bool | None = None,
         depth: int | None = None,
         order: str | dict[str, Any] | None = None,
         context: Any = None,
@@ -202,6 +225,8 @@ class SecondPassRanker(Loaded):
             Number of documents to return, instead of that of the component.
         :param score_threshold:
             Scored documents with a lower score are left out; instead of the component's.
+        :param scale_score:
+            Accepted if it is that of the component, which cannot be changed at run time.
         :param depth:
             Number of documents to score, instead of that of the component.
         :param order:
@@ -221,6 +246,7 @@ class SecondPassRanker(Loaded):
             If `raise_on_failure` is set and a document that should be scored could not be.
         """
         documents = checked_documents(documents)
+        checked_scale(scale_score, self.scale_score)
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(len(documents), top_k, score_threshold, **options)
         with use_logger(LOGGER_NAME):
@@ -235,6 +261,7 @@ class SecondPassRanker(Loaded):
         top_k: int | None = None,
         *,
         score_threshold: float | None = None,
+        scale_score: bool | None = None,
         depth: int | None = None,
         order: str | dict[str, Any] | None = None,
         context: Any = None,
@@ -242,6 +269,7 @@ class SecondPassRanker(Loaded):
     ) -> dict[str, Any]:
         """Like `run`, with the same parameters; blocking calls are made in a worker thread."""
         documents = checked_documents(documents)
+        checked_scale(scale_score, self.scale_score)
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
         settings = self._settings(len(documents), top_k, score_threshold, **options)
         with use_logger(LOGGER_NAME):
@@ -264,5 +292,9 @@ class SecondPassRanker(Loaded):
 
 
 SecondPassRanker.PARAMETERS = Parameters(
-    SecondPassRanker.__init__, ALIASES, assignable=ASSIGNABLE, beside_ready=BESIDE_READY
+    SecondPassRanker.__init__,
+    ALIASES,
+    assignable=ASSIGNABLE,
+    beside_ready=BESIDE_READY,
+    instead=INSTEAD,
 )

@@ -10,7 +10,7 @@ from haystack.components.generators.chat.types import ChatGenerator
 from haystack.core.serialization import component_to_dict
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
-from haystack_integrations.components.rankers.secondpass.parameters import plain_types
+from haystack_integrations.components.rankers.secondpass.parameters import KWARGS, plain_types
 from haystack_integrations.components.rankers.secondpass.tracing import Traced
 from secondpass.adapters.life_cycle import LifeCycle
 from secondpass.adapters.options import check_floor
@@ -24,7 +24,7 @@ class Saved(Traced):
     PARAMETERS: ClassVar[Parameters]
     model: str | Path | None
     depth: int | None
-    model_kwargs: dict[str, Any] | None
+    scale_score: bool | None
     dedupe: bool | None
     meta_prefix: str
     chat_generator: ChatGenerator | None
@@ -68,7 +68,7 @@ class Saved(Traced):
             values["chat_generator"] = component_to_dict(self.chat_generator, "chat_generator")
         if self.model is not None:
             values["model"] = str(self.model)
-        values["model_kwargs"] = plain_types(self.model_kwargs)
+        values |= {name: plain_types(values[name]) for name in KWARGS}
         values["reranker"] = self._name or self._configuration()
         return default_to_dict(self, **values)
 
