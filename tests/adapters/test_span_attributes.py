@@ -6,7 +6,7 @@ import pytest
 
 from fakes import ByTable
 from secondpass import Candidate, Reranker
-from secondpass.adapters.span_attributes import at_end, at_start, labels, of_texts, span_name
+from secondpass.adapters.opentelemetry import at_end, at_start, metric_labels, of_texts, span_name
 from secondpass.effects import Completion
 from secondpass.runtime.observers import (
     MethodOperation,
@@ -76,11 +76,11 @@ def test_attributes_at_the_end():
 
 
 def test_metrics_have_few_values():
-    assert labels(RANKING) == {"secondpass.method": "by-length", "secondpass.status": "none"}
-    assert labels(METHOD) == {"secondpass.method": "graded"}
-    assert labels(SCORING) == {"secondpass.model": "m"}
-    assert labels(request(error="timeout"))["error.type"] == "timeout"
-    assert not {"secondpass.attempt", "secondpass.after"} & labels(request()).keys()
+    assert metric_labels(RANKING) == {"secondpass.method": "by-length", "secondpass.status": "none"}
+    assert metric_labels(METHOD) == {"secondpass.method": "graded"}
+    assert metric_labels(SCORING) == {"secondpass.model": "m"}
+    assert metric_labels(request(error="timeout"))["error.type"] == "timeout"
+    assert not {"secondpass.attempt", "secondpass.after"} & metric_labels(request()).keys()
 
 
 def test_texts_of_a_ranking():

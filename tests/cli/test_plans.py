@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from secondpass import ConfigurationError, Reranker
-from secondpass.cli.plans import print_plan, print_strategies, strategies_of
+from secondpass.cli.commands.plan import print_plan, print_strategies, strategies_of
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
 
@@ -33,7 +33,7 @@ ASKING_CELLS = ["50", "1", "80,001", "100", "0.1235", "2.5"]
 @pytest.fixture
 def terminal(monkeypatch):
     """Results are printed as for a terminal."""
-    monkeypatch.setattr("secondpass.cli.plans.on_terminal", lambda _stream: True)
+    monkeypatch.setattr("secondpass.cli.commands.plan.on_terminal", lambda _stream: True)
 
 
 def rows(capsys):
@@ -110,7 +110,7 @@ def test_without_a_strategy_nothing_is_assumed(terminal, capsys):
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["pipe", "--json"])
 def test_a_pipe_gets_json(capsys, monkeypatch, as_json):
-    monkeypatch.setattr("secondpass.cli.plans.on_terminal", lambda _stream: as_json)
+    monkeypatch.setattr("secondpass.cli.commands.plan.on_terminal", lambda _stream: as_json)
     print_plan(PLAN, as_json=as_json)
     assert json.loads(capsys.readouterr().out) == PLAN.to_dict()
     print_strategies({"graded": PLAN}, {"blocks": "reason"}, as_json=as_json)

@@ -24,8 +24,7 @@ from secondpass import (
 )
 from secondpass.concurrency.lazy import Lazy
 from secondpass.scorers import minilm
-from secondpass.scorers.embedded import EmbeddedScorer
-from secondpass.scorers.embedded_pairs import EmbeddedPairs
+from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
 from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.passages import sentences
 from secondpass.scorers.similarity import encoded_text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from secondpass.scorers.embedded_pairs import EmbeddedPairs
+from secondpass.scorers.embedded import EmbeddedPairs
 from secondpass.scorers.minilm import DIMENSIONS, Encoding, Tokens
 
 VECTORS = np.random.default_rng(5).normal(size=(300, DIMENSIONS)).astype(np.float32)

@@ -136,7 +136,7 @@ def test_many_requests(scorer, monkeypatch):
     encode = model.passages
     monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
     for block in (256, 3, 1):
-        monkeypatch.setattr("secondpass.scorers.engines.vector_scores._BLOCK", block)
+        monkeypatch.setattr("secondpass.scorers.late_interaction._BLOCK", block)
         encoded.clear()
         assert scorer.score_many(requests) == [close(scores) for scores in alone]
         assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
@@ -195,7 +195,7 @@ class Clock:
         self.now, self.seconds, self.batches = 1000.0, seconds, []
         self._encode = model.passages
         monkeypatch.setattr(model, "passages", self._passages)
-        monkeypatch.setattr("secondpass.scorers.engines.vector_scores.monotonic", lambda: self.now)
+        monkeypatch.setattr("secondpass.scorers.late_interaction.monotonic", lambda: self.now)
 
     def _passages(self, texts):
         self.now += self.seconds * len(texts)

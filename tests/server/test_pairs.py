@@ -1,7 +1,7 @@
 import pytest
 
 from secondpass.formats.errors import FormatError
-from secondpass_server.pairs import read_pairs
+from secondpass_server.cli.export import read_pairs
 
 
 def test_pairs_are_read_in_order(tmp_path):

@@ -8,11 +8,13 @@ generative AI (1.41) for requests, and those of OpenInference for rankings; othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from secondpass.adapters import span_attributes
+from secondpass.candidates import retrieval_score
 from secondpass.concurrency.lazy import require
+from secondpass.effects import Completion, Prompt
 from secondpass.runtime.observers import (
     MethodOperation,
     Operation,
@@ -23,11 +25,184 @@ from secondpass.runtime.observers import (
     observe,
     registrations,
 )
+from secondpass.types import Candidate, Ranking, Report
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import Histogram, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
+
+
+Value: TypeAlias = str | int | float | Sequence[str]
+
+_PROVIDERS = {"google": "gcp.gemini"}
+"""Provider names of secondpass that differ from the well-known values."""
+
+
+def span_name(operation: Operation) -> str:
+    """The name of a span."""
+    if isinstance(operation, RankingOperation):
+        return f"rerank {operation.name}"
+    if isinstance(operation, RequestOperation):
+        return f"{operation.kind} {operation.name}"
+    if isinstance(operation, ScoringOperation):
+        return f"score {operation.name}"
+    return operation.name
+
+
+def at_start(operation: Operation) -> dict[str, Value]:
+    """The attributes that are known when an operation starts."""
+    if isinstance(operation, RankingOperation):
+        top_k = operation.candidates if operation.top_k is None else operation.top_k
+        return {
+            "openinference.span.kind": "RERANKER",
+            "reranker.model_name": operation.name,
+            "reranker.top_k": top_k,
+            "secondpass.candidates": operation.candidates,
+        }
+    if isinstance(operation, MethodOperation):
+        return {"openinference.span.kind": "CHAIN", "secondpass.texts": operation.texts}
+    if isinstance(operation, ScoringOperation):
+        return {
+            "openinference.span.kind": "CHAIN",
+            "secondpass.queries": operation.queries,
+            "secondpass.pairs": operation.pairs,
+        }
+    if isinstance(operation, RequestOperation):
+        again = {} if operation.after is None else {"secondpass.after": operation.after}
+        return {
+            "openinference.span.kind": "LLM" if operation.kind == "chat" else "RERANKER",
+            **_request_labels(operation),
+            "secondpass.documents": operation.documents,
+            "secondpass.attempt": operation.attempt,
+            **again,
+        }
+    return {}
+
+
+def at_end(operation: Operation) -> dict[str, Value]:
+    """The further attributes that are known when an operation has ended."""
+    known: dict[str, Value | None] = {"error.type": operation.error}
+    if isinstance(operation, RankingOperation) and operation.report is not None:
+        known |= _report(operation.report)
+    elif isinstance(operation, MethodOperation):
+        known["secondpass.scored"] = operation.scored
+    elif isinstance(operation, RequestOperation):
+        known["gen_ai.usage.input_tokens"] = operation.input_tokens
+        known["gen_ai.usage.output_tokens"] = operation.output_tokens
+        known["secondpass.usage.units"] = operation.units
+        if operation.cut:
+            known["gen_ai.response.finish_reasons"] = ["length"]
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _report(report: Report) -> dict[str, Value | None]:
+    usage = report.usage
+    return {
+        "secondpass.status": report.status,
+        "secondpass.method": report.method,
+        "secondpass.score_kind": report.score_kind,
+        "secondpass.skipped.pairs": None if report.skipped is None else report.skipped.pairs,
+        "secondpass.nothing_relevant": report.nothing_relevant,
+        "secondpass.issues": list(dict.fromkeys(issue.code for issue in report.issues)) or None,
+        "secondpass.usage.calls": usage.calls,
+        "secondpass.usage.rounds": usage.rounds,
+        "secondpass.usage.pairs": usage.pairs,
+        "secondpass.usage.input_tokens": usage.input_tokens,
+        "secondpass.usage.output_tokens": usage.output_tokens,
+        "secondpass.usage.units": usage.units,
+        "secondpass.usage.cost": usage.cost,
+        "secondpass.usage.retries": usage.retries,
+        "secondpass.usage.repairs": usage.repairs,
+        "secondpass.usage.cached": usage.cached,
+    }
+
+
+def metric_labels(operation: Operation) -> dict[str, str | int]:
+    """The attributes of metrics, which have few distinct values."""
+    error = {} if operation.error is None else {"error.type": operation.error}
+    if isinstance(operation, RankingOperation):
+        status = "none" if operation.report is None else operation.report.status
+        return {"secondpass.method": operation.name, "secondpass.status": status, **error}
+    if isinstance(operation, RequestOperation):
+        return {**_request_labels(operation), **error}
+    name = "secondpass.method" if isinstance(operation, MethodOperation) else "secondpass.model"
+    return {name: operation.name, **error}
+
+
+def _request_labels(operation: RequestOperation) -> dict[str, str | int]:
+    server = {"server.address": operation.address, "server.port": operation.port}
+    address = {name: value for name, value in server.items() if value is not None}
+    return {
+        "gen_ai.operation.name": operation.kind,
+        "gen_ai.provider.name": _PROVIDERS.get(operation.provider, operation.provider),
+        "gen_ai.request.model": operation.name,
+        **address,
+    }
+
+
+# ---------------------------------------------------------------------- texts
+
+
+def of_texts(texts: Mapping[str, Any]) -> dict[str, Value]:
+    """The attributes for the texts of an operation, which :meth:`Observer.content` receives."""
+    attributes: dict[str, Value] = {}
+    for name, value in texts.items():
+        if name == "query":
+            attributes["reranker.query"] = value
+        elif name == "candidates":
+            for index, candidate in enumerate(value):
+                score = retrieval_score(candidate)
+                attributes |= _document("input", index, candidate, score, candidate.metadata)
+        elif isinstance(value, Ranking):
+            for index, item in enumerate(value):
+                score = item.final_score
+                attributes |= _document("output", index, item.candidate, score, item.metadata)
+        elif isinstance(value, Prompt):
+            attributes |= _prompt(value)
+        elif isinstance(value, Completion):
+            attributes |= _completion(value)
+    return attributes
+
+
+def _document(
+    side: str, index: int, candidate: Candidate, score: float | None, metadata: object
+) -> dict[str, Value]:
+    known = {
+        "id": None if candidate.id is None else str(candidate.id),
+        "content": candidate.text if isinstance(candidate.text, str) else None,
+        "score": score,
+        "metadata": _json(metadata) if metadata else None,
+    }
+    prefix = f"reranker.{side}_documents.{index}.document"
+    return {f"{prefix}.{name}": value for name, value in known.items() if value is not None}
+
+
+def _prompt(prompt: Prompt) -> dict[str, Value]:
+    messages = [
+        {"role": turn.role, "parts": [{"type": "text", "content": turn.text}]}
+        for turn in prompt.turns
+    ]
+    attributes: dict[str, Value] = {"gen_ai.input.messages": _json(messages)}
+    if prompt.system:
+        parts = [{"type": "text", "content": prompt.system}]
+        attributes["gen_ai.system_instructions"] = _json(parts)
+    return attributes
+
+
+def _completion(completion: Completion) -> dict[str, Value]:
+    message = {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": completion.text}],
+        "finish_reason": "length" if completion.cut else "stop",
+    }
+    return {"gen_ai.output.messages": _json([message])}
+
+
+def _json(value: object) -> str:
+    """A value as JSON; parts that JSON does not have are written as strings, or left out."""
+    return json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+
 
 _SCOPE = "secondpass"
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -112,10 +287,10 @@ class _Spans:
         within: Context | None = trace.set_span_in_context(parents[0]) if parents else None
         is_request = isinstance(operation, RequestOperation)
         span = self._tracer.start_span(
-            span_attributes.span_name(operation),
+            span_name(operation),
             within,
             trace.SpanKind.CLIENT if is_request else trace.SpanKind.INTERNAL,
-            span_attributes.at_start(operation),
+            at_start(operation),
             [trace.Link(parent.get_span_context()) for parent in parents[1:]],
         )
         token = None
@@ -131,8 +306,8 @@ class _Spans:
             return
         span, token = self._open.pop(operation)
         # Set again, as texts may have displaced them: a span has at most 128 attributes by default.
-        span.set_attributes(span_attributes.at_start(operation))
-        span.set_attributes(span_attributes.at_end(operation))
+        span.set_attributes(at_start(operation))
+        span.set_attributes(at_end(operation))
         if operation.error is not None:
             span.set_status(trace.StatusCode.ERROR)
         span.end()
@@ -146,7 +321,7 @@ class _SpansWithContent(_Spans):
     def content(self, operation: Operation, texts: Mapping[str, Any]) -> None:
         """Add the texts to the span of the operation."""
         if operation in self._open:
-            self._open[operation][0].set_attributes(span_attributes.of_texts(texts))
+            self._open[operation][0].set_attributes(of_texts(texts))
 
 
 class _Metrics:
@@ -198,7 +373,7 @@ class _Metrics:
     def record(self, operation: Operation) -> None:
         """Record an operation that has ended."""
         seconds = operation.seconds or 0.0
-        labels = span_attributes.labels(operation)
+        labels = metric_labels(operation)
         if isinstance(operation, RankingOperation):
             self._record_ranking(operation, seconds, labels)
         elif isinstance(operation, MethodOperation):

@@ -11,7 +11,9 @@ from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import InputError
 from secondpass.limits import Left, Limits
 from secondpass.methods import Stage
-from secondpass.prompts.counting import counted
+from secondpass.prompts.fencing import as_text
+from secondpass.prompts.truncation import estimate_tokens
+from secondpass.questions import cut
 from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, total
 from secondpass.settings import describe
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
@@ -216,3 +218,23 @@ def positive(name: str, value: T, kind: type[T]) -> T:
         word = "a whole number" if kind is int else "a number"
         raise InputError(f"{name}: give {word} above 0, not {describe(value)}")
     return value
+
+
+class TextTokens(dict[tuple[str, int], float]):
+    """The estimated tokens of the beginnings of texts, by text and length; each is counted once.
+
+    A context window cuts the same text to many lengths, so the beginnings themselves are not kept.
+    """
+
+    def __missing__(self, key: tuple[str, int]) -> float:
+        text, length = key
+        tokens = self[key] = estimate_tokens(as_text(cut(text, length)))
+        return tokens
+
+
+def counted(task: Task) -> Task:
+    """The task for dry runs: questions about it have estimates, but empty prompts.
+
+    All dry runs of the task, and of tasks made from it, share the tokens of its texts.
+    """
+    return task if task.text_tokens is not None else replace(task, text_tokens=TextTokens())

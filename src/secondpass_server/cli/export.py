@@ -14,7 +14,9 @@ from rich.text import Text
 from secondpass.cli.console import one_line, print_json, result_console, warn, write
 from secondpass.cli.options import AsJson
 from secondpass.cli.progress import progress_bars
-from secondpass_server.pairs import read_pairs
+from secondpass.formats.errors import FormatError
+from secondpass.formats.lines import AnyPath, read_json_lines
+from secondpass.settings import describe
 
 if TYPE_CHECKING:
     from secondpass.scorers.engines.agreement import Agreement
@@ -174,3 +176,25 @@ def _warn(agreements: Mapping[str, Agreement]) -> None:
         if measured.overlap is not None and measured.overlap < LEAST_OVERLAP:
             hint = "" if precision == "float32" else "; set `precision: exact`"
             warn(f"in {precision}, the ranking differs from that of the original{hint}")
+
+
+def read_pairs(path: AnyPath) -> list[tuple[str, str]]:
+    """Read pairs from JSON lines with ``query`` and ``text``, both strings; other keys are ignored.
+
+    Returns:
+        (query, text) pairs in the order of the file.
+
+    Raises:
+        FormatError: a line is malformed, or there is none.
+        OSError: the file cannot be read.
+    """
+    pairs = []
+    for line, record in read_json_lines(path):
+        for key in ("query", "text"):
+            value = record.get(key)
+            if not isinstance(value, str) or not value.strip():
+                raise line.error(f"{key!r} must be a text that is not empty, not {describe(value)}")
+        pairs.append((record["query"], record["text"]))
+    if not pairs:
+        raise FormatError(path, None, 'has no pairs: lines such as {"query": "…", "text": "…"}')
+    return pairs

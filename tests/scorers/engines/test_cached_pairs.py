@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from fake_pairs import REQUESTS, FakeModel, InstructedModel, score_of
-from secondpass.scorers.engines.cached_pairs import CachedPairs
+from secondpass.scorers.cross_encoder import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
 
 

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from joined_calls import SECONDS, Calls, Model, expected, wait_until
-from secondpass.scorers.engines import joining, workers
+from secondpass.scorers.engines import joining
+from secondpass.scorers.engines import joining as workers
 from secondpass.scorers.engines.pairs import PairEngine
 
 TEXTS = ["a", "bb", "a", "c" * 40]

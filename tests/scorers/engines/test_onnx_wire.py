@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from secondpass.scorers.engines.onnx_wire import GraphWriter, read_tensors
+from secondpass.scorers.minilm_graph import GraphWriter, read_tensors
 
 ARRAYS = {
     "weights": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -6,7 +6,7 @@ import pytest
 
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pace import Pace
-from secondpass.scorers.engines.vector_scores import VectorScores
+from secondpass.scorers.late_interaction import VectorScores
 
 
 class Lengths:

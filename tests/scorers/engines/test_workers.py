@@ -5,7 +5,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from secondpass.scorers.engines.workers import Worker, Workers
+from secondpass.scorers.engines.joining import Worker, Workers
 
 SECONDS = 60
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from secondpass.config import preset, preset_names
+from secondpass.errors import ConfigurationError
+from secondpass.settings import registry, variable
+from secondpass.settings.environment import read
+
+if TYPE_CHECKING:
+    from secondpass.strategies.rerank_apis import RerankApi
 import platform
 import re
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -22,10 +34,9 @@ from secondpass.cli.console import (
     print_json,
     result_console,
 )
-from secondpass.cli.network import check_network
 from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.config import load
-from secondpass.errors import ConfigurationError, SecondPassError
+from secondpass.errors import SecondPassError
 from secondpass.types import Candidate
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
@@ -178,3 +189,137 @@ def _reranker_line(result: Mapping[str, Any]) -> Text:
         f"{usage['calls']} calls, {usage['pairs']} pairs; first: {result['order'][0]}"
     )
     return Text("runs: ", "bold green") + Text(escaped(details))
+
+
+_TIMEOUT = 3.0
+"""Seconds to wait for a connection."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Which variables are set, and which addresses can be reached.
+
+    Args:
+        config: a configuration, which need not be valid. None: those of every provider and preset;
+            addresses only where their variable, or that of the key, is set.
+    """
+    from secondpass.strategies.endpoint import APIS
+
+    if config is not None:
+        names = {*_named_variables(config), *_default_variables(config)}
+        addresses = {*_addresses(config)}
+    else:
+        names = {name for kind in registry.names("llms") for name in _key_variables(kind)}
+        names |= {name for api in APIS.values() for name in api.key_variables}
+        for preset_name in preset_names():
+            names |= {*_named_variables(preset(preset_name))}
+        addresses = {
+            api.url for api in APIS.values() if api.url and any(map(_is_set, api.key_variables))
+        }
+        addresses |= {os.environ[name] for name in names if name.endswith("_URL") and _is_set(name)}
+    origins = sorted({_origin(address) for address in addresses})
+    return {
+        "variables": {name: _is_set(name) for name in sorted(names)},
+        "addresses": {origin: _connect(origin) for origin in origins},
+    }
+
+
+def _is_set(name: str) -> bool:
+    return bool(variable(name))
+
+
+def _key_variables(provider: str) -> tuple[str, ...]:
+    """The variables in which a provider looks for its key."""
+    try:
+        variables: tuple[str, ...] = getattr(registry.kind("llms", provider), "key_variables", ())
+    except ConfigurationError:  # of another package, and cannot be loaded
+        return ()
+    return variables
+
+
+def _mappings(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All mappings in an unchecked configuration, which may contain itself."""
+    waiting: list[Any] = [config]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
+            yield value
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+
+
+def _named_variables(config: Mapping[str, Any]) -> Iterator[str]:
+    """The variables that a configuration names."""
+    for mapping in _mappings(config):
+        for key in ("env", "api_key_env", "token_env"):
+            value = mapping.get(key)
+            names = value if isinstance(value, list) else [value]
+            yield from (name for name in names if isinstance(name, str))
+
+
+def _default_variables(config: Mapping[str, Any]) -> Iterator[str]:
+    """The variables in which providers look for keys if a configuration names none."""
+    for mapping in _mappings(config):
+        if "api_key_env" in mapping or "base_url" in mapping:
+            continue
+        kind = mapping.get("type")
+        if kind == "decisions":
+            kind = mapping.get("provider")
+        if (api := _rerank_api(mapping)) is not None:
+            yield from api.key_variables
+        elif isinstance(kind, str) and kind in registry.names("llms"):
+            yield from _key_variables(kind)
+
+
+def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
+    for mapping in _mappings(config):
+        address = read(mapping.get("base_url"))
+        if isinstance(address, str):
+            yield address
+        elif (api := _rerank_api(mapping)) is not None:
+            yield api.url or ""
+
+
+def _rerank_api(mapping: Mapping[str, Any]) -> RerankApi | None:
+    """The rerank API of a method's settings; None for other methods, and if they are wrong."""
+    from secondpass.strategies.rerank_apis import resolve
+
+    if mapping.get("type") != "endpoint":
+        return None
+    try:
+        return resolve(read(mapping.get("api")))
+    except ConfigurationError:
+        return None
+
+
+def _origin(address: str) -> str:
+    """Scheme, host and port of an address, without user and password."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        return "an invalid address"
+    if not parts.hostname or port is None:
+        return "an invalid address"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{port}"
+
+
+def _connect(origin: str) -> str:
+    """``reached``, or why not."""
+    parts = urlsplit(origin)
+    if not parts.hostname or parts.port is None:
+        return "not an address of http or https"
+    try:
+        socket.create_connection((parts.hostname, parts.port), timeout=_TIMEOUT).close()
+    except TimeoutError:
+        return f"no connection within {_TIMEOUT:g} s"
+    except (OSError, UnicodeError) as error:
+        return f"not reached: {getattr(error, 'strerror', None) or type(error).__name__}"
+    return "reached"

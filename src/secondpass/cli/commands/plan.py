@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from secondpass.cli.configurations import configuration
-from secondpass.cli.console import decode_argument
+from secondpass.cli.console import (
+    decode_argument,
+    fail,
+    info,
+    on_terminal,
+    one_line,
+    print_json,
+    result_console,
+    warn,
+)
 from secondpass.cli.options import (
     AsJson,
     Config,
@@ -16,9 +30,12 @@ from secondpass.cli.options import (
     Preset,
     Set,
 )
-from secondpass.cli.plans import print_plan, print_strategies, strategies_of
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
+from secondpass.errors import SecondPassError
+from secondpass.reranker import Reranker
+from secondpass.settings import model_of, registry
+from secondpass.strategies.cost_plan import CostPlan, PlannedStage, in_words
 
 
 def plan(
@@ -71,3 +88,127 @@ def plan(
             print_strategies(plans, not_run, as_json=as_json)
         else:
             print_plan(reranker.plan(candidates, **options), as_json=as_json)
+
+
+_NOTE = (
+    "Nothing was called. Tokens are estimated at four bytes each; retries, repairs, fallbacks, "
+    "cache hits and reasoning are not included"
+)
+_CHOICE = (
+    "With shuffles: R, graded, listwise and blocks take R times the calls, tokens and cost, in as "
+    "many rounds. Quality differs, too: see Language models in the documentation, and measure it "
+    "with secondpass eval"
+)
+
+
+def print_plan(plan: CostPlan, *, as_json: bool) -> None:
+    """Print a table of the stages and their total, the notes and the assumptions."""
+    if as_json or not on_terminal(sys.stdout):
+        print_json(plan.to_dict())
+        return
+    rows = [(stage.method, stage) for stage in plan.stages]
+    if len(rows) != 1:
+        rows.append(("total", plan.total))
+    _print_table("method", rows)
+    for note in plan.notes:
+        warn(one_line(note))
+    info(f"{_assumptions(plan)} {_NOTE}")
+
+
+def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, str]]:
+    """A reranker for each strategy whose only required setting is a language model.
+
+    They use the language model of ``reranker``, the first if it has several.
+
+    Returns:
+        The rerankers by the name of the strategy, and why others cannot be created.
+    """
+    llms = [
+        service
+        for method in reranker._methods
+        for service in getattr(method, "language_models", ())
+        if not hasattr(service, "judge")  # rerank APIs are methods themselves
+    ]
+    if not llms:
+        fail("--compare: the configuration has no language model")
+    rerankers: dict[str, Reranker] = {}
+    not_run: dict[str, str] = {}
+    for name in registry.names("methods"):
+        try:
+            fields = model_of(registry.kind("methods", name)).model_fields
+            if [key for key, field in fields.items() if field.is_required()] == ["llm"]:
+                rerankers[name] = Reranker(
+                    {"type": name, "llm": llms[0]},
+                    depth=reranker.depth,
+                    limits=reranker.limits,
+                    passages=reranker.passages,
+                )
+        except SecondPassError as error:
+            not_run[name] = str(error)
+    return rerankers, not_run
+
+
+def print_strategies(
+    plans: Mapping[str, CostPlan], not_run: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print a row for each strategy, the least expensive first."""
+    plans = dict(sorted(plans.items(), key=lambda item: _expense(item[1])))
+    for name, reason in not_run.items():
+        warn(f"{name} is not run: {one_line(reason)}")
+    if as_json or not on_terminal(sys.stdout):
+        strategies = {name: plan.to_dict() for name, plan in plans.items()}
+        print_json({"strategies": strategies, "not_run": dict(not_run)})
+        return
+    # Each strategy is a single stage, but there is none without candidates.
+    _print_table(
+        "strategy",
+        [(name, plan.stages[0] if plan.stages else plan.total) for name, plan in plans.items()],
+    )
+    for name, plan in plans.items():
+        for note in plan.notes:
+            warn(one_line(f"{name}: {note}"))
+    if plans:  # the assumptions are the same for all
+        info(f"{_assumptions(next(iter(plans.values())))} {_NOTE}")
+        info(_CHOICE)
+
+
+def _expense(plan: CostPlan) -> float:
+    """The cost of a plan, or its tokens if prices are not known; infinite if neither is."""
+    whole = plan.total
+    if whole.cost is not None:
+        return whole.cost
+    if whole.input_tokens is None or whole.output_tokens is None:
+        return math.inf if whole.asks else 0.0
+    return whole.input_tokens + whole.output_tokens
+
+
+def _assumptions(plan: CostPlan) -> str:
+    seconds = "" if plan.seconds_per_call is None else f", {plan.seconds_per_call:g} s per call"
+    return (
+        f"{plan.candidates:,} candidates of about {plan.tokens_per_passage or 0:,} tokens{seconds}."
+    )
+
+
+def _print_table(heading: str, rows: Iterable[tuple[str, PlannedStage]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(heading, overflow="fold")
+    columns = ("candidates", "calls", "rounds", "tokens in, about", "tokens out, about")
+    for column in (*columns, "cost, about", "seconds"):
+        table.add_column(column, justify="right")
+    for name, stage in rows:
+        table.add_row(
+            *map(
+                Text,
+                (
+                    one_line(name),
+                    f"{stage.candidates:,}",
+                    in_words(stage.calls),
+                    in_words(stage.rounds),
+                    in_words(stage.input_tokens) if stage.asks else "",
+                    in_words(stage.output_tokens) if stage.asks else "",
+                    "" if stage.cost is None else in_words(stage.cost, 4),
+                    "" if stage.seconds is None else in_words(stage.seconds, 4),
+                ),
+            )
+        )
+    result_console().print(table)

@@ -13,10 +13,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
-
-from secondpass.scorers.engines.workers import Worker, Workers
 
 Item: TypeAlias = tuple[int, Sequence[int], Any]
 """(index of the request, indices of the passage in its list, prepared pair)."""
@@ -294,3 +293,84 @@ class JoinedBatches:
 
 def _scored(items: Sequence[Item], scores: Sequence[Any]) -> Found:
     return [(*item[:2], score) for item, score in zip(items, scores, strict=True)]
+
+
+class Worker:
+    """A thread, started with its first job.
+
+    A pool of one thread: it ends with the last reference to it. The process waits for its job
+    before it exits, and a job that is submitted then is rejected.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    def submit(self, job: Callable[[Worker], None]) -> None:
+        """Call ``job`` with this worker, after its earlier jobs.
+
+        Raises:
+            RuntimeError: the process ends, or the system starts no more threads.
+        """
+        self._pool.submit(job, self)
+
+
+class Workers:
+    """Workers with and without a job. Not safe for use from several threads at once.
+
+    Args:
+        count: maximum number of workers with a job.
+        name: of the threads.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count = count
+        self._name = name
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+
+    @property
+    def any_busy(self) -> bool:
+        """Whether any worker has a job."""
+        return bool(self._busy)
+
+    def is_busy(self, worker: Worker) -> bool:
+        """Whether a worker should run its job; see :meth:`submit`."""
+        return worker in self._busy
+
+    def start(self, job: Callable[[Worker], None]) -> bool:
+        """Give a worker a job, unless all have one.
+
+        Returns:
+            False if none was idle and none could be started.
+
+        Raises:
+            RuntimeError: the process ends.
+        """
+        if len(self._busy) >= self._count:
+            return True
+        if self._idle:
+            self.submit(self._idle.pop(), job)
+            return True
+        try:
+            self.submit(Worker(self._name), job)
+        except RuntimeError:
+            return False
+        return True
+
+    def submit(self, worker: Worker, job: Callable[[Worker], None]) -> None:
+        """Give a worker a job. After an error it is not busy, even if its thread was started.
+
+        So a job must first ask :meth:`is_busy`, as soon as this has returned or raised.
+
+        Raises:
+            RuntimeError: see :meth:`Worker.submit`; of a worker that had a job, the process ends.
+        """
+        # In this order, so that Ctrl-C in between leaves no worker busy that has no job.
+        self._busy.discard(worker)
+        worker.submit(job)
+        self._busy.add(worker)
+
+    def release(self, worker: Worker) -> None:
+        """Let a worker be idle."""
+        self._busy.discard(worker)
+        self._idle.append(worker)
