@@ -20,7 +20,30 @@ def test_scores_of_rankings():
     found, notes = samples({"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, 2)
     assert [*found] == ["q"]
     assert found["q"].relevant.tolist() == [True, False]
-    assert notes == ["without scores, left out: 1 of 2 queries"]
+    assert notes == ["without scores, left out: 1 of 2 queries (status ok: 1)"]
+
+
+@pytest.mark.parametrize(
+    ("language", "note"),
+    [
+        (
+            "keep",
+            "without scores, left out: 1 of 1 queries (status unchanged: 1, issue not_english: 1)",
+        ),
+        ("lean", "with degraded rankings, left out: 1 of 1 queries (status degraded: 1, issue "),
+    ],
+)
+def test_a_note_names_why_queries_have_no_scores(language, note):
+    reranker = Reranker.from_config({"method": {"type": "embedded", "language": language}})
+    texts = [
+        "Die Katze schläft auf dem Sofa und träumt von Mäusen",
+        "Der Zug fährt über die Brücke",
+    ]
+    ranking = reranker.rerank("Wo schläft die Katze heute Nacht?", texts)
+    _, notes = samples({"q": ranking}, {"q": {}})
+    assert len(notes) == 1
+    assert notes[0].startswith(note)
+    assert "not_english: 1" in notes[0]
 
 
 def test_skipped_rankings_are_left_out_and_named():

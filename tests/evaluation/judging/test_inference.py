@@ -97,9 +97,7 @@ def test_intervals_cover_where_few_queries_differ(right, covers):
         rng = random.Random(seed)
         person = rng.choices(values, shares, k=200)
         others = rng.choices(values, shares, k=200)
-        judged = [
-            p if rng.random() < right else o for p, o in zip(person, others, strict=True)
-        ]
+        judged = [p if rng.random() < right else o for p, o in zip(person, others, strict=True)]
         try:
             found = corrected_mean("m", by_query(judged), by_query(person[:20]))
         except InputError:  # all of the person's values are equal

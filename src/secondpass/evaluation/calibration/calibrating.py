@@ -108,7 +108,7 @@ def calibrate(
         )
         rankings = observed.rankings(_NAME, scorer)
         by_query, notes = samples(rankings, suite.qrels, relevant)
-        check_samples(by_query, keep, per)
+        check_samples(by_query, keep, per, notes)
         pointwise = rerank_scores_alone(scorer.method)
         without = None
         if not pointwise and not asks(scorer.method):

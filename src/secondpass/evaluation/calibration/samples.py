@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from secondpass.errors import InputError
 from secondpass.evaluation.calibration.conformal import fewest, threshold
 from secondpass.formats.runs import Qrels
 from secondpass.runtime.floors import FloorOn, Per
-from secondpass.types import Ranking
+from secondpass.types import Ranking, Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,15 +58,17 @@ def samples(
     import numpy as np
 
     by_query: dict[str, Sample] = {}
-    skipped = failed = degraded = 0
+    skipped = 0
+    failed: list[Report] = []
+    degraded: list[Report] = []
     for query, ranking in rankings.items():
         scored = [item for item in ranking if item.status == "scored"]
         if ranking.report.status == "degraded":
-            degraded += 1
+            degraded.append(ranking.report)
         elif not scored and ranking.report.skipped is not None:
             skipped += 1
         elif not scored:
-            failed += 1
+            failed.append(ranking.report)
         else:
             by_query[query] = Sample(
                 np.array([item.rerank_score for item in scored], float),
@@ -78,11 +81,24 @@ def samples(
             f"skipped by `when`, left out: {skipped} of {len(rankings)} queries; the bound is for "
             "the others"
         )
-    if failed:
-        notes.append(f"without scores, left out: {failed} of {len(rankings)} queries")
-    if degraded:
-        notes.append(f"with degraded rankings, left out: {degraded} of {len(rankings)} queries")
+    for reports, what in ((failed, "without scores"), (degraded, "with degraded rankings")):
+        if reports:
+            notes.append(
+                f"{what}, left out: {len(reports)} of {len(rankings)} queries ({_causes(reports)})"
+            )
     return by_query, notes
+
+
+def _causes(reports: Sequence[Report]) -> str:
+    """The statuses of rankings and the codes of their issues, with numbers of rankings."""
+    statuses = Counter(report.status for report in reports)
+    codes = Counter(code for report in reports for code in {issue.code for issue in report.issues})
+    parts = [("status", statuses), ("issue", codes)]
+    return ", ".join(
+        f"{noun} {name}: {count}"
+        for noun, counts in parts
+        for name, count in sorted(counts.items())
+    )
 
 
 def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]:
@@ -90,22 +106,31 @@ def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]
     return [item.scores(on)[item.relevant] for item in by_query.values() if item.relevant.any()]
 
 
-def check_samples(by_query: Mapping[str, Sample], keep: float, per: Per) -> None:
+def check_samples(
+    by_query: Mapping[str, Sample], keep: float, per: Per, notes: Sequence[str] = ()
+) -> None:
     """Check that a threshold can be fitted.
+
+    Args:
+        by_query: the scores.
+        keep: the share to keep.
+        per: what is kept.
+        notes: on queries that are left out, for the error.
 
     Raises:
         InputError: there are too few queries or relevant candidates, or all scores are equal.
     """
+    left_out = "".join(f"; {note}" for note in notes)
     if not by_query:
-        raise InputError("calibrate: no query has candidates with scores")
+        raise InputError(f"calibrate: no query has candidates with scores{left_out}")
     relevant = relevant_scores(by_query, "rerank")
     if not relevant:
-        raise InputError("calibrate: no query has a relevant candidate with a score")
+        raise InputError(f"calibrate: no query has a relevant candidate with a score{left_out}")
     count = len(relevant) if per == "query" else sum(map(len, relevant))
     if count < fewest(keep):
         noun = "queries with a relevant candidate" if per == "query" else "relevant candidates"
         message = f"keeping {keep} takes at least {fewest(keep)} {noun}; there are {count}"
-        raise InputError(f"calibrate: {message}")
+        raise InputError(f"calibrate: {message}{left_out}")
     if len({float(score) for sample in by_query.values() for score in sample.rerank}) == 1:
         raise InputError("calibrate: all scores are equal, so no threshold separates them")
     if all(sample.relevant.all() for sample in by_query.values()):
