@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from secondpass.errors import InputError
-from secondpass.evaluation.calibration.conformal import fewest, threshold
+from secondpass.evaluation.calibration.conformal import fewest, threshold, tolerance_rank
 from secondpass.formats.runs import Qrels
 from secondpass.runtime.floors import FloorOn, Per
 from secondpass.types import Ranking, Report
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
 
 FEWEST_QUERIES = 20
-"""Queries with relevant candidates that are needed to separate lists with and without any."""
+"""Queries with relevant candidates that are needed to tell whether lists without any are found."""
 
-USABLE = 0.75
-"""Lowest AUROC at which a score is used to report that a list has no relevant candidate."""
+FEWEST_RIGHT = 0.9
+"""Lowest share of lists with a relevant candidate that are not reported to have none."""
+
+CONFIDENCE = 0.9
+"""That they are not."""
+
+FOUND = 0.4
+"""Lowest share of lists without a relevant candidate that have to be found."""
 
 
 @dataclass(frozen=True)
@@ -145,57 +151,65 @@ def fitted_threshold(
 
 
 @dataclass(frozen=True)
-class Separation:
-    """How well the best rerank score separates lists with and without a relevant candidate.
+class NothingRelevant:
+    """A threshold on the best score of a list, below which nothing in it is relevant.
 
     Attributes:
-        auroc: the probability, 0 to 1, that the best score of a query's list is higher than that of
-            another query's list without its relevant candidates (a tie counts half): the mean over
-            all ways to remove them from half of the queries.
-        best: the best score of each list with a relevant candidate.
-        best_without: the best scores of these lists without their relevant candidates, if any
-            candidate is left.
+        threshold: below which a share of at most ``1 - keep`` of the best scores of new lists with
+            a relevant candidate are, with a confidence of 0.9.
+        flagged: share of the lists with a relevant candidate that are below; each by the threshold
+            of the other queries.
+        found: share of these lists without their relevant candidates that are below, likewise.
     """
 
-    auroc: float
-    best: Scores
-    best_without: Scores
+    threshold: float
+    flagged: float
+    found: float
 
     @property
     def usable(self) -> bool:
-        """Whether it is good enough to report that nothing is relevant."""
-        return self.auroc >= USABLE
+        """Whether it finds enough lists to be used."""
+        return self.found >= FOUND
 
 
-def separation(
-    by_query: Mapping[str, Sample], without: Mapping[str, Sequence[float]] | None = None
-) -> Separation | None:
-    """Measure how well the best rerank score separates lists with and without a relevant candidate.
+def nothing_relevant(
+    by_query: Mapping[str, Sample],
+    keep: float,
+    without: Mapping[str, Sequence[float]] | None = None,
+) -> NothingRelevant | None:
+    """Fit a threshold on the best rerank score of each list, and test it on queries left out.
+
+    It is a tolerance limit; see :mod:`~secondpass.evaluation.calibration.conformal`. A threshold
+    that keeps the share on average over thresholds is used more often where it is too high, because
+    it finds more then.
 
     Args:
         by_query: the scores; queries without a relevant candidate are ignored.
+        keep: the share of lists with a relevant candidate at or above the threshold; at least 0.9,
+            whatever it says.
         without: query id -> scores of its list without the relevant candidates, for scores that
             depend on the list. None: those in ``by_query``.
 
     Returns:
-        None for fewer than :data:`FEWEST_QUERIES` queries.
+        None for fewer than :data:`FEWEST_QUERIES` lists that have another candidate, and for fewer
+        than the share takes: 23 for 0.9, 46 for 0.95.
     """
     import numpy as np
 
+    keep = max(keep, FEWEST_RIGHT)
     pairs = [*_best_scores(by_query, without)]
-    if sum(other is not None for _, other in pairs) < FEWEST_QUERIES:
+    emptied = sum(other is not None for _, other in pairs)
+    last = tolerance_rank(keep, len(pairs) - 1, CONFIDENCE)
+    if emptied < FEWEST_QUERIES or not last:
         return None
     best = np.array([score for score, _ in pairs])
     removed = np.array([np.nan if other is None else other for _, other in pairs])
-    left = ~np.isnan(removed)
-    without_any = removed[left]
-    # Twice the number of wins plus ties of all pairs, less those of each query with itself.
-    ordered = np.sort(without_any)
-    lower, not_above = (np.searchsorted(ordered, best, side) for side in ("left", "right"))
-    own, other = best[left], without_any
-    wins = (lower + not_above).sum() - ((own > other) * 2 + (own == other)).sum()
-    auroc = float(wins / 2 / (len(without_any) * (len(best) - 1)))
-    return Separation(auroc, best, without_any)
+    ordered = np.sort(best)
+    fitted = float(ordered[tolerance_rank(keep, len(pairs), CONFIDENCE) - 1])
+    # The score of the same rank among all others.
+    others = np.where(best <= ordered[last - 1], ordered[last], ordered[last - 1])
+    flagged, found = float((best < others).mean()), float((removed < others).sum() / emptied)
+    return NothingRelevant(fitted, flagged, found)
 
 
 def _best_scores(
