@@ -8,7 +8,7 @@ on the other half: coverage, the share of relevant candidates kept, per query or
 the share of all candidates kept, relative to that of the best threshold for the other half, chosen
 with its judgements. A further table has the shares of the lists without their relevant candidates
 (found) and of the others (wrong) that are reported as having nothing relevant, on the other halves:
-by the threshold on each list's best score, in the halves where `calibrate` would switch it on, and
+by the threshold on each list's best score, in the halves where `calibrate` would switch it on; and
 by thresholds that keep a share of all relevant candidates, per query and per document. The last has
 the log loss of both mappings to probabilities on held-out queries. No constant is tuned on these
 collections. Exits with 1 if a target is missed.
@@ -32,6 +32,7 @@ from secondpass.evaluation.calibration.calibrating import scores_without_relevan
 from secondpass.evaluation.calibration.conformal import best_threshold, share_kept, threshold
 from secondpass.evaluation.calibration.mapping import fit_probabilities
 from secondpass.evaluation.calibration.samples import Sample, nothing_relevant, samples
+from secondpass.scoring import rerank_scores_alone
 
 DASH = "\N{EN DASH}"
 SPLITS = 200
@@ -100,7 +101,7 @@ def coverage(
 def nothing_line(
     name: str,
     found: Mapping[str, Sample],
-    without: Mapping[str, Sequence[float]],
+    without: Mapping[str, Sequence[float]] | None,
     keep: float,
     splits: int,
     seed: int = 0,
@@ -108,7 +109,8 @@ def nothing_line(
     """A row on reports that nothing is relevant, and whether their targets are met."""
     usable = {query: sample for query, sample in found.items() if sample.relevant.any()}
     best = {query: sample.rerank.max() for query, sample in usable.items()}
-    emptied = {query: max(without[query]) for query in usable if without.get(query)}
+    rest = without or {query: [*item.rerank[~item.relevant]] for query, item in usable.items()}
+    emptied = {query: max(rest[query]) for query in usable if rest.get(query)}
     generator = np.random.default_rng(seed)
     rows: dict[str, list[tuple[float, float]]] = {"best": [], "query": [], "document": []}
     on = 0
@@ -148,7 +150,9 @@ def measure(
     try:
         rankings = observed.rankings(label, reranker)
         found, _ = samples(rankings, observed.suite.qrels, lowest)
-        without = scores_without_relevant(observed, label, reranker, lowest)
+        without = None
+        if not rerank_scores_alone(reranker.method):
+            without = scores_without_relevant(observed, label, reranker, lowest)
     finally:
         reranker.close()
         if observed.journal is not None:
