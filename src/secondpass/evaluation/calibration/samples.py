@@ -97,8 +97,10 @@ def samples(
 
 def _causes(reports: Sequence[Report]) -> str:
     """The statuses of rankings and the codes of their issues, with numbers of rankings."""
-    statuses = Counter(report.status for report in reports)
-    codes = Counter(code for report in reports for code in {issue.code for issue in report.issues})
+    statuses: Counter[str] = Counter(report.status for report in reports)
+    codes: Counter[str] = Counter(
+        code for report in reports for code in {issue.code for issue in report.issues}
+    )
     parts = [("status", statuses), ("issue", codes)]
     return ", ".join(
         f"{noun} {name}: {count}"
