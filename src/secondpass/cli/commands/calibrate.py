@@ -99,8 +99,8 @@ def calibrate(
     """Fit a threshold (`floor`) that keeps a share of the relevant candidates.
 
     The threshold is bound to the method, its model and settings, the blend and the depth; a
-    configuration in which one of these differs does not load. If the best score separates lists
-    with a relevant candidate from others, reports also have `nothing_relevant`. For example:
+    configuration in which one of these differs does not load. If the best score finds enough
+    lists without a relevant candidate, reports also have `nothing_relevant`. For example:
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """
