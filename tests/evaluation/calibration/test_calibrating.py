@@ -23,7 +23,7 @@ def suite_of(count=40, relevant=lambda number, place: place == number % 3):
             words = "owl " * (1 + number % 4 if good else 0)
             score = 20.0 + number % 7 if good else float((number * 5 + place * 3) % 19)
             items.append(Candidate(f"{score} {words}and a train", name, score=1 / (place + 1)))
-        queries[str(number)], qrels[str(number)] = "owl", judged
+        queries[str(number)], qrels[str(number)] = f"owl {number}", judged
         candidates[str(number)] = items
     return make_suite("owls", queries, qrels, candidates=candidates)
 

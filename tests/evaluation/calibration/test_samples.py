@@ -17,7 +17,9 @@ def test_scores_of_rankings():
         "owl", [{"id": "a", "text": "an owl"}, {"id": "b", "text": "x"}]
     )
     failed = Reranker("lexical").rerank("owl", [])
-    found, notes = samples({"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, 2)
+    found, notes = samples(
+        {"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, {"q": "owl", "r": "cat"}, 2
+    )
     assert [*found] == ["q"]
     assert found["q"].relevant.tolist() == [True, False]
     assert notes == ["without scores, left out: 1 of 2 queries"]
@@ -26,7 +28,7 @@ def test_scores_of_rankings():
 def test_skipped_rankings_are_left_out_and_named():
     skipping = Reranker("lexical", when={"words": {"below": 1}})
     ranking = skipping.rerank("owl", [{"id": "a", "text": "an owl"}])
-    found, notes = samples({"q": ranking}, {"q": {"a": 1}})
+    found, notes = samples({"q": ranking}, {"q": {"a": 1}}, {"q": "owl"})
     assert found == {}
     assert notes == ["skipped by `when`, left out: 1 of 1 queries; the bound is for the others"]
 

@@ -16,7 +16,7 @@ from secondpass.evaluation.tuning.selection import (
     winner,
 )
 
-SELECT = {"folds": 5, "repeats": 2, "resamples": 199, "confidence": 0.95, "seed": 0}
+SELECT = {"loss": 0.0, "folds": 5, "repeats": 2, "resamples": 199, "confidence": 0.95, "seed": 0}
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(10, 30), st.integers(1, 6))
@@ -66,7 +66,7 @@ def test_the_scale_of_gains_does_not_matter(seed, scale):
     first = select(gains, **SELECT)
     second = select({name: rows * scale for name, rows in gains.items()}, **SELECT)
     for name, held in first.methods.items():
-        assert second.methods[name].p == held.p
+        assert second.methods[name].p == pytest.approx(held.p)
         assert second.methods[name].mean == pytest.approx(held.mean * scale)
 
 
@@ -97,7 +97,7 @@ def test_gains_that_do_not_vary_have_no_interval(value):
     found = select({"same": np.full((2, 12), value)}, **SELECT)
     held = found.methods["same"]
     assert (held.low, held.high, held.deviation) == (None, None, 0.0)
-    assert queries_needed(held, found.critical["same"], 0.01) is None
+    assert queries_needed(held, found.critical["same"], 0.01, 0.0) is None
     assert found.variants == {"same": 0}
     assert (winner(found, smallest_gain=0.01, confidence=0.95) == "same") is (value > 0)
 
@@ -120,18 +120,25 @@ def held(mean, p, deviation=0.1):
 )
 def test_the_winner(methods, together, expected):
     selection = Selection(
-        {name: held(*values) for name, values in methods.items()}, held(together, 0.01), {}, {}
+        {name: held(*values) for name, values in methods.items()}, held(together, 0.01), {}, {}, 0.0
     )
     assert winner(selection, smallest_gain=0.01, confidence=0.95) == expected
 
 
-@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4))
-def test_smaller_gains_take_more_queries(gain, deviation, critical):
-    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain)
+@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4), st.floats(0, 1))
+def test_smaller_gains_take_more_queries(gain, deviation, critical, loss):
+    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain, loss)
     assert needed >= 2
-    assert queries_needed(held(0.0, 1.0, deviation), critical, gain / 2) >= needed
+    assert queries_needed(held(0.0, 1.0, deviation), critical, gain / 2, loss) >= needed
 
 
-def test_queries_needed_are_those_of_a_one_sided_test():
-    # (1.645 + 0.842)^2 for an effect of one standard deviation
-    assert queries_needed(held(0.0, 1.0, 1.0), 1.645, 1.0) == 7
+def test_queries_needed_are_those_of_a_two_sided_test():
+    # (1.96 + 0.842)^2 for an effect of one standard deviation
+    assert queries_needed(held(0.0, 1.0, 1.0), 1.96, 1.0, 0.0) == 8
+
+
+@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4), st.floats(0, 1))
+def test_queries_needed_reach_the_statistic(gain, deviation, critical, loss):
+    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain, loss)
+    statistic = (needed * gain - loss) / np.sqrt(needed * deviation**2 + loss**2)
+    assert statistic >= critical + 0.84

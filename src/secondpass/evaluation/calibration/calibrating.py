@@ -24,6 +24,7 @@ from secondpass.evaluation.calibration.samples import (
     samples,
     separation,
 )
+from secondpass.evaluation.distinct import merged_qrels, repetition_notes
 from secondpass.evaluation.first_stages import FirstStage, Retriever
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.observations import Observations
@@ -107,7 +108,7 @@ def calibrate(
             journal=journal,
         )
         rankings = observed.rankings(_NAME, scorer)
-        by_query, notes = samples(rankings, suite.qrels, relevant)
+        by_query, notes = samples(rankings, suite.qrels, suite.queries, relevant)
         check_samples(by_query, keep, per)
         pointwise = rerank_scores_alone(scorer.method)
         without = None
@@ -132,7 +133,7 @@ def calibrate(
         config=config,
         mapping=mapping,
         separated=separated,
-        notes=[*suite.notes, *notes],
+        notes=[*suite.notes, *repetition_notes(suite.queries), *notes],
     )
 
 
@@ -186,7 +187,8 @@ def scores_without_relevant(
     Returns:
         Query id -> rerank scores, for queries with a relevant candidate.
     """
-    qrels = observed.suite.qrels
+    suite = observed.suite
+    qrels = merged_qrels(suite.qrels, suite.queries)
     rest = {
         query: [item for item in items if qrels[query].get(str(item.id), 0) < lowest]
         for query, items in observed.candidates.items()

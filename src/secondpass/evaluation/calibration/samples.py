@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from secondpass.errors import InputError
 from secondpass.evaluation.calibration.conformal import fewest, threshold
+from secondpass.evaluation.distinct import grouped, merged_qrels
 from secondpass.formats.runs import Qrels
 from secondpass.runtime.floors import FloorOn, Per
-from secondpass.types import Ranking
+from secondpass.types import Ranked, Ranking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,18 +47,21 @@ class Sample:
 
 
 def samples(
-    rankings: Mapping[str, Ranking], qrels: Qrels, lowest: int = 1
+    rankings: Mapping[str, Ranking], qrels: Qrels, queries: Mapping[str, str], lowest: int = 1
 ) -> tuple[dict[str, Sample], list[str]]:
     """The scores by query, and notes on queries that are left out.
+
+    Queries with the same text are one, under the id of the first, with each candidate once.
 
     Args:
         rankings: without a floor and ``top_k``.
         qrels: documents without a judgement count as not relevant.
+        queries: query id -> text.
         lowest: the lowest relevance that counts as relevant.
     """
     import numpy as np
 
-    by_query: dict[str, Sample] = {}
+    scored_of: dict[str, list[Ranked]] = {}
     skipped = failed = degraded = 0
     for query, ranking in rankings.items():
         scored = [item for item in ranking if item.status == "scored"]
@@ -67,11 +72,18 @@ def samples(
         elif not scored:
             failed += 1
         else:
-            by_query[query] = Sample(
-                np.array([item.rerank_score for item in scored], float),
-                np.array([item.final_score for item in scored], float),
-                np.array([qrels[query].get(str(item.id), 0) >= lowest for item in scored], bool),
-            )
+            scored_of[query] = scored
+    relevance = merged_qrels({query: qrels[query] for query in scored_of}, queries)
+    by_query: dict[str, Sample] = {}
+    for query, lists in grouped(scored_of, queries).items():
+        items = {}
+        for item in chain.from_iterable(lists):
+            items.setdefault(str(item.id), item)
+        by_query[query] = Sample(
+            np.array([item.rerank_score for item in items.values()], float),
+            np.array([item.final_score for item in items.values()], float),
+            np.array([relevance[query].get(name, 0) >= lowest for name in items], bool),
+        )
     notes = []
     if skipped:
         notes.append(
