@@ -95,5 +95,5 @@ def test_copies_of_one_query_are_no_evidence():
     assert verdict(found).answer.startswith("1 query is too few to say")
     with pytest.raises(InputError, match="has 1 different judged queries; tuning needs 30"):
         tune(suite, "lexical")
-    with pytest.raises(InputError, match="takes at least 9 queries .*; there are 1"):
+    with pytest.raises(InputError, match=r"takes at least 9 queries .*; there are 1"):
         calibrate("lexical", suite)

@@ -164,7 +164,7 @@ def compare(
         suite.qrels,
         measures,
         base,
-        _with_differences(results, bases, suite.queries, measures, test, seed),
+        _with_differences(results, bases, suite.queries, measures, test=test, seed=seed),
         {
             "depth": depth,
             "behind": behinds[0] if len(behinds) == 1 else list(behinds),
@@ -228,6 +228,7 @@ def _with_differences(
     bases: Mapping[str, str],
     queries: Mapping[str, str],
     measures: Sequence[str],
+    *,
     test: Test,
     seed: int,
 ) -> tuple[Result, ...]:

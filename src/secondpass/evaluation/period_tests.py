@@ -12,8 +12,8 @@ from typing import Any
 
 from secondpass.errors import MissingExtraError
 from secondpass.formats.ranking_days import DayCounts, DayKey
-from secondpass.runtime.repeats import Repeats, design_effect
 from secondpass.formats.sketches import Sketch
+from secondpass.runtime.repeats import Repeats, design_effect
 
 FEWEST = 20
 """Fewest rankings of a period, or of a method in it, to compare; repetitions do not count."""
@@ -156,7 +156,8 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[flo
     """The largest distance of the distribution functions, and its p-value.
 
     Args:
-        first, second: the samples.
+        first: the first sample.
+        second: the second sample.
         each: how many rankings count as one.
     """
     counts = first.count, second.count

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
-from secondpass.runtime.repeats import Repeats
 from secondpass.formats.sketches import Sketch
+from secondpass.runtime.repeats import Repeats
 from secondpass.settings import describe
 
 FORMAT = 1

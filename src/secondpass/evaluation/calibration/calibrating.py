@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, get_args
 
 from secondpass.config.loading import load, read
@@ -28,6 +29,7 @@ from secondpass.evaluation.distinct import merged_qrels, repetition_notes
 from secondpass.evaluation.first_stages import FirstStage, Retriever
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.observations import Observations
+from secondpass.evaluation.provenance import tuning_notes
 from secondpass.evaluation.rerankers import Spec
 from secondpass.evaluation.reranking import Progress
 from secondpass.evaluation.suites import Suite
@@ -121,6 +123,8 @@ def calibrate(
     finally:
         if not isinstance(reranker, Reranker):
             configured.close()
+    if isinstance(reranker, str | PathLike):
+        notes += tuning_notes(reranker)
     notes += _notes(separated, pointwise, estimated=not pointwise and without is None)
     if configured.depth is None or depth < configured.depth:
         judged = "all" if configured.depth is None else f"up to {configured.depth:,}"

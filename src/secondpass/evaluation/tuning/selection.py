@@ -19,11 +19,12 @@ correlated. Under the null hypothesis of signs the test is exact for any number 
 weaker one that only the *mean* gain is 0 it is exact in the limit of many queries.
 
 Until then it errs if losses are large and so rare that few queries show one. So there is a second
-test, Student's, of the held-out gains *and one more query, on which what the first stage has is lost*.
-For gains without any loss it requires about what the rule of three does: that the mean gain would
-outweigh losing everything on 3 of n queries, as a loss that is rarer than that is missed once in
-twenty times (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249,
-1983). The p of a method is the larger of both, and its interval is Student's, with the same query.
+test, Student's, of the held-out gains *and one more query, on which what the first stage has is
+lost*. For gains without any loss it requires about what the rule of three does: that the mean gain
+would outweigh losing everything on 3 of n queries, as a loss that is rarer than that is missed once
+in twenty times (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA
+249, 1983). The p of a method is the larger of both, and its interval is Student's, with the same
+query.
 """
 
 from __future__ import annotations
