@@ -14,6 +14,7 @@ import argparse
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from types import SimpleNamespace
 from typing import Any
 
@@ -99,12 +100,23 @@ def tuned(gains: Any, base: Any, texts: Sequence[int], resamples: int) -> Tuning
 
 
 def adoptions(
-    options: argparse.Namespace, draw: Callable[[Any], tuple[Any, Any, Sequence[int]]], truth: float
+    options: argparse.Namespace,
+    title: str,
+    draw: Callable[[Any], tuple[Any, Any, Sequence[int]]],
+    truth: float,
 ) -> Iterator[str]:
-    """Cells: share of adoptions, and share of intervals that contain the true mean gain."""
+    """Cells: share of adoptions, and share of intervals that contain the true mean gain.
+
+    Args:
+        options: of the command.
+        title: of the row, on which the draws depend.
+        draw: draws the arguments of :func:`tuned`.
+        truth: the true mean gain.
+    """
     adopted = covered = known = 0
     for number in range(options.simulations):
-        tuning = tuned(*draw(np.random.default_rng([options.seed, number])), options.resamples)
+        rng = np.random.default_rng([options.seed, *title.encode(), number])
+        tuning = tuned(*draw(rng), options.resamples)
         if tuning is None:
             yield from ("refused", "-")
             return
@@ -125,7 +137,8 @@ def duplicates(options: argparse.Namespace) -> None:
             gains = np.tile(rng.normal(0, 0.15, (1, count)), times)
             return gains, np.full(count * times, BASE), [*range(count)] * times
 
-        row(f"{count} x {times}", *adoptions(options, draw, 0.0))
+        title = f"{count} x {times}"
+        row(title, *adoptions(options, title, draw, 0.0))
 
 
 class _Stored:
@@ -181,7 +194,8 @@ def skew(options: argparse.Namespace) -> None:
                 gains = np.where(rng.random((1, count)) < rare, -loss, win)
                 return gains, np.full(count, BASE), range(count)
 
-            row(f"{rare:.0%}, {loss}, {mean}", count, *adoptions(options, draw, mean))
+            title = f"{rare:.0%}, {loss}, {mean}"
+            row(title, count, *adoptions(options, f"{title} {count}", draw, mean))
 
 
 def looks(options: argparse.Namespace) -> None:
@@ -234,6 +248,10 @@ def power(options: argparse.Namespace) -> None:
             row(gain, count, *cells)
 
 
+def _hash(query: int) -> int:
+    return int.from_bytes(blake2b(str(query).encode(), digest_size=8).digest(), "big")
+
+
 def _days(rng: Any, queries: int, times: Any, first: int) -> Days:
     """Rankings of the queries from ``first`` on, each so many times; three statistics."""
     counts = DayCounts()
@@ -244,7 +262,7 @@ def _days(rng: Any, queries: int, times: Any, first: int) -> Days:
         statistics = dict(zip(names, map(float, rng.normal(4, 2, len(names))), strict=True))
         status = "partial" if rng.random() < 0.1 else "ok"
         for _ in range(numbers[query]):
-            given = [hash((first + query, 7)) % 2**64] if takes_query else []
+            given = [_hash(first + query)] if takes_query else []
             counts.add(*given, status, [], statistics)
     return {DayKey("2026-01-01", "m", "m", "logit", "1", None): counts}
 

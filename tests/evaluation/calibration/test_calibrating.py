@@ -190,3 +190,11 @@ def test_lists_that_are_shorter_than_the_depth(given, depth, noted):
 def test_what_is_no_reranker(spec):
     with pytest.raises(ConfigurationError, match="give a preset name, a mapping, a YAML path"):
         calibrate(spec, SUITE)
+
+
+def test_a_configuration_that_was_tuned_is_warned_of(tmp_path):
+    path = tmp_path / "tuned.yaml"
+    path.write_text("# Written by secondpass tune, 2026-11-25.\nmethod: lexical\n")
+    assert "tuned.yaml was chosen by tuning" in str(calibrate(path, SUITE))
+    path.write_text("method: lexical\n")
+    assert "chosen by tuning" not in str(calibrate(path, SUITE))

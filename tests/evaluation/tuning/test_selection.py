@@ -102,6 +102,34 @@ def test_gains_that_do_not_vary_have_no_interval(value):
     assert (winner(found, smallest_gain=0.01, confidence=0.95) == "same") is (value > 0)
 
 
+@pytest.mark.parametrize(("losses", "adopted"), [(0, False), (1, False), (2, False)])
+def test_gains_that_a_rare_loss_would_undo_are_not_adopted(losses, adopted):
+    """7 % of the queries lose .5, and the others win so little that the mean is -.015."""
+    gains = np.array([[-0.5] * losses + [0.0215] * (40 - losses)])
+    found = select({"skewed": gains}, **{**SELECT, "loss": 0.5})
+    assert (winner(found, smallest_gain=0.01, confidence=0.95) is not None) is adopted
+    assert found.methods["skewed"].low < -0.015 < found.methods["skewed"].high
+
+
+@pytest.mark.parametrize("gain", [0.05, 0.02, 0.01])
+def test_a_gain_without_losses_has_to_outweigh_three(gain):
+    """The rule of three."""
+    for count in (60, 90, 150):
+        found = select({"a": np.full((1, count), gain)}, **{**SELECT, "loss": 0.5})
+        adopted = winner(found, smallest_gain=0.0, confidence=0.95) is not None
+        assert adopted == (count * gain > 3 * 0.5)
+
+
+@examples(20)
+@given(st.integers(0, 2**32 - 1), st.floats(-0.1, 0.1), st.floats(0, 0.8))
+def test_p_and_interval_belong_together(seed, gain, loss):
+    gains = np.random.default_rng(seed).normal(gain, 0.1, (3, 30))
+    held = select({"a": gains}, **{**SELECT, "loss": loss}).methods["a"]
+    assert held.low <= held.mean <= held.high
+    if held.p <= 0.05:
+        assert held.low > 0 or held.high < 0
+
+
 def held(mean, p, deviation=0.1):
     return Held(mean, mean - 0.1, mean + 0.1, deviation, p, 5)
 

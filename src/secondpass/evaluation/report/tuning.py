@@ -62,7 +62,7 @@ def verdict(tuning: TuningData) -> str:
 
 def _rule_of_three(queries: int) -> str:
     """How rare a loss can be without showing (with a probability of 5 % or more)."""
-    return f"A loss on fewer than 1 of {max(1, queries // 3)} queries would not show."
+    return f"A loss on fewer than 1 of {max(1, queries // 3)} queries may not show."
 
 
 def _power(tuning: TuningData) -> str:
