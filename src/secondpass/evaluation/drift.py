@@ -179,10 +179,10 @@ def drift(
 
 def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
     if each > 1:
-        counts = [counted_once(period.rankings, each) for period in (before, after)]
+        sizes = [counted_once(period.rankings, each) for period in (before, after)]
         yield (
             f"the same queries are ranked repeatedly: the {before.rankings:,} rankings before and "
-            f"{after.rankings:,} after count as about {counts[0]:,} and {counts[1]:,}"
+            f"{after.rankings:,} after count as about {sizes[0]:,} and {sizes[1]:,}"
         )
     for what, read in (
         ("version of secondpass", lambda key: key.version),

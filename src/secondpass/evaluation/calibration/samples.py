@@ -76,13 +76,13 @@ def samples(
     relevance = merged_qrels({query: qrels[query] for query in scored_of}, queries)
     by_query: dict[str, Sample] = {}
     for query, lists in grouped(scored_of, queries).items():
-        items = {}
+        items: dict[str, Ranked] = {}
         for item in chain.from_iterable(lists):
             items.setdefault(str(item.id), item)
         by_query[query] = Sample(
-            np.array([item.rerank_score for item in items.values()], float),
-            np.array([item.final_score for item in items.values()], float),
-            np.array([relevance[query].get(name, 0) >= lowest for name in items], bool),
+            np.array([item.rerank_score for item in items.values()], np.float64),
+            np.array([item.final_score for item in items.values()], np.float64),
+            np.array([relevance[query].get(name, 0) >= lowest for name in items], np.bool_),
         )
     notes = []
     if skipped:
