@@ -149,7 +149,7 @@ def measure(
     reranker = Reranker.from_config(METHODS[label])
     try:
         rankings = observed.rankings(label, reranker)
-        found, _ = samples(rankings, observed.suite.qrels, lowest)
+        found, _ = samples(rankings, observed.suite.qrels, observed.suite.queries, lowest)
         without = None
         if not rerank_scores_alone(reranker.method):
             without = scores_without_relevant(observed, label, reranker, lowest)

@@ -17,6 +17,7 @@ from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
+from secondpass.runtime.repeats import query_hash
 from secondpass.scoring import DOUBTFUL, ScorerMethod
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.parts import in_turn
@@ -64,6 +65,7 @@ class RankingPass:
             name=self.settings.stages[0].method.name,
             candidates=len(self.candidates),
             top_k=self.settings.top_k,
+            query=query_hash(self.query),
         )
         running = Running(operation, lambda: {"query": self.query, "candidates": self.candidates})
 

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from sampling import examples
 from secondpass.config import load, read_yaml
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.evaluation.provenance import check_output, with_provenance, write_config
+from secondpass.evaluation.provenance import (
+    TUNED,
+    check_output,
+    tuning_notes,
+    with_provenance,
+    write_config,
+)
 from secondpass.settings import Secret, yaml_text
 
 VALUES = st.recursive(
@@ -78,3 +84,12 @@ def test_keys_and_objects_are_not_written(tmp_path, config, message):
     with pytest.raises(ConfigurationError, match=message):
         write_config(path, config, [], force=True)
     assert path.read_text() == "depth: 3\n"
+
+
+def test_a_configuration_that_tuning_wrote_is_known_by_its_comment(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    write_config(path, {"method": "lexical"}, [f"{TUNED}, 2026-11-25.", "Adopt lexical."])
+    (note,) = tuning_notes(path)
+    assert note.startswith("rerank.yaml was chosen by tuning")
+    write_config(path, {"method": "lexical"}, ["Calibrated."], force=True)
+    assert tuning_notes(path) == tuning_notes("lexical") == tuning_notes(tmp_path / "x.yaml") == []

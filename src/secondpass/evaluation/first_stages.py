@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass.errors import InputError, MissingExtraError, SecondPassError
 from secondpass.evaluation.costs import Cost
-from secondpass.evaluation.measures import evaluate, ranking_to_run
+from secondpass.evaluation.distinct import measured
+from secondpass.evaluation.measures import ranking_to_run
 from secondpass.evaluation.reranking import Progress
 from secondpass.evaluation.results import Result
 from secondpass.evaluation.suites import Suite, with_title
@@ -90,7 +91,7 @@ class FirstStages:
         if retrieved.reason:
             return Result(stage, "not_run", retrieved.reason)
         run = ranking_to_run(retrieved.candidates)
-        evaluation = evaluate(run, self.suite.qrels, measures)
+        evaluation = measured(run, self.suite, measures)
         return Result(stage, "ran", run=run, evaluation=evaluation, cost=Cost(retrieved.seconds))
 
     def _given(self) -> Retrieved:

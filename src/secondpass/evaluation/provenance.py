@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ _WIDTH = 100
 
 _SEPARATORS = "\x85\u2028\u2029"
 _SUFFIXES = (".yaml", ".yml")
+
+TUNED = "Written by secondpass tune"
+"""Beginning of the first comment of a configuration that ``tune`` wrote."""
 
 
 def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
@@ -49,6 +53,24 @@ def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
         message = "has an object that cannot be written as YAML; give plain values"
         raise ConfigurationError(message, "configuration") from None
     return "".join(f"{comment}\n" for line in lines for comment in _comment(line)) + body
+
+
+def tuning_notes(path: AnyPath) -> list[str]:
+    """A note if ``tune`` chose the configuration of this file, as its first comment says.
+
+    A threshold that is fitted on the same queries keeps less of others than it says.
+    """
+    file = Path(path)
+    if file.suffix not in _SUFFIXES or not file.is_file():
+        return []
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        comments = [line[1:].strip() for line in takewhile(lambda line: line[:1] == "#", lines)]
+    if not comments or not comments[0].startswith(TUNED):
+        return []
+    return [
+        f"{file.name} was chosen by tuning: if that was on the same queries, the shares are too "
+        "high for others; calibrate on queries that had no part in it"
+    ]
 
 
 def check_output(path: AnyPath, *, force: bool = False) -> Path:

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from secondpass.errors import NotSerializableError, RerankError, SecondPassError
 from secondpass.evaluation.changes import largest_changes, rank_moves
 from secondpass.evaluation.costs import Cost
+from secondpass.evaluation.distinct import measured
 from secondpass.evaluation.journal import Journal, ranking_key
-from secondpass.evaluation.measures import evaluate, ranking_to_run
+from secondpass.evaluation.measures import ranking_to_run
 from secondpass.evaluation.results import Result
 from secondpass.evaluation.stability import measure_stability
 from secondpass.evaluation.suites import Suite
@@ -150,7 +151,7 @@ def measure_reranker(
                 lambda shuffled, label: ranking_to_run(system.rankings(shuffled, label)),
                 system.candidates,
                 run,
-                suite.qrels,
+                suite,
                 depth=reranker.depth,
                 measure=measures[0],
                 shuffles=shuffles,
@@ -158,7 +159,7 @@ def measure_reranker(
             )
     except SecondPassError as error:
         return replace(not_run, reason=str(error))
-    after = evaluate(run, suite.qrels, measures)
+    after = measured(run, suite, measures)
     gains, losses = largest_changes(
         suite, system.candidates, before, run, after, measure=measures[0]
     )

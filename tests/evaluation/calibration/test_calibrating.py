@@ -25,7 +25,7 @@ def suite_of(count=40, relevant=lambda number, place: place == number % 3):
             words = "owl " * (1 + number % 4 if good else 0)
             score = 20.0 + number % 7 if good else float((number * 5 + place * 3) % 19)
             items.append(Candidate(f"{score} {words}and a train", name, score=1 / (place + 1)))
-        queries[str(number)], qrels[str(number)] = "owl", judged
+        queries[str(number)], qrels[str(number)] = f"owl {number}", judged
         candidates[str(number)] = items
     return make_suite("owls", queries, qrels, candidates=candidates)
 
@@ -214,3 +214,11 @@ def test_lists_that_are_shorter_than_the_depth(given, depth, noted):
 def test_what_is_no_reranker(spec):
     with pytest.raises(ConfigurationError, match="give a preset name, a mapping, a YAML path"):
         calibrate(spec, SUITE)
+
+
+def test_a_configuration_that_was_tuned_is_warned_of(tmp_path):
+    path = tmp_path / "tuned.yaml"
+    path.write_text("# Written by secondpass tune, 2026-11-25.\nmethod: lexical\n")
+    assert "tuned.yaml was chosen by tuning" in str(calibrate(path, SUITE))
+    path.write_text("method: lexical\n")
+    assert "chosen by tuning" not in str(calibrate(path, SUITE))

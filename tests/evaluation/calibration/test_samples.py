@@ -21,7 +21,9 @@ def test_scores_of_rankings():
         "owl", [{"id": "a", "text": "an owl"}, {"id": "b", "text": "x"}]
     )
     failed = Reranker("lexical").rerank("owl", [])
-    found, notes = samples({"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, 2)
+    found, notes = samples(
+        {"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, {"q": "owl", "r": "cat"}, 2
+    )
     assert [*found] == ["q"]
     assert found["q"].relevant.tolist() == [True, False]
     assert notes == ["without scores, left out: 1 of 2 queries (status ok: 1)"]
@@ -44,7 +46,7 @@ def test_a_note_names_why_queries_have_no_scores(language, note):
         "Der Zug fährt über die Brücke",
     ]
     ranking = reranker.rerank("Wo schläft die Katze heute Nacht?", texts)
-    _, notes = samples({"q": ranking}, {"q": {}})
+    _, notes = samples({"q": ranking}, {"q": {}}, {"q": "owl"})
     assert len(notes) == 1
     assert notes[0].startswith(note)
     assert "not_english: 1" in notes[0]
@@ -53,7 +55,7 @@ def test_a_note_names_why_queries_have_no_scores(language, note):
 def test_of_a_judged_file_the_best_passage_counts():
     texts = {"a.md#1": "owl x y z", "b.md#1": "sea", "a.md#2": "owl"}
     ranking = Reranker("lexical").rerank("owl", [{"id": i, "text": t} for i, t in texts.items()])
-    found, _ = samples({"q": ranking}, {"q": {"a.md": 1}})
+    found, _ = samples({"q": ranking}, {"q": {"a.md": 1}}, {"q": "owl"})
     assert [item.id for item in ranking] == ["a.md#2", "a.md#1", "b.md#1"]
     assert found["q"].relevant.tolist() == [True, False]
     assert found["q"].rerank.tolist() == [ranking[0].rerank_score, ranking[2].rerank_score]
@@ -62,7 +64,7 @@ def test_of_a_judged_file_the_best_passage_counts():
 def test_skipped_rankings_are_left_out_and_named():
     skipping = Reranker("lexical", when={"words": {"below": 1}})
     ranking = skipping.rerank("owl", [{"id": "a", "text": "an owl"}])
-    found, notes = samples({"q": ranking}, {"q": {"a": 1}})
+    found, notes = samples({"q": ranking}, {"q": {"a": 1}}, {"q": "owl"})
     assert found == {}
     assert notes == ["skipped by `when`, left out: 1 of 1 queries; the bound is for the others"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,7 +107,7 @@ def calibrate(
     """
     from secondpass.cli.vectors import vector_folder
     from secondpass.evaluation.calibration.calibrating import calibrate as run_calibration
-    from secondpass.evaluation.provenance import check_output, with_provenance
+    from secondpass.evaluation.provenance import check_output, tuning_notes, with_provenance
 
     check_suite(suite, queries, qrels)
     reranker = configuration(preset, config, settings)
@@ -147,6 +148,8 @@ def calibrate(
             progress=progress,
             journal=journal,
         )
+    if config is not None:
+        result = replace(result, notes=(*result.notes, *tuning_notes(config)))
     if into is not None:
         result.write(into, force=force)
     _show(result, into, as_json=as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, get_args
 
 from secondpass.config.loading import load, read
@@ -23,10 +24,12 @@ from secondpass.evaluation.calibration.samples import (
     relevant_scores,
     samples,
 )
+from secondpass.evaluation.distinct import merged_qrels, repetition_notes
 from secondpass.evaluation.first_stages import FirstStage, Retriever
 from secondpass.evaluation.journal import Journal
 from secondpass.evaluation.measures import relevance_of
 from secondpass.evaluation.observations import Observations
+from secondpass.evaluation.provenance import tuning_notes
 from secondpass.evaluation.rerankers import Spec
 from secondpass.evaluation.reranking import Progress
 from secondpass.evaluation.suites import Suite
@@ -107,7 +110,7 @@ def calibrate(
             journal=journal,
         )
         rankings = observed.rankings(_NAME, scorer)
-        by_query, notes = samples(rankings, suite.qrels, relevant)
+        by_query, notes = samples(rankings, suite.qrels, suite.queries, relevant)
         check_samples(by_query, keep, per, notes)
         pointwise = rerank_scores_alone(scorer.method)
         without = None
@@ -120,6 +123,8 @@ def calibrate(
     finally:
         if not isinstance(reranker, Reranker):
             configured.close()
+    if isinstance(reranker, str | PathLike):
+        notes += tuning_notes(reranker)
     notes += _notes(nothing, pointwise, estimated=not pointwise and without is None)
     if configured.depth is None or depth < configured.depth:
         judged = "all" if configured.depth is None else f"up to {configured.depth:,}"
@@ -132,7 +137,7 @@ def calibrate(
         config=config,
         mapping=mapping,
         nothing=nothing,
-        notes=[*suite.notes, *notes],
+        notes=[*suite.notes, *repetition_notes(suite.queries), *notes],
     )
 
 
@@ -186,7 +191,8 @@ def scores_without_relevant(
     Returns:
         Query id -> rerank scores, for queries with a relevant candidate.
     """
-    qrels = observed.suite.qrels
+    suite = observed.suite
+    qrels = merged_qrels(suite.qrels, suite.queries)
     rest = {
         query: [item for item in items if relevance_of(item, qrels[query]) < lowest]
         for query, items in observed.candidates.items()

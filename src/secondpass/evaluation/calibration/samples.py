@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from secondpass.errors import InputError
 from secondpass.evaluation.calibration.conformal import fewest, threshold, tolerance_rank
+from secondpass.evaluation.distinct import grouped, merged_qrels
 from secondpass.evaluation.measures import relevance_of
 from secondpass.formats.runs import Qrels, judged_id
 from secondpass.runtime.floors import FloorOn, Per
@@ -53,18 +55,21 @@ class Sample:
 
 
 def samples(
-    rankings: Mapping[str, Ranking], qrels: Qrels, lowest: int = 1
+    rankings: Mapping[str, Ranking], qrels: Qrels, queries: Mapping[str, str], lowest: int = 1
 ) -> tuple[dict[str, Sample], list[str]]:
     """The scores by query, and notes on queries that are left out.
+
+    Queries with the same text are one, under the id of the first, with each candidate once.
 
     Args:
         rankings: without a floor and ``top_k``.
         qrels: documents without a judgement count as not relevant.
+        queries: query id -> text.
         lowest: the lowest relevance that counts as relevant.
     """
     import numpy as np
 
-    by_query: dict[str, Sample] = {}
+    scored_of: dict[str, list[Ranked]] = {}
     skipped = 0
     failed: list[Report] = []
     degraded: list[Report] = []
@@ -77,11 +82,21 @@ def samples(
         elif not scored:
             failed.append(ranking.report)
         else:
-            by_query[query] = Sample(
-                np.array([item.rerank_score for item in scored], float),
-                np.array([item.final_score for item in scored], float),
-                np.array([relevance_of(item, qrels[query]) >= lowest for item in scored], bool),
-            )
+            scored_of[query] = scored
+    relevance = merged_qrels({query: qrels[query] for query in scored_of}, queries)
+    by_query: dict[str, Sample] = {}
+    for query, lists in grouped(scored_of, queries).items():
+        items: dict[str, Ranked] = {}
+        for item in chain.from_iterable(lists):
+            items.setdefault(str(item.id), item)
+        by_query[query] = Sample(
+            np.array([item.rerank_score for item in items.values()], np.float64),
+            np.array([item.final_score for item in items.values()], np.float64),
+            np.array(
+                [relevance_of(item, relevance[query]) >= lowest for item in items.values()],
+                np.bool_,
+            ),
+        )
     notes = []
     if skipped:
         notes.append(
