@@ -96,10 +96,15 @@ def _serve(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
         _idle.append(jobs)
 
 
-async def with_timeout(work: Awaitable[T], seconds: float | None) -> T:
-    """Await ``work`` for at most ``seconds``; None for no limit.
+async def with_timeout(
+    work: Awaitable[T], seconds: float | None, more_seconds: Callable[[], float] = float
+) -> T:
+    """Await ``work`` for a time. Unlike ``asyncio.wait_for`` this waits for no cancelled work.
 
-    Unlike ``asyncio.wait_for`` this does not wait for the work that it cancels.
+    Args:
+        work: to await.
+        seconds: to wait; None for no limit.
+        more_seconds: asked when these have passed.
 
     Raises:
         TimeoutError: the work takes longer.
@@ -112,6 +117,8 @@ async def with_timeout(work: Awaitable[T], seconds: float | None) -> T:
         task.add_done_callback(lambda _task: work.close())
     try:
         await asyncio.wait({task}, timeout=seconds)
+        if not task.done() and (seconds := more_seconds()):
+            await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             raise TimeoutError
     finally:
