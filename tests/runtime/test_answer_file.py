@@ -218,7 +218,7 @@ def test_damage_in_use_is_noticed_by_all(path):
 
 
 OTHERS = {
-    "no database": ("notes", "is not a database"),
+    "no database": ("notes", "not a file of secondpass"),
     "another application": ("PRAGMA application_id = 7", "'answers.sqlite'.*another application"),
     "a table": ("CREATE TABLE notes (text)", "another application"),
     "a newer version": ("PRAGMA user_version = 1000", "of a newer version"),
