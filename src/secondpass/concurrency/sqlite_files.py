@@ -21,6 +21,7 @@ from secondpass.concurrency.sqlite_connection import connect, is_open, opening
 _OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
 _LEAST_SIZE = 4096  # bytes: a page
 _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
+_MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
 _KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 
 
@@ -198,6 +199,17 @@ def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
     [(application,)] = connection.execute("PRAGMA application_id")
     [(version,)] = connection.execute("PRAGMA user_version")
     return application, version
+
+
+def counter(value: object) -> int:
+    """A value of a counter. SQLite does not check types: a damaged file may hold anything.
+
+    Raises:
+        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
+    """
+    if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
+        raise sqlite3.DatabaseError("a number in it is damaged")
+    return value
 
 
 def rows_of_keys(
