@@ -47,8 +47,7 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     def settle(result: Any, error: BaseException | None) -> None:
         if future.done():
-            if asyncio.iscoroutine(result):
-                result.close()  # nobody awaits it now
+            _close(result)
             return
         if error is None:
             future.set_result(result)
@@ -67,7 +66,18 @@ async def in_thread(call: Callable[[], T]) -> T:
             loop.call_soon_threadsafe(settle, result, error)
 
     start(work)
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if future.done() and not future.cancelled() and future.exception() is None:
+            _close(future.result())
+        raise
+
+
+def _close(result: object) -> None:
+    """Close a coroutine that nobody will await."""
+    if asyncio.iscoroutine(result):
+        result.close()
 
 
 async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
