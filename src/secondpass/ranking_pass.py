@@ -141,9 +141,10 @@ class RankingPass:
             if self.listener is not None:
                 plan = self._with_listener(plan, stage, task, self.listener)
             try:
-                # A fallback runs only if nothing was scored, so a scorer has all of the time.
-                last = isinstance(stage.method, ScorerMethod) or number == len(self.settings.stages)
-                judgement = yield from in_turn(plan, last=last)
+                last = number == len(self.settings.stages)
+                # The partial scores of a method that asks questions are not known before it ends.
+                until_scored = isinstance(stage.method, ScorerMethod)
+                judgement = yield from in_turn(plan, last=last, until_scored=until_scored)
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)
