@@ -45,8 +45,14 @@ def configuration(
         config = dict(base)
     else:
         config = preset("default" if preset_name is None else preset_name)
+    keys: set[str] = set()
     for setting in settings or ():
-        config = merged(_with_method_mapping(config), _parse_setting(setting))
+        values = _parse_setting(setting)
+        key = setting.partition("=")[0]
+        if key in keys:
+            fail(f"--set {key}: give it once", USAGE_ERROR)
+        keys.add(key)
+        config = merged(_with_method_mapping(config), values)
     return config
 
 
