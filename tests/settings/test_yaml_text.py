@@ -28,6 +28,7 @@ NOT_YAML = {
     "octal, in JSON": ('{"depth": -007}', "-007 is octal in YAML 1.1"),
     "octal key": ("010: a", "010 is octal in YAML 1.1"),
     "infinite": ("floor: -1e999", "line 1, column 8: a number that is too large"),
+    "beyond floats": ("floor: 1" + "0" * 350, "column 8: a number that is too large"),
     "wrong integer": ("method: !!int abc", "not YAML: ValueError"),
     "empty integer": ("depth: !!int ''", "not YAML: ValueError"),
     "wrong boolean": ("depth: !!bool many", "not YAML: KeyError"),

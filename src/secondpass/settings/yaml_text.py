@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -202,7 +203,10 @@ def _loader() -> type[yaml.SafeLoader]:
 
         def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
             text = self.construct_scalar(node)
-            return int(text, 0 if text.startswith(("0x", "0o")) else 10)
+            number = int(text, 0 if text.startswith(("0x", "0o")) else 10)
+            if abs(number) > sys.float_info.max:
+                raise error("a number that is too large", node)
+            return number
 
     def _key(node: yaml.Node) -> Any:
         """Equal for nodes of the same key; a node of a list or mapping equals only itself."""
