@@ -13,7 +13,7 @@ from starlette.types import Message, Receive
 from secondpass.adapters.http_server.admission import Slot
 from secondpass.adapters.http_server.errors import ClientGoneError, RequestError
 from secondpass.adapters.http_server.settings import ServerSettings
-from secondpass.formats.lines import finite_float, finite_int
+from secondpass.formats.lines import finite_float
 
 CLOSE = {"Connection": "close"}
 
@@ -148,12 +148,7 @@ def parse(raw: bytes) -> Any:
         message = f"the body has too many JSON values; at most {_MAX_VALUES} are accepted"
         raise RequestError(413, message, "too_large")
     try:
-        return json.loads(
-            raw.decode("utf-8-sig"),
-            parse_constant=_reject,
-            parse_float=finite_float,
-            parse_int=finite_int,
-        )
+        return json.loads(raw.decode("utf-8-sig"), parse_constant=_reject, parse_float=finite_float)
     except UnicodeDecodeError:
         raise RequestError(400, "the body is not UTF-8") from None
     except (ValueError, RecursionError):
