@@ -13,11 +13,11 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.formats.files import atomic_write
 from secondpass.formats.lines import AnyPath
 from secondpass.formats.markup import clean
+from secondpass.settings import yaml_text
 
 _WIDTH = 100
 """Characters of a line of comments."""
 
-_SEPARATORS = "\x85\u2028\u2029"
 _SUFFIXES = (".yaml", ".yml")
 
 TUNED = "Written by secondpass tune"
@@ -37,21 +37,12 @@ def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
         ConfigurationError: the configuration holds a key, which files must not contain, or an
             object that YAML cannot represent.
     """
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, _data: Any) -> bool:
-            return True
-
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, "configuration")
     try:
-        body = yaml.dump(dict(config), Dumper=Dumper, sort_keys=False, allow_unicode=True)
-        if any(separator in body for separator in _SEPARATORS):  # PyYAML would read them as spaces
-            body = yaml.dump(dict(config), Dumper=Dumper, sort_keys=False)
-    except yaml.YAMLError:
-        message = "has an object that cannot be written as YAML; give plain values"
-        raise ConfigurationError(message, "configuration") from None
+        body = yaml_text.write(dict(config))
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(str(error), "configuration") from None
     return "".join(f"{comment}\n" for line in lines for comment in _comment(line)) + body
 
 
