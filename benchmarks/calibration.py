@@ -6,10 +6,12 @@
 Each split fits a threshold on a random half of the queries with a relevant candidate, and measures
 on the other half: coverage, the share of relevant candidates kept, per query or per document; and
 the share of all candidates kept, relative to that of the best threshold for the other half, chosen
-with its judgements. Further tables have the AUROC of the best score for separating lists with a
-relevant candidate from the same lists without, reranked like in `calibrate` or with the scores of
-the complete lists; and the log loss of both mappings to probabilities on held-out queries. No
-constant is tuned on these collections. Exits with 1 if a target is missed.
+with its judgements. A further table has the shares of the lists without their relevant candidates
+(found) and of the others (wrong) that are reported as having nothing relevant, on the other halves:
+by the threshold on each list's best score, in the halves where `calibrate` would switch it on; and
+by thresholds that keep a share of all relevant candidates, per query and per document. The last has
+the log loss of both mappings to probabilities on held-out queries. No constant is tuned on these
+collections. Exits with 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -26,18 +28,21 @@ from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
 from secondpass.errors import InputError
+from secondpass.scoring import rerank_scores_alone
 from secondpass_evaluation.calibration.calibrating import scores_without_relevant
 from secondpass_evaluation.calibration.conformal import best_threshold, share_kept, threshold
 from secondpass_evaluation.calibration.mapping import fit_probabilities
-from secondpass_evaluation.calibration.samples import Sample, samples, separation
+from secondpass_evaluation.calibration.samples import Sample, nothing_relevant, samples
 
+DASH = "\N{EN DASH}"
 SPLITS = 200
 KEEPS = (0.8, 0.9, 0.95)
 LARGE = 200
 """Smallest number of queries for which the targets of coverage apply."""
 
 LOWEST, HIGHEST, MOST_KEPT = -0.01, 0.03, 1.15
-AUROC_TARGETS = {"xquad-en": 0.85, "trec-dl19": 0.75}
+FOUND, WRONG = 0.4, 0.1
+"""Targets of reports that nothing is relevant, where they are on in half of the splits or more."""
 METHODS: Mapping[str, Mapping[str, Any]] = {"embedded": EMBEDDED, "lexical": LEXICAL}
 
 
@@ -93,23 +98,47 @@ def coverage(
     return Coverage(len(usable), keep, per, covered, fitted_kept, ratio, failed)
 
 
-def auroc_lines(
-    name: str, found: Mapping[str, Sample], without: Mapping[str, Sequence[float]]
-) -> Iterator[tuple[str, bool]]:
-    """A row with both AUROCs, and whether the target of the collection is met."""
-    reranked, estimated = separation(found, without), separation(found)
-    if reranked is None or estimated is None:
-        yield f"{name}: too few queries", True
-        return
-    target = AUROC_TARGETS.get(name)
-    met = target is None or reranked.auroc >= target
-    verdict = "on" if reranked.usable else "off"
-    shown = "" if target is None else f" (target {target:.2f}: {'met' if met else 'MISSED'})"
-    yield (
-        f"| {name} | {len(reranked.best)} | {reranked.auroc:.3f}{shown} | {estimated.auroc:.3f} "
-        f"| {verdict} |",
-        met,
-    )
+def nothing_line(
+    name: str,
+    found: Mapping[str, Sample],
+    without: Mapping[str, Sequence[float]] | None,
+    keep: float,
+    splits: int,
+    seed: int = 0,
+) -> tuple[str, bool]:
+    """A row on reports that nothing is relevant, and whether their targets are met."""
+    usable = {query: sample for query, sample in found.items() if sample.relevant.any()}
+    best = {query: sample.rerank.max() for query, sample in usable.items()}
+    rest = without or {query: [*item.rerank[~item.relevant]] for query, item in usable.items()}
+    emptied = {query: max(rest[query]) for query in usable if rest.get(query)}
+    generator = np.random.default_rng(seed)
+    rows: dict[str, list[tuple[float, float]]] = {"best": [], "query": [], "document": []}
+    on = 0
+    for _ in range(splits):
+        fitted, held = np.array_split(generator.permutation([*usable]), 2)
+        half = {query: usable[query] for query in fitted}
+        fit = nothing_relevant(half, keep, without)
+        relevant = [sample.rerank[sample.relevant] for sample in half.values()]
+        floors = {per: threshold(relevant, keep, per) for per in ("query", "document")}
+        floors["best"] = fit.threshold if fit is not None and fit.usable else None
+        on += floors["best"] is not None
+        for rule, floor in floors.items():
+            if floor is not None:
+                empty = [emptied[query] < floor for query in held if query in emptied]
+                wrong = [best[query] < floor for query in held]
+                rows[rule].append((float(np.mean(empty)), float(np.mean(wrong))))
+    shares = {rule: np.mean(pairs, axis=0) if pairs else None for rule, pairs in rows.items()}
+    mean = shares["best"]
+    decided = mean is not None and on >= splits / 2
+    met = not decided or bool(mean[0] >= FOUND and mean[1] <= WRONG)
+    cells = [DASH if pair is None else f"{pair[0]:.3f} / {pair[1]:.3f}" for pair in shares.values()]
+    fit = nothing_relevant(usable, keep, without)
+    every = DASH if fit is None else f"{fit.found:.3f} / {fit.flagged:.3f}"
+    verdict = "on" if fit is not None and fit.usable else "off"
+    return (
+        f"| {name} | {len(usable)} | {keep:g} | {verdict} | {every} | {on / splits:.0%} "
+        f"| {' | '.join(cells)} | {'no target' if not decided else 'met' if met else 'MISSED'} |"
+    ), met
 
 
 def measure(
@@ -120,8 +149,10 @@ def measure(
     reranker = Reranker.from_config(METHODS[label])
     try:
         rankings = observed.rankings(label, reranker)
-        found, _ = samples(rankings, observed.suite.qrels, lowest)
-        without = scores_without_relevant(observed, label, reranker, lowest)
+        found, _ = samples(rankings, observed.suite.qrels, observed.suite.queries, lowest)
+        without = None
+        if not rerank_scores_alone(reranker.method):
+            without = scores_without_relevant(observed, label, reranker, lowest)
     finally:
         reranker.close()
         if observed.journal is not None:
@@ -135,8 +166,9 @@ def measure(
                 f"| {result.kept:.3f} | {result.ratio:.2f} | {met} |"
             )
             yield "coverage", line, result.met is not False
-    for line, met_target in auroc_lines(folder.name, found, without):
-        yield "auroc", line, met_target or label != "embedded"
+    for keep in KEEPS:
+        line, met_target = nothing_line(folder.name, found, without, keep, splits, seed)
+        yield "nothing relevant", line, met_target
     try:
         losses = fit_probabilities(found, None, seed).losses
         line = " | ".join(f"{losses[kind]:.4f}" for kind in ("platt", "isotonic", "constant"))
@@ -148,8 +180,10 @@ def measure(
 HEADERS = {
     "coverage": "| collection | queries | per | keep | coverage | candidates kept | to the best "
     "| targets |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | --- |",
-    "auroc": "| collection | queries | AUROC | with the scores of complete lists "
-    "| `nothing_relevant` |\n| --- | ---: | ---: | ---: | --- |",
+    "nothing relevant": "| collection | queries | keep | `nothing_relevant` | found / wrong "
+    "| halves that are on | found / wrong, other half | all relevant, per query "
+    "| all relevant, per document | targets |\n"
+    "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     "probabilities": "| collection | Platt | isotonic | constant |\n| --- | ---: | ---: | ---: |",
 }
 

@@ -45,6 +45,7 @@ Change = Callable[[str, list[float], np.random.Generator], list[float]]
 class Row(NamedTuple):
     """The counts of a monitor for a ranking."""
 
+    query: int
     key: DayKey
     status: str
     issues: list[str]
@@ -78,7 +79,9 @@ class Last:
             report = operation.report
             key = DayKey("2026-01-01", operation.name, report.method, report.score_kind, "", None)
             codes = [issue.code for issue in report.issues]
-            self.last = Row(key, report.status, codes, ranking_statistics(operation.trace))
+            self.last = Row(
+                operation.query, key, report.status, codes, ranking_statistics(operation.trace)
+            )
 
 
 def rank(
@@ -108,7 +111,7 @@ def rank(
 def days_of(rows: Iterable[Row]) -> Days:
     days: Days = {}
     for row in rows:
-        days.setdefault(row.key, DayCounts()).add(row.status, row.issues, row.statistics)
+        days.setdefault(row.key, DayCounts()).add(row.query, row.status, row.issues, row.statistics)
     return days
 
 

@@ -181,10 +181,12 @@ class KeepTime:
     Attributes:
         last: whether no method follows, except those that follow the method that runs it.
         before: at the end, the result of the effect at the beginning; else None.
+        until_scored: whether the methods after it run only if it scores nothing.
     """
 
     last: bool
     before: Any = None
+    until_scored: bool = False
 
 
 _Notification: TypeAlias = Raised | Ran | Interim | Started | Ended

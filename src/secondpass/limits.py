@@ -20,7 +20,8 @@ class Limits:
         deadline: wall-clock seconds until the best order so far is returned. Calls still running
             are abandoned. Local scorers score the texts in batches, so that some scores are ready
             in time. If other methods follow (a fallback, a later stage of a cascade), a method ends
-            after four fifths of the time left, except a scorer that only a fallback follows.
+            after four fifths of the time left, except a scorer that has scored something and that
+            only a fallback follows.
         calls: questions to language models, retries included.
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
             per token, and counted as reported by the server afterwards.

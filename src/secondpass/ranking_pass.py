@@ -17,6 +17,7 @@ from secondpass.runtime.judgements import checked
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
+from secondpass.runtime.repeats import query_hash
 from secondpass.scoring import DOUBTFUL, ScorerMethod
 from secondpass.strategies.interim import relayed
 from secondpass.strategies.parts import in_turn
@@ -64,6 +65,7 @@ class RankingPass:
             name=self.settings.stages[0].method.name,
             candidates=len(self.candidates),
             top_k=self.settings.top_k,
+            query=query_hash(self.query),
         )
         running = Running(operation, lambda: {"query": self.query, "candidates": self.candidates})
 
@@ -139,9 +141,10 @@ class RankingPass:
             if self.listener is not None:
                 plan = self._with_listener(plan, stage, task, self.listener)
             try:
-                # A fallback runs only if nothing was scored, so a scorer has all of the time.
-                last = isinstance(stage.method, ScorerMethod) or number == len(self.settings.stages)
-                judgement = yield from in_turn(plan, last=last)
+                last = number == len(self.settings.stages)
+                # The partial scores of a method that asks questions are not known before it ends.
+                until_scored = isinstance(stage.method, ScorerMethod)
+                judgement = yield from in_turn(plan, last=last, until_scored=until_scored)
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)

@@ -237,6 +237,12 @@ def to_float(value: object) -> float | None:
     return None if type(value).__name__ in {"bool_", "bool"} else number
 
 
+def is_finite(value: object) -> bool:
+    """Whether a value is a finite number of any library."""
+    number = to_float(value)
+    return number is not None and math.isfinite(number)
+
+
 def to_list(scores: object, count: int) -> list[Any]:
     """Convert a list, tuple, array or tensor of ``count`` values to a list.
 

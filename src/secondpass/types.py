@@ -154,7 +154,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """How a local model ran. Holds no path.
+    """How a local model ran.
 
     Attributes:
         method: its name, as in :attr:`Report.method`.

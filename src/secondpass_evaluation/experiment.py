@@ -12,6 +12,7 @@ from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation import environment
 from secondpass_evaluation.comparison import Comparison
+from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
@@ -164,7 +165,7 @@ def compare(
         suite.qrels,
         measures,
         base,
-        _with_differences(results, bases, measures, test, seed),
+        _with_differences(results, bases, suite.queries, measures, test=test, seed=seed),
         {
             "depth": depth,
             "behind": behinds[0] if len(behinds) == 1 else list(behinds),
@@ -176,7 +177,7 @@ def compare(
             "versions": environment.versions(),
             "machine": environment.machine(),
         },
-        (*suite.notes, *notes),
+        (*suite.notes, *repetition_notes(suite.queries), *notes),
         suite.judged_by,
     )
     return replace(comparison, corrected=corrected_results(comparison))
@@ -226,13 +227,16 @@ def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dic
 def _with_differences(
     results: Sequence[Result],
     bases: Mapping[str, str],
+    queries: Mapping[str, str],
     measures: Sequence[str],
+    *,
     test: Test,
     seed: int,
 ) -> tuple[Result, ...]:
     """The results with their differences from the systems in ``bases``.
 
-    p-values are corrected over all systems, for each measure separately.
+    Queries with the same text count as one. p-values are corrected over all systems, for each
+    measure separately.
     """
     evaluations = {result.name: result.evaluation for result in results if result.evaluation}
     differences: dict[str, dict[str, Difference]] = {name: {} for name in bases}
@@ -240,8 +244,8 @@ def _with_differences(
         family = [
             difference(
                 measure,
-                evaluations[name].per_query[measure],
-                evaluations[base].per_query[measure],
+                averaged(evaluations[name].per_query[measure], queries),
+                averaged(evaluations[base].per_query[measure], queries),
                 test=test,
                 seed=seed,
             )

@@ -11,7 +11,8 @@ from secondpass.errors import InputError, MissingExtraError, SecondPassError
 from secondpass.settings import describe
 from secondpass.types import Candidate, Progress
 from secondpass_evaluation.costs import Cost
-from secondpass_evaluation.measures import evaluate, ranking_to_run
+from secondpass_evaluation.distinct import measured
+from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.results import Result
 from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.retrieval import Mode
@@ -89,7 +90,7 @@ class FirstStages:
         if retrieved.reason:
             return Result(stage, "not_run", retrieved.reason)
         run = ranking_to_run(retrieved.candidates)
-        evaluation = evaluate(run, self.suite.qrels, measures)
+        evaluation = measured(run, self.suite, measures)
         return Result(stage, "ran", run=run, evaluation=evaluation, cost=Cost(retrieved.seconds))
 
     def _given(self) -> Retrieved:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 from secondpass.errors import MissingExtraError
 from secondpass.monitoring.ranking_days import DayCounts, DayKey
 from secondpass.monitoring.sketches import Sketch
+from secondpass.runtime.repeats import Repeats, design_effect
 
 FEWEST = 20
-"""Fewest rankings of a period, or of a method in it, to compare."""
+"""Fewest rankings of a period, or of a method in it, to compare; repetitions do not count."""
 
 _EXACT_UP_TO = 500
 """Most rankings of a period for which the exact distribution of the test is computed."""
@@ -29,6 +31,7 @@ class Period:
         methods: method -> number of rankings.
         sketches: method -> statistic -> sketch; the method None has the statistics of candidates.
         shares: property, such as ``status partial`` -> number of rankings that have it.
+        repeats: method, and None for all -> how often queries are repeated.
     """
 
     def __init__(self, days: Mapping[DayKey, DayCounts]) -> None:
@@ -37,6 +40,7 @@ class Period:
         self.methods: Counter[str] = Counter()
         self.sketches: dict[str | None, dict[str, Sketch]] = {}
         self.shares: Counter[str] = Counter()
+        self.repeats: dict[str | None, Repeats] = {}
         for key, counts in days.items():
             method = key.method or "none"
             self.methods[method] += counts.rankings
@@ -44,6 +48,8 @@ class Period:
             self._count("score kind", {key.kind or "none": counts.rankings})
             self._count("status", counts.statuses)
             self._count("issue", counts.issues)
+            for group in (None, method):
+                self.repeats.setdefault(group, Repeats()).merge(counts.repeats)
             for name, sketch in counts.sketches.items():
                 # The candidates that were retrieved do not depend on the method.
                 is_retrieved = name.startswith("candidates.") and name != "candidates.scored"
@@ -75,18 +81,37 @@ class PeriodTest:
     is_share: bool
 
 
+def repetition(before: Period, after: Period, method: str | None = None) -> float:
+    """How many rankings of a method, or of all, count as one, as queries are repeated; 1 or more.
+
+    Both periods must have rankings of the method.
+    """
+    counts = [
+        period.rankings if method is None else period.methods[method] for period in (before, after)
+    ]
+    return design_effect(before.repeats[method], counts[0], after.repeats[method], counts[1])
+
+
+def counted_once(rankings: int, each: float) -> int:
+    """The number that rankings count as, if so many of them count as one."""
+    return math.floor(rankings / each + 1e-9)
+
+
 def share_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
     """Tests of the shares of rankings with a property; not of one that all rankings have."""
     stats = _scipy_stats()
+    each = repetition(before, after)
     for name in sorted({*before.shares, *after.shares}):
         counts = [before.shares.get(name, 0), after.shares.get(name, 0)]
         totals = [before.rankings, after.rankings]
         # Decided by both periods together, so that leaving tests out does not bias the others.
         if sum(counts) == sum(totals):
             continue
-        table = [counts, [total - count for count, total in zip(counts, totals, strict=True)]]
-        p = min(1.0, float(stats.fisher_exact(table).pvalue))
         first, second = (count / total for count, total in zip(counts, totals, strict=True))
+        sizes = [counted_once(total, each) for total in totals]
+        scaled = _scaled(counts, totals, sizes)
+        table = [scaled, [size - count for count, size in zip(scaled, sizes, strict=True)]]
+        p = min(1.0, float(stats.fisher_exact(table).pvalue))
         yield PeriodTest(None, name, first, second, abs(second - first), p, is_share=True)
 
 
@@ -94,13 +119,14 @@ def shift_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
     """Tests of the statistics of each method that has enough rankings in both periods."""
     for method in sorted(before.sketches.keys() & after.sketches.keys(), key=str):
         sketches = before.sketches[method], after.sketches[method]
+        each = repetition(before, after, method)
         for name in sorted(sketches[0].keys() & sketches[1].keys()):
             first, second = sketches[0][name], sketches[1][name]
-            if min(first.count, second.count) < FEWEST:
+            if counted_once(min(first.count, second.count), each) < FEWEST:
                 continue
             if len(first.bins.keys() | second.bins.keys()) < 2:
                 continue
-            distance, p = _kolmogorov_smirnov(first, second)
+            distance, p = _kolmogorov_smirnov(first, second, each)
             yield PeriodTest(
                 method,
                 name,
@@ -112,8 +138,28 @@ def shift_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
             )
 
 
-def _kolmogorov_smirnov(first: Sketch, second: Sketch) -> tuple[float, float]:
-    """The largest distance of the distribution functions, and its p-value."""
+def _scaled(counts: Sequence[int], totals: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Counts of samples of other sizes with the same shares, rounded towards each other."""
+    exact = [
+        round(count * size / total, 9)
+        for count, total, size in zip(counts, totals, sizes, strict=True)
+    ]
+    falls = counts[0] * totals[1] > counts[1] * totals[0]
+    first, second = (math.floor, math.ceil) if falls else (math.ceil, math.floor)
+    scaled = [first(exact[0]), second(exact[1])]
+    if (scaled[0] * sizes[1] > scaled[1] * sizes[0]) != falls:  # rounded past each other
+        scaled[1] = round(scaled[0] * sizes[1] / sizes[0])
+    return scaled
+
+
+def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[float, float]:
+    """The largest distance of the distribution functions, and its p-value.
+
+    Args:
+        first: the first sample.
+        second: the second sample.
+        each: how many rankings count as one.
+    """
     counts = first.count, second.count
     below = [0, 0]
     widest = 0, 0
@@ -126,12 +172,14 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch) -> tuple[float, float]:
         if distance > largest:
             largest, widest = distance, (below[0], below[1])
     effect = largest / (counts[0] * counts[1])
-    if max(counts) > _EXACT_UP_TO:
-        size = counts[0] * counts[1] / sum(counts)
+    sizes = counted_once(counts[0], each), counted_once(counts[1], each)
+    if max(sizes) > _EXACT_UP_TO:
+        size = sizes[0] * sizes[1] / sum(sizes)
         return effect, min(1.0, float(_scipy_stats().kstwo.sf(effect, round(size))))
-    if counts[0] == counts[1]:
-        widest = abs(widest[0] - widest[1]), 0
-    return effect, _exact_p(counts, widest)
+    scaled = _scaled(widest, counts, sizes)
+    if sizes[0] == sizes[1]:
+        scaled = [abs(scaled[0] - scaled[1]), 0]
+    return effect, _exact_p(sizes, (scaled[0], scaled[1]))
 
 
 @lru_cache(maxsize=10_000)

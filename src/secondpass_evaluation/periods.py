@@ -1,13 +1,15 @@
 """Tests whether scores, moves, candidates or errors of rankings changed between two periods.
 
 Each ranking counts as one observation, because the candidates of one query depend on each other.
+Rankings of the same query depend on each other, too: with queries that are repeated, samples count
+as smaller ones (see :func:`~secondpass.runtime.repeats.design_effect`).
 Distributions of statistics are compared by the two-sample test of Kolmogorov and Smirnov, shares
 of rankings by Fisher's exact test. Both are computed on binned values or counts, where the former
 is conservative (Conover, "A Kolmogorov goodness-of-fit test for discontinuous distributions",
 JASA 67, 1972); its p is exact for periods of up to 500 rankings, and asymptotic beyond. p-values
 are corrected by Holm's procedure (see :mod:`secondpass_evaluation.significance`), so the chance of
-any false alarm in one comparison is at most ``alpha``, if rankings of both periods are independent
-of each other and drawn from the same queries. scipy computes the tests.
+any false alarm in one comparison is at most ``alpha``, if the queries of both periods are drawn
+independently from the same ones. scipy computes the tests.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from typing import Any
 from secondpass.errors import InputError
 from secondpass.monitoring.ranking_days import Days
 from secondpass.monitoring.ranking_statistics import STATISTICS
-from secondpass_evaluation.period_tests import FEWEST, Period, share_tests, shift_tests
+from secondpass_evaluation.period_tests import (
+    FEWEST,
+    Period,
+    counted_once,
+    repetition,
+    share_tests,
+    shift_tests,
+)
 from secondpass_evaluation.significance import holm
 
 ALPHA = 0.01
@@ -80,8 +89,8 @@ class Drift:
         before, after: number of rankings.
         alpha: highest chance of any false alarm.
         changes: all comparisons, alarms first, then by p and effect.
-        notes: differences known without a test, such as another version of secondpass, and methods
-            with too few rankings to compare.
+        notes: differences known without a test, such as another version of secondpass; how often
+            queries are repeated; and methods with too few rankings to compare.
     """
 
     before: int
@@ -121,7 +130,8 @@ def drift(
         smallest_share: smallest difference of shares of rankings for an alarm, 0 to 1.
 
     Raises:
-        InputError: a period has fewer than 20 rankings, or an argument is out of range.
+        InputError: a period has fewer than 20 rankings, or its rankings count as fewer because
+            they repeat queries; or an argument is out of range.
         MissingExtraError: scipy is not installed.
     """
     if not 0 < alpha < 1:
@@ -135,6 +145,13 @@ def drift(
             noun = "ranking" if total.rankings == 1 else "rankings"
             raise InputError(
                 f"{name}: {total.rankings} {noun}; at least {FEWEST} are needed to compare"
+            )
+    each = repetition(*totals)
+    for name, total in zip(("before", "after"), totals, strict=True):
+        if (count := counted_once(total.rankings, each)) < FEWEST:
+            raise InputError(
+                f"{name}: {total.rankings:,} rankings repeat few queries, and count as {count}; at "
+                f"least {FEWEST} are needed to compare"
             )
     tests = [*share_tests(*totals), *shift_tests(*totals)]
     corrected = holm([test.p for test in tests])
@@ -156,11 +173,17 @@ def drift(
         )
     changes.sort(key=lambda change: (not change.alarm, change.p, -change.effect))
     return Drift(
-        totals[0].rankings, totals[1].rankings, alpha, tuple(changes), tuple(_notes(*totals))
+        totals[0].rankings, totals[1].rankings, alpha, tuple(changes), tuple(_notes(*totals, each))
     )
 
 
-def _notes(before: Period, after: Period) -> Iterator[str]:
+def _notes(before: Period, after: Period, each: float) -> Iterator[str]:
+    if each > 1:
+        sizes = [counted_once(period.rankings, each) for period in (before, after)]
+        yield (
+            f"the same queries are ranked repeatedly: the {before.rankings:,} rankings before and "
+            f"{after.rankings:,} after count as about {sizes[0]:,} and {sizes[1]:,}"
+        )
     for what, read in (
         ("version of secondpass", lambda key: key.version),
         ("reranker", lambda key: key.reranker),

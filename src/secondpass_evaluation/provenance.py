@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.formats.files import atomic_write
 from secondpass.formats.lines import AnyPath
 from secondpass.formats.markup import clean
+from secondpass.settings import yaml_text
 
 _WIDTH = 100
 """Characters of a line of comments."""
 
-_SEPARATORS = "\x85\u2028\u2029"
 _SUFFIXES = (".yaml", ".yml")
+
+TUNED = "Written by secondpass tune"
+"""Beginning of the first comment of a configuration that ``tune`` wrote."""
 
 
 def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
@@ -33,22 +37,31 @@ def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
         ConfigurationError: the configuration holds a key, which files must not contain, or an
             object that YAML cannot represent.
     """
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, _data: Any) -> bool:
-            return True
-
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, "configuration")
     try:
-        body = yaml.dump(dict(config), Dumper=Dumper, sort_keys=False, allow_unicode=True)
-        if any(separator in body for separator in _SEPARATORS):  # PyYAML would read them as spaces
-            body = yaml.dump(dict(config), Dumper=Dumper, sort_keys=False)
-    except yaml.YAMLError:
-        message = "has an object that cannot be written as YAML; give plain values"
-        raise ConfigurationError(message, "configuration") from None
+        body = yaml_text.write(dict(config))
+    except yaml_text.NotYAMLError as error:
+        raise ConfigurationError(str(error), "configuration") from None
     return "".join(f"{comment}\n" for line in lines for comment in _comment(line)) + body
+
+
+def tuning_notes(path: AnyPath) -> list[str]:
+    """A note if ``tune`` chose the configuration of this file, as its first comment says.
+
+    A threshold that is fitted on the same queries keeps less of others than it says.
+    """
+    file = Path(path)
+    if file.suffix not in _SUFFIXES or not file.is_file():
+        return []
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        comments = [line[1:].strip() for line in takewhile(lambda line: line[:1] == "#", lines)]
+    if not comments or not comments[0].startswith(TUNED):
+        return []
+    return [
+        f"{file.name} was chosen by tuning: if that was on the same queries, the shares are too "
+        "high for others; calibrate on queries that had no part in it"
+    ]
 
 
 def check_output(path: AnyPath, *, force: bool = False) -> Path:

@@ -16,8 +16,9 @@ from secondpass.scoring import TRUNCATED
 from secondpass.types import Candidate, Progress, Ranking, Report
 from secondpass_evaluation.changes import largest_changes, rank_moves
 from secondpass_evaluation.costs import Cost
+from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key
-from secondpass_evaluation.measures import evaluate, ranking_to_run
+from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.results import Result
 from secondpass_evaluation.stability import measure_stability
 from secondpass_evaluation.suites import Suite
@@ -142,7 +143,7 @@ def measure_reranker(
                 lambda shuffled, label: ranking_to_run(system.rankings(shuffled, label)),
                 system.candidates,
                 run,
-                suite.qrels,
+                suite,
                 depth=reranker.depth,
                 measure=measures[0],
                 shuffles=shuffles,
@@ -150,7 +151,7 @@ def measure_reranker(
             )
     except SecondPassError as error:
         return replace(not_run, reason=str(error))
-    after = evaluate(run, suite.qrels, measures)
+    after = measured(run, suite, measures)
     gains, losses = largest_changes(
         suite, system.candidates, before, run, after, measure=measures[0]
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from secondpass.formats.runs import Qrels, Run
+from secondpass.formats.runs import Run
 from secondpass.types import Candidate
-from secondpass_evaluation.measures import evaluate
+from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.results import Stability
+from secondpass_evaluation.suites import Suite
 
 _TOP = 10
 
@@ -17,7 +18,7 @@ def measure_stability(
     rerank: Callable[[Mapping[str, Sequence[Candidate]], str], Run],
     candidates: Mapping[str, Sequence[Candidate]],
     unshuffled: Run,
-    qrels: Qrels,
+    suite: Suite,
     *,
     depth: int | None,
     measure: str,
@@ -30,7 +31,7 @@ def measure_stability(
         rerank: called with candidates by query id and a label for progress reports.
         candidates: by query id, in their original order.
         unshuffled: the reranker's run on these.
-        qrels: query id -> document id -> relevance.
+        suite: queries and judgements.
         depth: number of candidates that are judged; only these are shuffled and compared. None:
             all.
         measure: name of the measure whose means are reported.
@@ -56,7 +57,7 @@ def measure_stability(
                 taus.append(float(tau))
             if top := list(unshuffled[query])[:_TOP]:
                 overlaps.append(len(set(top).intersection(list(scores)[:_TOP])) / len(top))
-        means.append(evaluate(run, qrels, [measure]).mean[measure])
+        means.append(measured(run, suite, [measure]).mean[measure])
     return Stability(shuffles, _mean(taus), _mean(overlaps), measure, tuple(means))
 
 

@@ -99,7 +99,7 @@ def test_served_scores_of_a_model(kind, scores, settings, expected, rule):
 
 @given(
     st.sampled_from(["logit", "probability", "similarity", "unbounded"]),
-    st.lists(st.floats(-1, 1) | st.none(), max_size=8),
+    st.lists(st.integers(-99, 99).map(lambda n: n / 99) | st.none(), max_size=8),
     st.sampled_from([{}, {"depth": 2}, {"order": "lost_in_the_middle"}, {"top_k": 3}]),
 )
 def test_promised_range_and_order(kind, scores, settings):
@@ -111,6 +111,10 @@ def test_promised_range_and_order(kind, scores, settings):
         found, rule = served_scores(ranking, unit=unit)
         assert len(found) == len(ranking)
         assert all(a >= b for a, b in pairwise(found))
+        # A client that sorts the documents of its request by score gets the same order.
+        pairs = sorted(zip(found, ranking.order, strict=True), key=lambda pair: pair[1])
+        by_score = sorted(pairs, key=lambda pair: np.float32(pair[0]), reverse=True)
+        assert [position for _, position in by_score] == [*ranking.order]
         assert rule != "sigmoid" or (unit and kind == "logit")
         if unit:
             assert all(0 <= score <= 1 for score in found)
@@ -141,13 +145,15 @@ class ByList:
         ([0.2, 0.7, 0.1], [0.9, 0.8, 0.3], True, [0.7, 0.7, 0.1]),
         # Clients sort the documents by score, in which the order would be lost.
         ([0.7, 0.2], [0.8, 0.9], True, [0.7 + 1e-7, 0.7]),
-        ([1.0, 0.2], [0.8, 0.9], True, [1.0, 1.0]),
+        # There is nothing above 1, so the lower ones move.
+        ([1.0, 0.2], [0.8, 0.9], True, [1.0, 1 - 2e-7]),
+        ([0.1, 1.0, 1.0], [0.7, 0.9, 0.8], True, [1.0, 1.0, 0.1]),
         ([0.7, -1.0], [0.9, 0.3], True, [0.7, 0.0]),
         ([0.7, -0.2], [0.9, 0.3], False, [0.7, -0.2]),
         ([0.7, None], [0.9, None], True, [0.7, 0.0]),
     ],
 )
-def test_served_scores_do_not_depend_on_the_list(scores, order_scores, unit, served):
+def test_served_scores_are_lifted_only_for_the_order(scores, order_scores, unit, served):
     texts = [str(at) for at in range(len(scores))]
     ranking = Reranker(ByList(scores, order_scores), log_level="debug").rerank("q", texts)
     assert [item.final_score for item in ranking] == sorted(

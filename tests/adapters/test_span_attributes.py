@@ -15,7 +15,7 @@ from secondpass.runtime.observers import (
     ScoringOperation,
 )
 
-RANKING = RankingOperation(name="by-length", candidates=3, top_k=None)
+RANKING = RankingOperation(name="by-length", candidates=3, top_k=None, query=0)
 METHOD = MethodOperation(name="graded", texts=3, scored=2)
 SCORING = ScoringOperation(name="m", queries=2, pairs=6)
 

@@ -59,6 +59,45 @@ def test_a_preset_and_a_file_at_once_are_a_wrong_call(secondpass, write, command
     assert "--preset, --config: give one of them" in outcome.flat
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["-p", "BAAI/m"], "use --set method.type=cross_encoder --set method.model=BAAI/m"),
+        (
+            ["-p", "openai/gpt-4o"],
+            "--set method.type=graded --set method.llm.type=openai --set method.llm.model=gpt-4o",
+        ),
+        (["-p", "contextual"], "--set method.type=endpoint --set method.api=contextual --set "),
+        (["-p", "cross_encoder"], "it is a method: use --set method=cross_encoder"),
+        (["-p", "a.yaml"], "if it is a file, use --config a.yaml"),
+        (
+            ["-c", "embedded"],
+            "embedded: there is no such file; 'embedded' is a preset, which is a "
+            "whole reranker: use --preset embedded",
+        ),
+        (["-c", "BAAI/m"], "there is no such file; if it is a reranking model, use --set method."),
+    ],
+)
+def test_a_name_of_another_kind_is_explained_by_options(secondpass, arguments, told):
+    outcome = secondpass("plan", *arguments)
+    assert (outcome.code, told in outcome.flat) == (1, True), outcome.err
+
+
+@pytest.mark.parametrize("settings", [["type=cross_encoder", "model=a/b"], ["type=lexical"]])
+def test_options_of_an_explanation_replace_the_method(settings):
+    described = configuration(None, None, [f"method.{setting}" for setting in settings])
+    assert described["method"] == dict(setting.split("=") for setting in settings)
+
+
+@pytest.mark.parametrize("key", ["top_k", "method.k1"])
+@pytest.mark.parametrize("command", ["rerank", "plan", "serve"])
+def test_a_setting_that_is_given_twice_is_a_wrong_call(secondpass, command, key):
+    """Only the last would count."""
+    told = secondpass(command, "-p", "lexical", "--set", f"{key}=1", "--set", f"{key}=2")
+    assert (told.code, told.out) == (2, "")
+    assert f"--set {key}: give it once" in told.flat
+
+
 def test_options_make_the_configuration_of_the_library(tmp_path):
     described = configuration("graded_passages", None, ["order=learn"])
     assert Reranker.from_config(described).to_config()["order"] == "learn"
@@ -74,13 +113,13 @@ def test_options_make_the_configuration_of_the_library(tmp_path):
     ("settings", "described"),
     [
         ([], {"method": "lexical"}),
-        (["depth=7", "depth=8"], {"method": {"type": "lexical"}, "depth": 8}),
+        (["depth=7", "tail=drop"], {"method": {"type": "lexical"}, "depth": 7, "tail": "drop"}),
         (["method.k1=2"], {"method": {"type": "lexical", "k1": 2}}),
         (["prefix=a: b: c"], {"method": {"type": "lexical"}, "prefix": "a: b: c"}),
         (["prefix="], {"method": {"type": "lexical"}, "prefix": ""}),
         (["blend={original: 0.2}"], {"method": {"type": "lexical"}, "blend": {"original": 0.2}}),
     ],
-    ids=["none", "the last", "nested", "not YAML", "empty", "mapping"],
+    ids=["none", "two", "nested", "not YAML", "empty", "mapping"],
 )
 def test_settings_override_a_base(settings, described):
     base = {"method": "lexical"}

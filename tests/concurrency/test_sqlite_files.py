@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, prepare
+from secondpass.concurrency.sqlite_connection import Connection
+from secondpass.concurrency.sqlite_files import Layout, WrongFileError, check_kind, prepare
 
 LAYOUT = Layout(0x1234, 2, ("CREATE TABLE notes (text)",), ("SELECT text FROM notes LIMIT 1",))
 
@@ -73,14 +74,14 @@ READS_A_FILE_IN_USE = """
 import os, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
-from secondpass.concurrency.sqlite_connection import connect
+from secondpass.concurrency.sqlite_connection import Connection
 from secondpass.concurrency.sqlite_files import Layout, check_kind, prepare
 
 path, layout = Path(sys.argv[1]), Layout(7, 1, ("CREATE TABLE t (a)",), ("SELECT a FROM t",))
 prepare(path, layout)
-writer = connect(path.as_uri() + "?mode=rw", 0.0)
-writer.execute("PRAGMA journal_mode = DELETE")  # whose locks are on the file itself
-writer.execute("BEGIN IMMEDIATE")
+writer = Connection(path)
+writer.run(lambda file: file.execute("PRAGMA journal_mode = DELETE"))  # which locks the file itself
+writer.run(lambda file: file.execute("BEGIN IMMEDIATE"))
 check_kind(path, layout)
 other = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
 done = subprocess.run([sys.executable, "-c", other, str(path)], capture_output=True, check=False)
@@ -115,6 +116,35 @@ def test_a_missing_table_is_damage(tmp_path):
     with pytest.raises(sqlite3.DatabaseError) as caught:
         prepare(path, LAYOUT)
     assert type(caught.value) is sqlite3.DatabaseError
+
+
+def test_a_file_is_checked_again_after_it_was_closed(tmp_path):
+    """Its inode may be that of another file by then."""
+    path = tmp_path / "file"
+    prepare(path, LAYOUT)
+    connection = Connection(path)
+    connection.run(lambda file: file.execute("SELECT * FROM notes").fetchall())
+    check_kind(path, LAYOUT)
+    connection.close()
+    path.write_bytes(b"notes of the user\n" * 500)
+    path.chmod(0o664)
+    for check in (check_kind, prepare):
+        with pytest.raises(WrongFileError, match="not a file of secondpass"):
+            check(path, LAYOUT)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
+
+
+def test_the_mode_of_a_file_that_was_overwritten_is_not_changed(tmp_path):
+    """Not even while there are connections to it."""
+    path = tmp_path / "file"
+    prepare(path, LAYOUT)
+    with closing(Connection(path)) as connection:
+        connection.run(lambda file: file.execute("SELECT * FROM notes").fetchall())
+        path.write_bytes(b"notes of the user\n" * 500)
+        path.chmod(0o664)
+        with pytest.raises(sqlite3.DatabaseError):
+            prepare(path, LAYOUT)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

@@ -90,6 +90,27 @@ def test_late_thread_is_left_behind():
     assert ended.wait(60)
 
 
+def test_a_coroutine_that_a_late_thread_returns_is_closed(recwarn):
+    go = threading.Event()
+
+    async def absent():
+        raise AssertionError
+
+    def slow():
+        go.wait(60)
+        return absent()
+
+    async def use():
+        with pytest.raises(TimeoutError):
+            await with_timeout(in_thread(slow), 0.02)
+        go.set()
+        await in_thread(lambda: time.sleep(0.05))
+
+    asyncio.run(use())
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 def test_threads_are_unlimited():
     barrier = threading.Barrier(40)
 

@@ -49,7 +49,7 @@ def test_values_are_compared_by_kolmogorov_and_smirnov(first, second):
     for sketch, sample in zip(sketches, samples, strict=True):
         for value in sample:
             sketch.add(value)
-    effect, p = period_tests._kolmogorov_smirnov(*sketches)
+    effect, p = period_tests._kolmogorov_smirnov(*sketches, each=1.0)
     bins = [[bin_of(value) for value in sample] for sample in samples]
     method = "exact" if max(first, second) <= period_tests._EXACT_UP_TO else "asymp"
     expected = stats.ks_2samp(*bins, method=method)

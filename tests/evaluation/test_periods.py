@@ -6,8 +6,11 @@ import random
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from monitored_days import days_of
+from sampling import examples
 from secondpass import InputError, MissingExtraError
 from secondpass.monitoring.ranking_days import DayCounts, merge_days
 from secondpass_evaluation import drift
@@ -193,7 +196,26 @@ def test_without_scipy(monkeypatch):
 
 def test_rankings_without_statistics():
     counts = DayCounts()
-    for _ in range(30):
-        counts.add("cancelled", ["cancelled"], {})
+    for number in range(30):
+        counts.add(number, "cancelled", ["cancelled"], {})
     (key,) = days_of(1)
     assert {one.subject for one in drift(days_of(30), {key: counts}).alarms} == {"faults"}
+
+
+@examples(20)
+@given(st.integers(0, 999), st.integers(3, 6), st.sampled_from([0.0, 4.0]))
+def test_repeating_every_query_changes_nothing(seed, times, shift):
+    def compared(times):
+        after = days_of(40, seed=-1 - seed, change=lambda score: score + shift, times=times)
+        return drift(days_of(60, seed=seed, times=times), after)
+
+    twice, more = compared(2), compared(times)
+    assert twice.changes == more.changes
+    assert "rankings before and" in more.notes[0]
+    assert names(twice) == names(compared(1))
+
+
+def test_a_few_queries_are_too_few():
+    few = days_of(4, times=100)
+    with pytest.raises(InputError, match="before: 400 rankings repeat few queries, and count as"):
+        drift(few, days_of(400, seed=1))

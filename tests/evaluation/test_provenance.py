@@ -1,14 +1,21 @@
 """Configurations with comments: what is loaded is what was given, and no file is lost."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass.config import load, read_yaml
+from secondpass.config.keys import literal_keys
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.settings import Secret, yaml_text
-from secondpass_evaluation.provenance import check_output, with_provenance, write_config
+from secondpass_evaluation.provenance import (
+    TUNED,
+    check_output,
+    tuning_notes,
+    with_provenance,
+    write_config,
+)
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9) | st.text(),
@@ -23,6 +30,7 @@ VALUES = st.recursive(
     st.lists(st.text()),
 )
 def test_comments_do_not_change_what_is_read(config, lines):
+    assume(not [*literal_keys(config)])
     text = with_provenance(config, lines)
     assert yaml_text.parse(text) == (config or {})
     comments = [line for line in text.splitlines() if line.startswith("#")]
@@ -78,3 +86,12 @@ def test_keys_and_objects_are_not_written(tmp_path, config, message):
     with pytest.raises(ConfigurationError, match=message):
         write_config(path, config, [], force=True)
     assert path.read_text() == "depth: 3\n"
+
+
+def test_a_configuration_that_tuning_wrote_is_known_by_its_comment(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    write_config(path, {"method": "lexical"}, [f"{TUNED}, 2026-11-25.", "Adopt lexical."])
+    (note,) = tuning_notes(path)
+    assert note.startswith("rerank.yaml was chosen by tuning")
+    write_config(path, {"method": "lexical"}, ["Calibrated."], force=True)
+    assert tuning_notes(path) == tuning_notes("lexical") == tuning_notes(tmp_path / "x.yaml") == []

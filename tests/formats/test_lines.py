@@ -57,6 +57,8 @@ def test_other_values_are_no_objects(tmp_path, text):
         ("[NaN]", "is not JSON: NaN is not a JSON number"),
         ("-Infinity", "is not JSON: -Infinity is not a JSON number"),
         ('{"score": -1e999}', "is not JSON: a number is too large"),
+        ('{"score": 1' + "0" * 400 + "}", "is not JSON: a number is too large"),
+        ('{"score": 1' + "0" * 5000 + "}", "is not JSON: a number is too large"),
         ("[" * 100_000, "nested too deeply"),
     ],
     ids=lambda text: text[:20],

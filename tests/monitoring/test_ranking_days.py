@@ -24,7 +24,7 @@ def key(day="2026-11-23", method="m"):
 def counts(*statuses, issues=()):
     made = DayCounts()
     for status in statuses:
-        made.add(status, issues, {"rerank.highest": 0.5, "rerank.lowest": -0.5})
+        made.add(0, status, issues, {"rerank.highest": 0.5, "rerank.lowest": -0.5})
     return made
 
 
@@ -119,7 +119,7 @@ def test_codes_that_may_hold_text_are_not_kept():
 def test_codes_are_bounded():
     made = DayCounts()
     for number in range(1000):
-        made.add("ok", [f"code_{number}"], {})
+        made.add(number, "ok", [f"code_{number}"], {})
     assert len(made.issues) <= 201
     assert sum(made.issues.values()) == 1000
 

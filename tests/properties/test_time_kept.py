@@ -1,6 +1,7 @@
 """Methods that hang leave time to those behind them: to later stages, and to fallbacks."""
 
 import asyncio
+import threading
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -10,10 +11,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rotation import rotated
 from sampling import examples
 from secondpass import Reranker
 from secondpass import reranker as reranker_module
-from secondpass.effects import Answer, Ask, Completion, Estimate, Judgement, Prompt, Question, Turn
+from secondpass.effects import (
+    Answer,
+    Ask,
+    Completion,
+    Estimate,
+    Judgement,
+    ListScores,
+    Prompt,
+    Question,
+    Turn,
+)
 from secondpass.errors import DeadlineError
 from secondpass.limits import Limits
 from secondpass.methods import Stage
@@ -223,3 +235,79 @@ def test_a_scorer_before_a_fallback_has_all_of_the_time():
     scorer = Scoring(1.0)
     rank_with_hanging_questions(ScorerMethod(scorer), [Stage(Asking(1))], 100.0, "rerank")
     assert scorer.had == pytest.approx([100], abs=1)
+
+
+class Blocked:
+    """A scorer that scores the first texts, if any, and the rest when most of the time is over."""
+
+    model_name = "blocked"
+    batch_size = 1
+
+    def __init__(self, first, until):
+        self.first, self.until = first, until
+        self.calls = 0
+
+    def wait(self):
+        threading.Event().wait(self.until if self.first == 0 or self.calls > 1 else 0)
+
+
+class BlockedPairs(Blocked):
+    def score_pairs(self, query, documents):
+        self.calls += 1
+        self.wait()
+        return [1.0] * len(documents)
+
+
+class BlockedBatches(BlockedPairs):
+    def score_batches(self, requests, deadline):
+        for index in range(len(requests[0][1])):
+            self.calls += 1
+            if self.calls <= 2:
+                self.wait()
+            yield [(0, index, 1.0)]
+
+
+class BlockedLists(BlockedPairs):
+    pointwise = False
+
+    def score_lists(self, requests, deadline):
+        for scored in (1, 3):
+            self.calls += 1
+            self.wait()
+            yield [ListScores([1.0] * scored + [None] * (3 - scored))]
+
+
+BLOCKED = {"pairs": BlockedPairs, "batches": BlockedBatches, "lists": BlockedLists}
+
+
+def ranked(reranker, mode):
+    if mode == "rerank":
+        return reranker.rerank("one", TEXTS)
+    if mode == "arerank":
+        return asyncio.run(reranker.arerank("one", TEXTS))
+    return reranker.rerank_many([("one", TEXTS)])[0]
+
+
+@pytest.mark.parametrize("passages", [None, {}], ids=["whole", "passages"])
+@pytest.mark.parametrize(
+    ("scorer", "mode"),
+    rotated(list(BLOCKED), ["rerank", "arerank", "rerank_many"]),
+)
+def test_a_scorer_that_scores_nothing_leaves_time_for_its_fallback(scorer, mode, passages):
+    reranker = Reranker(
+        BLOCKED[scorer](0, 0.5), fallback=["lexical"], passages=passages, limits={"deadline": 0.5}
+    )
+    ranking = ranked(reranker, mode)
+    assert (ranking.report.status, ranking.report.method) == ("degraded", "lexical")
+    assert ranking.report.seconds < 0.5
+
+
+@pytest.mark.parametrize(
+    ("scorer", "mode"),
+    rotated(["batches", "lists"], ["rerank", "arerank", "rerank_many"]),
+)
+def test_a_scorer_that_scores_something_has_the_time_of_its_fallback(scorer, mode):
+    reranker = Reranker(BLOCKED[scorer](1, 1.3), fallback=["lexical"], limits={"deadline": 1.5})
+    ranking = ranked(reranker, mode)
+    assert (ranking.report.method, ranking.report.issues) == ("blocked", ())
+    assert {item.status for item in ranking} == {"scored"}

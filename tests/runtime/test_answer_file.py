@@ -203,6 +203,17 @@ def test_a_file_that_is_of_no_use_is_set_aside(path, damage):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("used", [2**63 - 1, -1])
+def test_a_file_without_room_for_further_texts_is_set_aside(path, used):
+    with opened(path) as file:
+        file.put_many({KEYS[0]: "a"})
+    _change(path, f"UPDATE answers SET used = {used}")
+    with opened(path) as file:
+        file.put_many({KEYS[1]: "b"})
+        assert file.set_aside is not None
+        assert file.get_many(KEYS[:2]) == {KEYS[1]: "b"}
+
+
 def test_damage_in_use_is_noticed_by_all(path):
     with opened(path) as first, opened(path) as second:
         first.put_many(dict.fromkeys(KEYS[:100], "x" * 200))
@@ -218,7 +229,7 @@ def test_damage_in_use_is_noticed_by_all(path):
 
 
 OTHERS = {
-    "no database": ("notes", "is not a database"),
+    "no database": ("notes", "not a file of secondpass"),
     "another application": ("PRAGMA application_id = 7", "'answers.sqlite'.*another application"),
     "a table": ("CREATE TABLE notes (text)", "another application"),
     "a newer version": ("PRAGMA user_version = 1000", "of a newer version"),

@@ -38,7 +38,7 @@ def recorder():
 
 @pytest.fixture
 def ledger():
-    return Ledger(operations=[RankingOperation(name="m", candidates=2, top_k=None)])
+    return Ledger(operations=[RankingOperation(name="m", candidates=2, top_k=None, query=0)])
 
 
 def test_without_an_observer_nothing_is_entered():

@@ -540,7 +540,7 @@ def test_a_method_that_ends_none_does_no_harm(recorder):
 
         def judge(self, task):
             yield Ended(None, None)
-            yield Ended(RankingOperation(name="none", candidates=1, top_k=None), 1)
+            yield Ended(RankingOperation(name="none", candidates=1, top_k=None, query=0), 1)
             return Judgement([1.0] * len(task.texts))
 
     assert Reranker(Ending()).rerank("q", TEXTS).report.status == "ok"

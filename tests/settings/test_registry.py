@@ -72,6 +72,17 @@ USED = {
     "anthropic": ("claude-haiku-4-5", "'llm': {'type': 'anthropic', 'model': 'claude-haiku-4-5'}"),
     "provider": ("google", "'llm': {'type': 'google', 'model': …}"),
     "cohere": ("rerank-v3.5", "{'type': 'endpoint', 'api': 'cohere', 'model': 'rerank-v3.5'}"),
+    "LiteLLM's openai": ("openai/gpt-4o", "'llm': {'type': 'openai', 'model': 'gpt-4o'}"),
+    "LiteLLM's azure": (
+        "azure/gpt-4o",
+        "'llm': {'type': 'openai', 'model': 'gpt-4o', 'base_url': …}",
+    ),
+    "LiteLLM's anthropic": ("anthropic/claude-3", "{'type': 'anthropic', 'model': 'claude-3'}"),
+    "LiteLLM's gemini": ("gemini/gemini-2.5-flash", "{'type': 'google', 'model': 'gemini-2.5-fl"),
+    "LiteLLM's cohere": ("cohere/rerank-v3.5", "'api': 'cohere', 'model': 'rerank-v3.5'}"),
+    "Ollama": ("qwen3:8b", "'llm': {'type': 'openai', 'model': 'qwen3:8b', 'base_url': …}"),
+    "Ollama's gpt": ("gpt-oss:20b", "{'type': 'openai', 'model': 'gpt-oss:20b', 'base_url': …}"),
+    "open weights": ("openai/gpt-oss-20b", "'model': 'openai/gpt-oss-20b', 'base_url': …}"),
     "rerank API": ("contextual", "{'type': 'endpoint', 'api': 'contextual', 'model': …}"),
 }
 UNKNOWN = [
@@ -98,9 +109,30 @@ def test_other_names_are_not_guessed_at(name):
     assert registry.meaning(name) == ""
 
 
-def test_the_folder_of_a_model(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    assert "cross_encoder" in registry.meaning(str(tmp_path))
+@pytest.mark.parametrize("name", ["./mymodel", "mymodel", "a/b/mymodel"])
+@pytest.mark.parametrize("entry", [Reranker, Reranker.from_preset, config.resolve])
+def test_the_folder_of_a_model(entry, name, tmp_path, monkeypatch):
+    (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as caught:
+        entry(name)
+    assert f"{{'type': 'cross_encoder', 'model': {name!r}}}" in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", [Reranker, Reranker.from_preset])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nosuch.yaml", "; if it is a file, use Reranker.from_config('nosuch.yaml')"),
+        ("a/B.YML", "; if it is a file, use Reranker.from_config('a/B.YML')"),
+        ("/abs/model", "is named '/abs/model'; there is no such folder"),
+        ("..\\model", "; there is no such folder"),
+    ],
+)
+def test_a_path_where_none_is_expected(entry, name, hint):
+    with pytest.raises(ConfigurationError) as caught:
+        entry(name)
+    assert str(caught.value).endswith(hint)
 
 
 @pytest.mark.parametrize("name", ["gone.yaml", "gone.json", "some/gone.yml", "./gone"])

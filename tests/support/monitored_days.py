@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
+from secondpass.runtime.repeats import query_hash
 
 SAME_KEY: dict[str, Any] = {
     "day": "2026-11-23",
@@ -25,6 +26,7 @@ def days_of(
     change: Callable[[float], float] = lambda score: score,
     statuses: Sequence[str] = ("ok",),
     issues: Sequence[str] = (),
+    times: int = 1,
     **key: str | None,
 ) -> Days:
     """Rankings of logits, of which the highest is 4 and the median -2, on average.
@@ -35,6 +37,7 @@ def days_of(
         change: made to each score.
         statuses: take turns.
         issues: of each ranking that is not ok.
+        times: how often each is repeated.
         key: what differs from `SAME_KEY`.
     """
     generator = random.Random(seed)
@@ -48,5 +51,7 @@ def days_of(
             "candidates.highest": generator.gauss(20, 5),
             "candidates.count": 100,
         }
-        counts.add(status, () if status == "ok" else issues, statistics)
+        query = query_hash(f"{seed} {number} {key}")
+        for _ in range(times):
+            counts.add(query, status, () if status == "ok" else issues, statistics)
     return {DayKey(**{**SAME_KEY, **key}): counts}

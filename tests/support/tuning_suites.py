@@ -3,7 +3,7 @@
 from secondpass import Candidate
 from secondpass_evaluation import Suite, make_suite
 
-COUNT = 12
+COUNT = 30
 
 
 def suite_of(place: int, count: int = COUNT) -> Suite:

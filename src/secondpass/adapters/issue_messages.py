@@ -1,25 +1,55 @@
-"""Issues as clients of a server may see them."""
+"""Issues and names of methods as clients of a server may see them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 
 from secondpass.types import Issue, Ranking
 
+_PARTS = re.compile(r"(, then | by )")
+"""Between the names of models within that of a method, as in ``a, then graded by b``."""
+
+_PATH = re.compile(r"[/~\\]|\.{1,2}[/\\]|[A-Za-z]:[/\\]|.*\\")
+"""How a path begins, on any system. Names of models on a hub have a separator, too."""
+
 
 def without_messages(ranking: Ranking) -> Ranking:
-    """The ranking with issues that have counts in place of their messages.
+    """The ranking with issues that have counts in place of their messages, and without paths.
 
-    Messages of issues may name internal addresses, variables of keys and paths of models.
+    Messages of issues may name internal addresses, variables of keys and paths of models. A local
+    model is named by the last part of its path.
     """
     report = ranking.report
-    if not report.issues:
-        return ranking
-    issues = tuple(replace(issue, message=_count(issue)) for issue in report.issues)
-    return replace(ranking, report=replace(report, issues=issues))
+    shown = replace(
+        report,
+        method=_without_path(report.method),
+        issues=tuple(
+            replace(issue, message=_count(issue), method=_without_path(issue.method))
+            for issue in report.issues
+        ),
+        engines=tuple(
+            replace(engine, method=_without_path(engine.method) or "") for engine in report.engines
+        ),
+    )
+    return ranking if shown == report else replace(ranking, report=shown)
 
 
 def _count(issue: Issue) -> str:
     count = len(issue.positions)
     about = "all documents" if not count else "1 document" if count == 1 else f"{count} documents"
     return f"concerns {about}; the log of the server has the message"
+
+
+@lru_cache(256)
+def _without_path(method: str | None) -> str | None:
+    """The name of a method, with the last part of each path in it."""
+    return method and "".join(map(_last_part, _PARTS.split(method)))
+
+
+def _last_part(name: str) -> str:
+    if not (_PATH.match(name) or ("/" in name and Path(name).is_dir())):
+        return name
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1]

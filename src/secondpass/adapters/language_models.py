@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from secondpass.concurrency.portal import HomeLoop
-from secondpass.concurrency.threads import in_thread_of
+from secondpass.concurrency.threads import in_task_of, in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 
@@ -42,7 +42,7 @@ class FrameworkLLM:
         """
         if method_async is not None and self.home.is_here():
             self.used.add("async")
-            return await method_async(*args, **kwargs)
+            return await in_task_of(method_async, partial(method_async, *args, **kwargs))
         self.used.add("sync")
         return await in_thread_of(method, partial(method, *args, **kwargs))
 

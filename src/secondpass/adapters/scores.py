@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -18,7 +19,8 @@ SPAN_KEY = "rerank_span"
 SPREAD_KEY = "rerank_spread"
 PROBABILITY_KEY = "rerank_probability"
 _STEP = 1e-7
-"""Difference of served scores that keeps two documents in order, also in single precision."""
+"""Difference of served scores that keeps two documents in order, also in single precision; for
+scores of 1 and beyond, twice as much of the score."""
 _STATUSES = frozenset(get_args(ItemStatus))
 
 
@@ -65,10 +67,11 @@ to 1 is promised, by its place on the scale. ``sigmoid``: the same, of logits, a
 def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float], ScoreRule]:
     """The scores of a server's response, which clients compare with thresholds, and what they are.
 
-    They are rerank scores, and not final ones, which may depend on the other candidates. Each is
-    the highest of its item and those below it, so that they never rise along the list, and no
-    candidate has less than its own; it is higher by 1e-7 where equal scores would lose the order.
-    An item without a score counts as one of 0, or the lowest below 0.
+    They are rerank scores, and not final ones, which may depend on the other candidates. Where the
+    order is another than by these, each is the highest of its item and those below it, so that they
+    never rise along the list; it is higher by ``_STEP`` where equal scores would lose the order,
+    and at the end of the range the lower one is lower by as much. An item without a score counts as
+    one of 0, or the lowest below 0.
 
     Args:
         ranking: the ranking.
@@ -95,17 +98,35 @@ def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float],
             own = [score if score is None else (score - low) / (high - low) for score in own]
         elif kind == "similarity":
             own = [score if score is None else _positive(score) for score in own]
-    served: list[float] = []
-    below: Ranked | None = None
-    for item, score in zip(reversed(ranking.items), reversed(own), strict=True):
-        value = lowest if score is None else score
-        if below is not None and value <= served[-1]:
-            # Clients that sort the request's documents by score keep the order of equal ones.
-            step = _STEP if item.position > below.position else 0.0
-            value = min(served[-1] + step, 1.0) if unit else served[-1] + step
-        served.append(value)
-        below = item
-    return served[::-1], rule
+    values = [lowest if score is None else score for score in own]
+    return _in_order(values, ranking.items, 1.0 if unit else sys.float_info.max), rule
+
+
+def _in_order(values: list[float], items: Sequence[Ranked], highest: float) -> list[float]:
+    """Values that sort the items into their order, the best first, and stay where they do already.
+
+    Clients that sort the request's documents by score keep the order of equal ones.
+    """
+    ordered = list(values)
+    for index in reversed(range(len(ordered) - 1)):
+        below = ordered[index + 1]
+        if ordered[index] <= below:
+            ordered[index] = below + _gap(items[index], items[index + 1], below)
+    limit = highest
+    for index, value in enumerate(ordered):
+        if value <= limit:
+            break
+        ordered[index] = limit
+        if index + 1 < len(ordered):
+            limit -= _gap(items[index], items[index + 1], limit)
+    return ordered
+
+
+def _gap(item: Ranked, below: Ranked, value: float) -> float:
+    """By how much two scores near a value must differ for the order of two items."""
+    if item.position < below.position:
+        return 0.0
+    return _STEP if abs(value) < 1 else 2 * _STEP * abs(value)
 
 
 def _ranks(count: int) -> list[float]:

@@ -10,7 +10,7 @@ from typing import Any
 from secondpass.cli.console import USAGE_ERROR, fail
 from secondpass.config import merged, preset, read_yaml
 from secondpass.errors import ConfigurationError
-from secondpass.settings import yaml_text
+from secondpass.settings import registry, suggestion, yaml_text
 
 _DEFAULT_DEPTH = 50
 """Candidates to rerank if neither an option nor the configuration has a depth."""
@@ -39,15 +39,40 @@ def configuration(
     """
     if preset_name is not None and file is not None:
         fail("--preset, --config: give one of them", USAGE_ERROR)
+    _check_source(preset_name, file)
     if file is not None:
         config = read_yaml(file)
     elif base is not None and preset_name is None:
         config = dict(base)
     else:
         config = preset("default" if preset_name is None else preset_name)
+    keys: set[str] = set()
     for setting in settings or ():
-        config = merged(_with_method_mapping(config), _parse_setting(setting))
+        values = _parse_setting(setting)
+        key = setting.partition("=")[0]
+        if key in keys:
+            fail(f"--set {key}: give it once", USAGE_ERROR)
+        keys.add(key)
+        config = merged(_with_method_mapping(config), values)
     return config
+
+
+def _check_source(preset_name: str | None, file: Path | None) -> None:
+    """Check that there is such a preset or file; an error names the options that are meant.
+
+    Raises:
+        ConfigurationError: there is none, but the name has another meaning.
+    """
+    if file is not None and not file.exists():
+        hint = registry.meaning(str(file), as_options=True)
+        raise ConfigurationError(f"there is no such file{hint}", str(file))
+    if preset_name is None or preset_name in registry.preset_names():
+        return
+    hint = registry.meaning(preset_name, as_options=True)
+    if Path(preset_name).suffix.lower() in registry.CONFIGURATION_SUFFIXES:
+        hint = f"; if it is a file, use --config {preset_name}"
+    hint = hint or suggestion(preset_name, registry.preset_names())
+    raise ConfigurationError(f"no preset is named {preset_name!r}{hint}")
 
 
 def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:

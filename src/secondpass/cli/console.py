@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from secondpass.formats.json_text import to_json
+from secondpass.settings import yaml_text
 
 ERROR, USAGE_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 """Exit codes: a file, a configuration or a model is wrong; wrong arguments; Ctrl-C; SIGTERM."""
@@ -144,13 +145,7 @@ def print_json(value: Any) -> None:
 
 def print_yaml(value: Mapping[str, Any]) -> None:
     """Write a mapping to standard output as YAML, in colour on a terminal."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, _data: Any) -> bool:
-            return True
-
-    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    text = yaml_text.write(value)
     console = result_console()
     if console.is_terminal:
         from rich.syntax import Syntax

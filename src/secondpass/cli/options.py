@@ -28,7 +28,8 @@ Set = Annotated[
         "--set",
         "-s",
         metavar="KEY=VALUE",
-        help="Override a setting: `--set depth=50 --set method.device=cpu`. Repeatable.",
+        help="Override a setting: `--set depth=50 --set method.device=cpu`. Repeatable, "
+        "once for each setting.",
     ),
 ]
 Order = Annotated[

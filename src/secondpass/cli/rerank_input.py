@@ -17,7 +17,7 @@ from secondpass.cli.console import USAGE_ERROR, fail, on_terminal, warn
 from secondpass.cli.resuming import answers_of, state_of
 from secondpass.errors import ConfigurationError
 from secondpass.formats.compression import open_input
-from secondpass.formats.lines import finite_float
+from secondpass.formats.lines import finite_float, finite_int
 from secondpass.formats.reading import read_queries
 from secondpass.formats.requests import (
     InputRequest,
@@ -110,7 +110,7 @@ def read_context(file: Path | None) -> tuple[Any, str]:
     try:
         text = raw.decode("utf-8")
         try:
-            return json.loads(text, parse_float=finite_float), digest
+            return json.loads(text, parse_float=finite_float, parse_int=finite_int), digest
         except ValueError:
             return yaml_text.parse(text), digest
     except yaml_text.NotYAMLError as error:

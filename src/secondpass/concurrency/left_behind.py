@@ -1,7 +1,9 @@
-"""Abandoned calls in daemon threads: bounds on their number, and the wait for them at exit.
+"""Abandoned calls: bounds on their number, and the wait for those in threads at exit.
 
-A thread cannot be ended from outside. A function that hangs would leave one behind with each call,
-so it is not called while as many of its calls were abandoned and still run as may run at once.
+A thread cannot be ended from outside, and a task may ignore its cancellation. A function that hangs
+would leave one behind with each call, so it is not called while as many of its calls were abandoned
+and still run as may run at once. Objects and closures that are made for each call count together,
+too: by class or code, a few times as many.
 
 Python ends a daemon thread when it returns from a model's C++ code after the interpreter has shut
 down. Within torch, onnxruntime and openvino this aborts the process (SIGABRT).
@@ -10,13 +12,14 @@ down. Within torch, onnxruntime and openvino this aborts the process (SIGABRT).
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Generic, TypeVar
 
 from secondpass.errors import MethodError
@@ -25,6 +28,9 @@ T = TypeVar("T")
 
 ALLOWED: ContextVar[int] = ContextVar("secondpass_abandoned_calls", default=8)
 """How many abandoned calls a service may have: ``limits.concurrency`` of the ranking."""
+
+_OF_A_KIND = 4
+"""How many times as many abandoned calls there may be of functions or objects of one kind."""
 
 _SECONDS_AT_EXIT = 3.0
 """Enough for a batch in progress."""
@@ -52,7 +58,7 @@ class AbandonedCallsError(MethodError):
 
 
 class Abandonable(Generic[T]):
-    """A function that a thread calls once, and that its caller may abandon.
+    """A function that is called once, in a thread or a task, and that its caller may abandon.
 
     Args:
         function: to call.
@@ -68,8 +74,12 @@ class Abandonable(Generic[T]):
         try:
             return self._function()
         finally:
-            self._done = True
-            _abandoned.discard(self)
+            self.end()
+
+    def end(self) -> None:
+        """Count the call no more."""
+        self._done = True
+        _abandoned.discard(self)
 
     def abandon(self) -> None:
         """Count the call as abandoned until it ends; no effect if it has ended."""
@@ -79,7 +89,7 @@ class Abandonable(Generic[T]):
 
 
 def check_abandoned(owner: object, allowed: int) -> None:
-    """Check that few of the abandoned calls of a function or object still run.
+    """Check that few of the abandoned calls of a function or object, or of its kind, still run.
 
     Args:
         owner: as that of :class:`Abandonable`.
@@ -91,13 +101,23 @@ def check_abandoned(owner: object, allowed: int) -> None:
     if len(_abandoned) < allowed:  # the usual case
         return
     owner = _owner_of(owner)
-    count = sum(call._owner is owner for call in list(_abandoned))
-    if count >= allowed:
-        raise AbandonedCallsError(count)
+    kind = _kind_of(owner)
+    owners = [call._owner for call in list(_abandoned)]
+    count = sum(item is owner for item in owners)
+    count_of_kind = sum(_kind_of(item) is kind for item in owners)
+    if count >= allowed or count_of_kind >= allowed * _OF_A_KIND:
+        raise AbandonedCallsError(count_of_kind)
 
 
 def _owner_of(function: object) -> object:
     return function.__self__ if isinstance(function, MethodType) else function
+
+
+def _kind_of(owner: object) -> object:
+    """What functions or objects have in common that are made for each call: code, or class."""
+    while isinstance(owner, functools.partial):
+        owner = _owner_of(owner.func)
+    return owner.__code__ if isinstance(owner, FunctionType) else type(owner)
 
 
 class Call(Abandonable[T]):

@@ -19,9 +19,15 @@ _FORK_WITHIN = 5.0  # seconds; a fork waits for it
 
 
 class Connection:
-    """One connection, for one thread at a time. It does not outlive a fork, as SQLite requires."""
+    """One connection, for one thread at a time. It does not outlive a fork, as SQLite requires.
+
+    Attributes:
+        inode: device and inode of the file, from the beginning until it is closed; else None.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+        self.inode = inode_of(path)
         self._lock = threading.Lock()
         self._opened: list[sqlite3.Connection] = []  # one, or none
         self._uri = path.as_uri() + "?mode=rw"
@@ -43,26 +49,27 @@ class Connection:
                 return None
             try:
                 if not self._opened:
+                    self.inode = inode_of(self._path)
                     self._opened.append(connect(self._uri, _WRITE_WITHIN))
                 return work(self._opened[0])
             except sqlite3.Error:
                 self._paused_until = time.monotonic() + _RETRY_AFTER
-                _close(self._opened)
+                self._close()
                 raise
             except BaseException:  # an interrupt must not leave the file locked for others
-                _close(self._opened)
+                self._close()
                 raise
 
     def close(self) -> None:
         """Close it; the next :meth:`run` opens it again."""
         with self._lock:
-            _close(self._opened)
+            self._close()
 
     def before_fork(self) -> None:
         """Close it, and prevent other threads from opening it."""
         self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
         if self._held_at_fork:
-            _close(self._opened)
+            self._close()
 
     def after_fork_in_parent(self) -> None:
         """Let other threads open it again."""
@@ -75,12 +82,31 @@ class Connection:
         if not self._held_at_fork:
             _left_open.extend(self._opened)
             self._opened.clear()
+            self.inode = None
             self._paused_until = float("inf")
+
+    def _close(self) -> None:
+        _close(self._opened)
+        self.inode = None
 
 
 def _close(opened: list[sqlite3.Connection]) -> None:
     while opened:
         opened.pop().close()  # rolls back
+
+
+def inode_of(path: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None if there is none."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def is_open(inode: tuple[int, int]) -> bool:
+    """Whether a connection of this process has this file open. For use under :data:`opening`."""
+    return any(connection.inode == inode for connection in list(_connections))
 
 
 _connections: WeakSet[Connection] = WeakSet()

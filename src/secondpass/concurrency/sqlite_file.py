@@ -15,8 +15,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
-from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, check_kind, prepare
+from secondpass.concurrency.sqlite_connection import Connection, inode_of
+from secondpass.concurrency.sqlite_files import (
+    Layout,
+    WrongFileError,
+    check_kind,
+    make_private,
+    prepare,
+)
 from secondpass.types import Issue
 
 T = TypeVar("T")
@@ -140,8 +146,7 @@ class SQLiteFile:
         with self._lock:
             if self._connections is None:
                 self._check(_OPEN)  # threads that waited for the lock must not try one by one
-                if self._path.exists():
-                    self._inode = _inode(self._path)  # for _set_aside, if the file is damaged
+                self._inode = inode_of(self._path)  # for _set_aside, if the file is damaged
                 try:
                     prepare(self._path, self._layout)
                 except Exception as error:
@@ -151,7 +156,7 @@ class SQLiteFile:
                             self._message(error),
                         )
                     raise
-                self._inode = _inode(self._path)
+                self._inode = inode_of(self._path)
                 self._connections = Connection(self._path), Connection(self._path)
             return self._connections
 
@@ -163,7 +168,8 @@ class SQLiteFile:
         """
         with self._lock:
             self._close()
-            if self._path.exists() and _inode(self._path) == self._inode:
+            if self._inode is not None and inode_of(self._path) == self._inode:
+                make_private(self._path)
                 target = Path(os.path.realpath(self._path))  # its log is beside it
                 name = f"{target.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
                 for suffix in ("-wal", "-shm", ""):  # its log first: a new file must not read it
@@ -171,8 +177,3 @@ class SQLiteFile:
                         source = target.with_name(target.name + suffix)
                         source.replace(target.with_name(name + suffix))
                 self.set_aside = name
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass.concurrency.sqlite_connection import connect, opening
+from secondpass.concurrency.sqlite_connection import connect, is_open, opening
 
 _OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
 _LEAST_SIZE = 4096  # bytes: a page
 _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
+_MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
 _KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
 
 
@@ -53,17 +54,13 @@ class WrongFileError(Exception):
         self.version = version
 
 
-_recognized: set[tuple[int, int]] = set()
-"""Device and inode of the files that were found to be of secondpass."""
-
-
 def check_kind(path: Path, layout: Layout, *, again: bool = False) -> None:
     """Check that the file does not exist, is empty, or is of this kind.
 
     Args:
         path: of the file.
         layout: of its kind.
-        again: whether to read a file that was recognized before, and is not intact.
+        again: whether to read a file that is open, and not intact.
 
     Raises:
         WrongFileError: it is something else.
@@ -75,11 +72,11 @@ def check_kind(path: Path, layout: Layout, *, again: bool = False) -> None:
 def _check_kind(path: Path, layout: Layout, again: bool = False) -> None:
     try:
         status = path.stat()
-        inode = status.st_dev, status.st_ino
-        # Closing a file ends the locks of this process's other connections to it, so one that may
-        # have connections is not opened again. If it was replaced by a short one, SQLite would
-        # take that for an empty database; by a longer one, it fails.
-        known = inode in _recognized and status.st_size >= _LEAST_SIZE and not again
+        # Closing a file ends the locks of this process's other connections to it, so one that has
+        # any was checked before, and is not opened again. If it was overwritten by a short one,
+        # SQLite would take that for an empty database; by a longer one, it fails.
+        known = status.st_size >= _LEAST_SIZE and not again
+        known = known and is_open((status.st_dev, status.st_ino))
         if not status.st_size or known:
             header = None
         elif not stat.S_ISREG(status.st_mode):
@@ -99,7 +96,6 @@ def _check_kind(path: Path, layout: Layout, again: bool = False) -> None:
         raise WrongFileError("it is not a file of secondpass")
     if int.from_bytes(header[68:72], "big") != layout.application:
         raise WrongFileError("it is another application's file")
-    _recognized.add(inode)
 
 
 def remove(path: Path, layout: Layout) -> None:
@@ -143,7 +139,7 @@ def _prepare(path: Path, layout: Layout) -> None:
     # SQLite gives its log the mode of the file.
     with suppress(OSError):
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    _make_private(target)
+    _check_owner(target)
     connection = connect(path.as_uri() + "?mode=rwc", _OPEN_WITHIN)
     try:
         execute = connection.execute
@@ -162,30 +158,31 @@ def _prepare(path: Path, layout: Layout) -> None:
         if version != layout.version:
             age = "a newer" if version > layout.version else "an older"
             raise WrongFileError(f"it is of {age} version of secondpass", version)
+        make_private(path)
         execute("PRAGMA journal_mode = WAL")
         for query in layout.checks:
             _check(connection, query)
-        status = path.stat()
-        _recognized.add((status.st_dev, status.st_ino))
     finally:
         connection.close()
 
 
-def _make_private(target: str) -> None:
-    """Take the rights to a file and its log from others.
+def _check_owner(target: str) -> None:
+    for suffix in _SUFFIXES:
+        with suppress(FileNotFoundError):
+            if hasattr(os, "geteuid") and os.stat(target + suffix).st_uid != os.geteuid():
+                raise WrongFileError("it belongs to another user")
+
+
+def make_private(path: Path) -> None:
+    """Take the rights to a file of secondpass and its log from others.
 
     Raises:
         OSError: that is not possible.
-        WrongFileError: the file belongs to another user.
     """
-    if not hasattr(os, "geteuid"):
-        return
+    target = os.path.realpath(path)
     for suffix in _SUFFIXES:
         with suppress(FileNotFoundError):
-            status = os.stat(target + suffix)
-            if status.st_uid != os.geteuid():
-                raise WrongFileError("it belongs to another user")
-            if status.st_mode & 0o077:
+            if hasattr(os, "geteuid") and os.stat(target + suffix).st_mode & 0o077:
                 os.chmod(target + suffix, 0o600)
 
 
@@ -202,6 +199,17 @@ def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
     [(application,)] = connection.execute("PRAGMA application_id")
     [(version,)] = connection.execute("PRAGMA user_version")
     return application, version
+
+
+def counter(value: object) -> int:
+    """A value of a counter. SQLite does not check types: a damaged file may hold anything.
+
+    Raises:
+        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
+    """
+    if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
+        raise sqlite3.DatabaseError("a number in it is damaged")
+    return value
 
 
 def rows_of_keys(

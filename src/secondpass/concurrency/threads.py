@@ -11,10 +11,17 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from secondpass.concurrency.left_behind import ALLOWED, Abandonable, check_abandoned
+from secondpass.concurrency.left_behind import (
+    ALLOWED,
+    Abandonable,
+    AbandonedCallsError,
+    check_abandoned,
+)
 
 T = TypeVar("T")
 
+_TURNS = 10
+"""Turns of the event loop in which tasks that were cancelled just now may end."""
 _MAX_IDLE = 32
 _idle: list[queue.SimpleQueue[Callable[[], None]]] = []
 """Queues of the threads that wait for work. They are reused, because starting a thread blocks the
@@ -40,6 +47,7 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     def settle(result: Any, error: BaseException | None) -> None:
         if future.done():
+            _close(result)
             return
         if error is None:
             future.set_result(result)
@@ -58,7 +66,18 @@ async def in_thread(call: Callable[[], T]) -> T:
             loop.call_soon_threadsafe(settle, result, error)
 
     start(work)
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if future.done() and not future.cancelled() and future.exception() is None:
+            _close(future.result())
+        raise
+
+
+def _close(result: object) -> None:
+    """Close a coroutine that nobody will await."""
+    if asyncio.iscoroutine(result):
+        result.close()
 
 
 async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
@@ -76,6 +95,24 @@ async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         work.abandon()
         raise
+
+
+async def in_task_of(owner: object, call: Callable[[], Awaitable[T]]) -> T:
+    """Await a user's asynchronous function, which may ignore its cancellation.
+
+    Cancellation returns at once, and may leave the task running.
+
+    Raises:
+        AbandonedCallsError: as :func:`in_thread_of`.
+        RuntimeError: the call was cancelled by other code, or raised an exit.
+    """
+    for _ in range(_TURNS):
+        with contextlib.suppress(AbandonedCallsError):
+            check_abandoned(owner, ALLOWED.get())
+            break
+        await asyncio.sleep(0)
+    check_abandoned(owner, ALLOWED.get())
+    return await with_timeout(call(), None, owner=owner)
 
 
 def start(work: Callable[[], None]) -> None:
@@ -96,10 +133,20 @@ def _serve(jobs: queue.SimpleQueue[Callable[[], None]]) -> None:
         _idle.append(jobs)
 
 
-async def with_timeout(work: Awaitable[T], seconds: float | None) -> T:
-    """Await ``work`` for at most ``seconds``; None for no limit.
+async def with_timeout(
+    work: Awaitable[T],
+    seconds: float | None,
+    more_seconds: Callable[[], float] = float,
+    owner: object = None,
+) -> T:
+    """Await ``work`` for a time. Unlike ``asyncio.wait_for`` this waits for no cancelled work.
 
-    Unlike ``asyncio.wait_for`` this does not wait for the work that it cancels.
+    Args:
+        work: to await.
+        seconds: to wait; None for no limit.
+        more_seconds: asked when these have passed.
+        owner: of the work, which counts as an abandoned call while it ignores its cancellation;
+            None for work that does not.
 
     Raises:
         TimeoutError: the work takes longer.
@@ -110,12 +157,18 @@ async def with_timeout(work: Awaitable[T], seconds: float | None) -> T:
     task.add_done_callback(retrieve_exception)
     if asyncio.iscoroutine(work):  # a task that is cancelled before it starts does not close it
         task.add_done_callback(lambda _task: work.close())
+    abandonable = Abandonable(task.result, owner)
+    task.add_done_callback(lambda _task: abandonable.end())
     try:
         await asyncio.wait({task}, timeout=seconds)
+        if not task.done() and (seconds := more_seconds()):
+            await asyncio.wait({task}, timeout=seconds)
         if not task.done():
             raise TimeoutError
     finally:
         task.cancel()
+        if owner is not None:
+            abandonable.abandon()
     if task.cancelled():  # a CancelledError would look like a cancellation of the caller
         raise RuntimeError("cancelled")
     return task.result()

@@ -100,7 +100,8 @@ def _text(name: str) -> str:
         )
     hint = ""
     if isinstance(name, str):
-        hint = registry.meaning(name) or suggestion(name, registry.preset_names())
+        hint = registry.meaning(name) or registry.meaning_of_path(name)
+        hint = hint or suggestion(name, registry.preset_names())
     raise ConfigurationError(f"no preset is named {describe(name)}{hint}")
 
 

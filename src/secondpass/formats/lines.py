@@ -18,6 +18,8 @@ from secondpass.settings import describe
 AnyPath: TypeAlias = str | PathLike[str]
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer in a file."""
+_SAFE_DIGITS = 300
+"""Characters of an integer that is within the range of a float."""
 
 
 class Line(NamedTuple):
@@ -84,10 +86,16 @@ def parse_json(line: Line) -> Any:
     """Parse a line as JSON.
 
     Raises:
-        FormatError: it is not JSON, or has a NaN, an infinity or a number such as 1e999.
+        FormatError: it is not JSON, or has a NaN, an infinity or a number beyond the range of
+            a float.
     """
     try:
-        return json.loads(line.text, parse_constant=_reject_constant, parse_float=finite_float)
+        return json.loads(
+            line.text,
+            parse_constant=_reject_constant,
+            parse_float=finite_float,
+            parse_int=finite_int,
+        )
     except json.JSONDecodeError as error:
         raise line.error(
             f"is not JSON: {error.msg} at column {error.colno}; each line must be one value"
@@ -112,6 +120,17 @@ def finite_float(text: str) -> float:
     if math.isinf(number):
         raise ValueError("a number is too large")
     return number
+
+
+def finite_int(text: str) -> int:
+    """The integer that a JSON text writes.
+
+    Raises:
+        ValueError: it is beyond the range of a float, as scores are.
+    """
+    if len(text) > _SAFE_DIGITS:
+        finite_float(text)
+    return int(text)
 
 
 def check_field(path: AnyPath, name: str, value: object) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.concurrency.threads import in_thread_of
+from secondpass.concurrency.threads import in_task_of, in_thread_of, with_timeout
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
 from secondpass.limits import Prices
@@ -85,11 +85,11 @@ class CallableLLM:
         if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004 - objects with an async __call__
         ):
-            reply = await self.function(messages, **keywords)
+            reply = await in_task_of(self.function, lambda: self.function(messages, **keywords))
         else:
             reply = await in_thread_of(self.function, lambda: self.function(messages, **keywords))
             if inspect.isawaitable(reply):
-                reply = await reply
+                reply = await with_timeout(reply, None, owner=self.function)
         if isinstance(reply, Completion):
             return reply
         if isinstance(reply, str):

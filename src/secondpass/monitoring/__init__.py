@@ -138,7 +138,7 @@ class Monitor:
         day, name = time.strftime("%Y-%m-%d", time.gmtime()), without_folders(operation.name)
         if report is None:
             key = DayKey(day, name, None, None, __version__, None)
-            self._add(key, "cancelled", [operation.error or "cancelled"], {})
+            self._add(key, operation.query, "cancelled", [operation.error or "cancelled"], {})
             return
         method = report.method and without_folders(report.method)
         key = DayKey(day, name, method, report.score_kind, __version__, _engine(report))
@@ -146,7 +146,8 @@ class Monitor:
         # A skipped ranking has no method, like a failed one; the status distinguishes them.
         skipped = report.status == "ok" and report.skipped is not None and report.method is None
         status = "skipped" if skipped else report.status
-        self._add(key, status, [issue.code for issue in report.issues], statistics)
+        codes = [issue.code for issue in report.issues]
+        self._add(key, operation.query, status, codes, statistics)
 
     def flush(self) -> None:
         """Write what is not yet written.
@@ -181,14 +182,19 @@ class Monitor:
     # ------------------------------------------------------------------ private
 
     def _add(
-        self, key: DayKey, status: str, issues: list[str], statistics: dict[str, float]
+        self,
+        key: DayKey,
+        query: int,
+        status: str,
+        issues: list[str],
+        statistics: dict[str, float],
     ) -> None:
         with self._lock:
             key = line_of(self._days, key)
             counts = self._days.get(key)
             if counts is None:
                 counts = self._days[key] = DayCounts()
-            counts.add(status, issues, statistics)
+            counts.add(query, status, issues, statistics)
             if self._thread is None and not self._closed:
                 self._start_thread()
             write_now = self._thread is None or self._closed

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.monitoring.sketches import Sketch
+from secondpass.runtime.repeats import Repeats
 from secondpass.settings import describe
 
 FORMAT = 1
@@ -63,16 +64,28 @@ class DayCounts:
             ``skipped`` those that the setting ``when`` left out altogether.
         issues: number of rankings with an issue, by its code.
         sketches: of one value per ranking, by the name of the statistic.
+        repeats: how often queries are repeated.
     """
 
     rankings: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     issues: Counter[str] = field(default_factory=Counter)
     sketches: dict[str, Sketch] = field(default_factory=dict)
+    repeats: Repeats = field(default_factory=Repeats)
 
-    def add(self, status: str, issues: Iterable[str], statistics: Mapping[str, float]) -> None:
-        """Add a ranking. Codes that are no plain identifiers count as ``other``."""
+    def add(
+        self, query: int, status: str, issues: Iterable[str], statistics: Mapping[str, float]
+    ) -> None:
+        """Add a ranking. Codes that are no plain identifiers count as ``other``.
+
+        Args:
+            query: hash of the query, see :func:`~secondpass.runtime.repeats.query_hash`.
+            status: of the report.
+            issues: their codes.
+            statistics: by name.
+        """
         self.rankings += 1
+        self.repeats.add(query)
         self.statuses[status] += 1
         for code in set(map(_plain, issues)):
             name = code if code in self.issues or len(self.issues) < _MOST_CODES else "other"
@@ -90,6 +103,7 @@ class DayCounts:
         self.issues.update(other.issues)
         for name, sketch in other.sketches.items():
             self.sketches.setdefault(name, Sketch()).merge(sketch)
+        self.repeats.merge(other.repeats)
 
 
 Days = dict[DayKey, DayCounts]
@@ -125,6 +139,7 @@ def days_to_lines(days: Mapping[DayKey, DayCounts]) -> Iterator[str]:
             "statuses": counts.statuses,
             "issues": counts.issues,
             "sketches": {name: sketch.to_pairs() for name, sketch in counts.sketches.items()},
+            "queries": counts.repeats.to_pairs(),
         }
         yield json.dumps(record, separators=(",", ":")) + "\n"
 
@@ -176,12 +191,14 @@ def _parse(line: Line, record: Mapping[str, Any]) -> tuple[DayKey, DayCounts]:
             Counter({str(name): _count(number) for name, number in record["statuses"].items()}),
             Counter({str(name): _count(number) for name, number in record["issues"].items()}),
             {str(name): Sketch.from_pairs(pairs) for name, pairs in record["sketches"].items()},
+            Repeats.from_pairs(record["queries"]),
         )
         # Shares of more than 1 could not be compared.
         if counts.rankings < max(
             sum(counts.statuses.values()),
             *counts.issues.values(),
             *(sketch.count for sketch in counts.sketches.values()),
+            sum(map(abs, counts.repeats.bins.values())),
             0,
         ):
             raise ValueError("it counts more than `rankings`")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile
-from secondpass.concurrency.sqlite_files import Layout, rows_of_keys
+from secondpass.concurrency.sqlite_files import Layout, counter, rows_of_keys
 
 LAYOUT = Layout(
     application=0x73707261,
@@ -112,8 +112,8 @@ class AnswerFile(SQLiteFile):
         execute = connection.execute
         now = time.time()
         execute("BEGIN IMMEDIATE")
-        used: int
-        [(used,)] = execute("SELECT coalesce(max(used), 0) FROM answers")
+        [(newest,)] = execute("SELECT coalesce(max(used), 0) FROM answers")
+        used = counter(newest)
         for number, key in enumerate(read_again, used + 1):
             execute("UPDATE answers SET used = ? WHERE key = ?", (number, key))
         used += len(read_again)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -35,8 +35,22 @@ class ScorerCall:
     @property
     def seconds_left(self) -> float | None:
         """Seconds until the latest deadline of its passes; None if one of them has none."""
-        seconds = [ledger.seconds_left for ledger in self.ledgers]
-        return None if None in seconds else max(value for value in seconds if value is not None)
+        return _longest(ledger.seconds_left for ledger in self.ledgers)
+
+    @property
+    def scorer_seconds_left(self) -> float | None:
+        """The same if the scorer has scored something by :attr:`seconds_left`."""
+        return _longest(ledger.scorer_seconds_left for ledger in self.ledgers)
+
+    def end_keeping(self) -> None:
+        """Give the scorer the time that was kept in case that it scores nothing."""
+        for ledger in self.ledgers:
+            ledger.end_keeping()
+
+
+def _longest(seconds: Iterable[float | None]) -> float | None:
+    values = [*seconds]
+    return None if None in values else max(value for value in values if value is not None)
 
 
 class CallScorer(ScorerCall):

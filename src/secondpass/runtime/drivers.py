@@ -213,7 +213,7 @@ def _collect_within(call: CallBatches | CallLists) -> Any:
         if seconds is None:
             work()
         else:
-            _within(call.scorer, work, seconds)
+            _within(call.scorer, work, seconds, lambda: _more_seconds(call, collected))
     except (_NoThreadError, AbandonedCallsError) as error:
         collected.end(error)
     finally:
@@ -221,8 +221,28 @@ def _collect_within(call: CallBatches | CallLists) -> Any:
     return outcome
 
 
-def _within(scorer: object, work: Callable[[], T], seconds: float) -> T | None:
-    """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises."""
+def _more_seconds(call: CallBatches | CallLists, collected: BatchScores | LatestLists) -> float:
+    """Seconds that a call has beyond its time because something was scored."""
+    if collected.has_scores:
+        call.end_keeping()
+        collected.end(scoring_deadline_error(call.ledgers))
+    return call.seconds_left or 0.0
+
+
+def _within(
+    scorer: object,
+    work: Callable[[], T],
+    seconds: float,
+    more_seconds: Callable[[], float] = float,
+) -> T | None:
+    """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises.
+
+    Args:
+        scorer: that the work calls.
+        work: to run.
+        seconds: to wait.
+        more_seconds: asked when these have passed.
+    """
     check_abandoned(scorer, _gate_of(scorer).width)
     call = Call(work, scorer)
     outcome: list[T] = []
@@ -242,6 +262,8 @@ def _within(scorer: object, work: Callable[[], T], seconds: float) -> T | None:
         raise _NoThreadError from None
     try:
         thread.join(min(seconds, threading.TIMEOUT_MAX))
+        if thread.is_alive():
+            thread.join(min(more_seconds(), threading.TIMEOUT_MAX))
     finally:
         call.abandon()
     if raised:
@@ -272,7 +294,10 @@ async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
     seconds = call.seconds_left
     waiting = _in_thread(call.scorer, work)
     try:
-        await (waiting if seconds is None else with_timeout(waiting, seconds))
+        if seconds is None:
+            await waiting
+        else:
+            await with_timeout(waiting, seconds, lambda: _more_seconds(call, collected))
     except TimeoutError:
         pass
     except (_NoThreadError, AbandonedCallsError) as error:

@@ -136,7 +136,7 @@ def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
     if isinstance(effect, LimitsLeft):
         return ledger.left()
     if isinstance(effect, KeepTime):
-        return ledger.keep_time(effect.last, effect.before)
+        return ledger.keep_time(effect.last, effect.before, until_scored=effect.until_scored)
     return None
 
 

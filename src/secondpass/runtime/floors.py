@@ -72,7 +72,7 @@ class Floor:
             ``zscore`` or ``rrf`` makes final scores relative to the list, so ``final`` is refused
             then. None is ``final`` with a blend by ``none`` or ``sigmoid``, else ``rerank``.
         nothing: threshold on the rerank score: if all candidates are below it, the report has
-            ``nothing_relevant``. None does not decide it.
+            ``nothing_relevant``. It may be higher than the threshold. None does not decide it.
         keep: the share of relevant candidates that it was fitted to keep.
         fitted: what it was fitted on; None for a threshold that was chosen otherwise.
     """

@@ -31,7 +31,7 @@ def carry_out(effect: object, ledger: Ledger) -> Any:
     if isinstance(effect, LimitsLeft):
         return ledger.left()
     if isinstance(effect, KeepTime):
-        return ledger.keep_time(effect.last, effect.before)
+        return ledger.keep_time(effect.last, effect.before, until_scored=effect.until_scored)
     if isinstance(effect, Raised):
         ledger.record_exception(effect.error, effect.source)
     elif isinstance(effect, Ran):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
@@ -28,11 +28,13 @@ class Kept:
 
     Attributes:
         late: whether too little is left of what was kept for the running method to ask questions.
+        until_scored: whether nothing is kept for them once the running method has scored something.
     """
 
     followed: bool = False
     seconds: float = 0.0
     late: bool = False
+    until_scored: bool = False
 
 
 @dataclass(slots=True)
@@ -124,6 +126,11 @@ class Ledger:
         return None if left is None else max(0.0, left - self._kept.seconds)
 
     @property
+    def scorer_seconds_left(self) -> float | None:
+        """The same for a scorer that has scored something."""
+        return self._seconds_to_deadline if self._kept.until_scored else self.seconds_left
+
+    @property
     def question_seconds_left(self) -> float | None:
         """Seconds left for questions of the running method; 0 if it began too late for these."""
         return 0.0 if self._kept.late else self.seconds_left
@@ -133,7 +140,9 @@ class Ledger:
         deadline = self.limits.deadline
         return None if deadline is None else max(0.0, deadline - self.seconds)
 
-    def keep_time(self, last: bool, before: Kept | None = None) -> Kept:
+    def keep_time(
+        self, last: bool, before: Kept | None = None, *, until_scored: bool = False
+    ) -> Kept:
         """Keep a fifth of the time left from the next method, if others follow it.
 
         Methods after the one that runs it count, too. The fifth is of all the time left, so nested
@@ -143,6 +152,7 @@ class Ledger:
         Args:
             last: whether no method follows, except those after the method that runs it.
             before: for a method that has ended, the result of the call when it began.
+            until_scored: whether the time is kept only until :meth:`end_keeping`.
 
         Returns:
             What was kept until now.
@@ -154,9 +164,14 @@ class Ledger:
         followed = until_now.followed or not last
         left = (self.limits.deadline if self.waiting else self._seconds_to_deadline) or 0.0
         late = until_now.late or left < self._kept_last.seconds * _LEAST_SHARE
-        self._kept = Kept(followed, _KEPT_SHARE * left if followed else 0.0, late)
+        self._kept = Kept(followed, _KEPT_SHARE * left if followed else 0.0, late, until_scored)
         self._kept_last = self._kept
         return until_now
+
+    def end_keeping(self) -> None:
+        """Keep no time for methods that run only if nothing is scored: something was."""
+        if self._kept.until_scored:
+            self._kept = replace(self._kept, seconds=0.0)
 
     @property
     def keeps_time(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeGuard
 from secondpass.effects import ListScores
 from secondpass.errors import MethodError, with_article
 from secondpass.runtime.commands import PartialList, scoring_deadline_error
-from secondpass.scoring import in_range, to_float, to_list, to_span
+from secondpass.scoring import in_range, is_finite, to_float, to_list, to_span
 from secondpass.types import Issue
 
 
@@ -47,6 +47,13 @@ class LatestLists:
     def end(self, error: MethodError | None) -> None:
         """Set why some documents have no score; None if the scorer left them out."""
         self._error = error
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is a score that can be used, or the original order is to be kept."""
+        with self._lock:
+            lists = self._lists or []
+        return any(one.original == 1 or any(map(is_finite, one.scores)) for one in lists)
 
     def take(self) -> list[PartialList] | MethodError:
         """Return the latest lists. They are not replaced afterwards.

@@ -52,12 +52,14 @@ class RankingOperation(Operation):
     Attributes:
         candidates: number of candidates.
         top_k: number of items to return; None returns all.
+        query: a hash of the query, below 2**64: equal if it differs in case and white space only.
         report: None until it ends, and if it is cancelled.
         trace: scores, statuses and orders of all candidates; None as long as there is no report.
     """
 
     candidates: int
     top_k: int | None
+    query: int
     report: Report | None = None
     trace: Trace | None = field(default=None, repr=False)
 

@@ -28,7 +28,7 @@ from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.immediate import carry_out
 from secondpass.runtime.ledger import Ledger
-from secondpass.scoring import member
+from secondpass.scoring import is_finite, member
 
 T = TypeVar("T")
 
@@ -194,6 +194,8 @@ class _Slice:
             self._add_list(outcome.result, outcome.error)
         else:
             raw.values.extend(outcome)
+            if any(map(is_finite, outcome)):
+                self.scoring.ledger.end_keeping()
 
     def _add_list(self, result: ListScores, error: MethodError | None) -> None:
         raw = self.scoring.raw

@@ -19,7 +19,7 @@ from secondpass.runtime.commands import (
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.list_scores import LatestLists
 from secondpass.runtime.observed_calls import scoring
-from secondpass.scoring import to_list
+from secondpass.scoring import is_finite, to_list
 
 EXITS = (KeyboardInterrupt, SystemExit)
 """Exceptions that a scorer call in the caller's thread passes on."""
@@ -70,9 +70,9 @@ def collect(
         collected: gets the scores, and the scorer's exception as a MethodError.
         reraised: exceptions that are not caught.
     """
-    seconds = call.seconds_left
-    if seconds == 0 or collected.taken:  # it may have waited for a free thread
+    if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
         return
+    seconds = call.scorer_seconds_left
     deadline = None if seconds is None else time.monotonic() + seconds
     with scoring(call) as running:
         try:
@@ -151,6 +151,12 @@ class BatchScores:
     def end(self, error: MethodError | None) -> None:
         """Set why some documents have no score."""
         self._error = error
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is a score that can be used."""
+        with self._lock:
+            return any(map(is_finite, self._scores.values()))
 
     def take(self) -> PartialScores:
         """Return the scores so far. None is added afterwards."""

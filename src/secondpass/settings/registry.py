@@ -9,6 +9,9 @@ packages register theirs as entry points of the group ``secondpass.methods``, ``
 from __future__ import annotations
 
 import importlib
+import os
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -66,6 +69,23 @@ _LANGUAGE_MODELS = {
 }
 """How the names of language models begin, with their provider."""
 
+_LITELLM_PROVIDERS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "google",
+    "vertex_ai": "google",
+}
+"""Providers as LiteLLM names them before a model and a slash -> ours."""
+
+_LITELLM_RERANK_APIS = {"cohere": "cohere", "jina_ai": "jina", "voyage": "voyage"}
+"""The same for rerank APIs."""
+
+_LOCAL_MODEL = re.compile(r"(?:openai/)?gpt-oss|[\w.-]+:(?:e?[0-9][0-9.]*[bm][\w.-]*|latest)\Z")
+"""Language models with open weights, such as those that Ollama serves: ``qwen3:8b``."""
+
+_OWN = "…"
+"""Stands for a value that the name does not tell."""
+
 _RERANK_MODELS = {
     "rerank-v": "cohere",
     "rerank-english": "cohere",
@@ -118,7 +138,7 @@ def kind(family: Family, name: str) -> type:
             message = f"the package that provides {name!r} cannot be loaded ({reason})"
             raise ConfigurationError([Problem(("type",), message)]) from error
         return loaded
-    hint = meaning(name) if family == "methods" else ""
+    hint = (meaning(name) or meaning_of_path(name)) if family == "methods" else ""
     hint = hint or suggestion(name, names(family))
     raise ConfigurationError([Problem(("type",), f"no kind is named {name!r}{hint}")])
 
@@ -139,53 +159,97 @@ def rerank_apis() -> list[str]:
     return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 
-def meaning(name: str) -> str:
+def meaning(name: str, *, as_options: bool = False) -> str:
     """``; …`` what a name is and how to use it; empty if that is not known.
 
     Args:
         name: of no method, preset or file, where one of these is expected.
+        as_options: how to use it as options of the command, not in Python or a configuration.
     """
     if name in preset_names():
-        return (
-            f"; {name!r} is a preset, which is a whole reranker: "
-            f"use Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
-        )
+        python = f"Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
+        use = f"--preset {name}" if as_options else python
+        return f"; {name!r} is a preset, which is a whole reranker: use {use}"
     if name in names("methods"):
-        return f"; it is a method: use Reranker({name!r}), or {{'method': {name!r}}}"
+        python = f"Reranker({name!r}), or {{'method': {name!r}}}"
+        use = f"--set method={name}" if as_options else python
+        return f"; it is a method: use {use}"
+    method: dict[str, Any]
     if name in rerank_apis():
-        what, method, settings = "it is a rerank API", "endpoint", f"'api': {name!r}, 'model': …"
+        what, method = "it is a rerank API", {"type": "endpoint", "api": name, "model": _OWN}
     elif name in names("llms"):
-        what, method = "it is a provider of language models", "graded"
-        settings = f"'llm': {{'type': {name!r}, 'model': …}}"
-    elif provider := _by_beginning(name, _LANGUAGE_MODELS):
-        what, method = "if it is a language model", "graded"
-        settings = f"'llm': {{'type': {provider!r}, 'model': {name!r}}}"
-    elif api := _by_beginning(name, _RERANK_MODELS):
-        what, method = "if it is a model of that rerank API", "endpoint"
-        settings = f"'api': {api!r}, 'model': {name!r}"
-    elif _may_be_model(name):
-        what, method = "if it is a reranking model", "cross_encoder"
-        settings = f"'model': {name!r}"
+        what = "it is a provider of language models"
+        method = {"type": "graded", "llm": {"type": name, "model": _OWN}}
+    elif name and os.path.isdir(name):
+        what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
+    elif llm := _language_model(name):
+        what, method = "if it is a language model", {"type": "graded", "llm": llm}
+    elif endpoint := _rerank_model(name):
+        what, method = "if it is a model of that rerank API", {"type": "endpoint", **endpoint}
+    elif _may_be_on_hub(name):
+        what, method = "if it is a reranking model", {"type": "cross_encoder", "model": name}
     else:
         return ""
-    return f"; {what}, use {{'method': {{'type': {method!r}, {settings}}}}}"
+    config = {"method": method}
+    use = _as_options(config) if as_options else repr(config).replace(repr(_OWN), _OWN)
+    return f"; {what}, use {use}"
+
+
+def meaning_of_path(name: str) -> str:
+    """``; …`` what is wrong with a path where no path is expected; empty if it is none."""
+    if Path(name).suffix.lower() in CONFIGURATION_SUFFIXES:
+        return f"; if it is a file, use Reranker.from_config({name!r})"
+    if name.startswith(("/", "./", "../", "~")) or "\\" in name:
+        return "; there is no such folder"
+    return ""
+
+
+def _as_options(config: Mapping[str, Any], path: str = "") -> str:
+    options = []
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            options.append(_as_options(value, f"{path}{key}."))
+        else:
+            quoted = value if value == _OWN else shlex.quote(value)
+            options.append(f"--set {path}{key}={quoted}")
+    return " ".join(options)
+
+
+def _language_model(name: str) -> dict[str, str] | None:
+    """The settings of a language model, as far as its name tells them."""
+    owner, _, model = name.partition("/")
+    if _LOCAL_MODEL.match(name):
+        return {"type": "openai", "model": name, "base_url": _OWN}
+    if owner == "azure" and model:
+        return {"type": "openai", "model": model, "base_url": _OWN}
+    if model and owner in _LITELLM_PROVIDERS:
+        return {"type": _LITELLM_PROVIDERS[owner], "model": model}
+    provider = _by_beginning(name, _LANGUAGE_MODELS)
+    return None if provider is None else {"type": provider, "model": name}
+
+
+def _rerank_model(name: str) -> dict[str, str] | None:
+    """The same for a model of a rerank API."""
+    owner, _, model = name.partition("/")
+    if model and owner in _LITELLM_RERANK_APIS:
+        return {"api": _LITELLM_RERANK_APIS[owner], "model": model}
+    api = _by_beginning(name, _RERANK_MODELS)
+    return None if api is None else {"api": api, "model": name}
 
 
 def _by_beginning(name: str, values: Mapping[str, str]) -> str | None:
     return next((value for start, value in values.items() if name.startswith(start)), None)
 
 
-def _may_be_model(name: str) -> bool:
-    """Whether it is the folder of a model, or may be the name of one on the Hugging Face hub."""
-    if (Path(name) / "config.json").is_file():
-        return True
+def _may_be_on_hub(name: str) -> bool:
+    """Whether it may be the name of a model on the Hugging Face hub."""
     owner, slash, model = name.partition("/")
     return bool(
         slash
         and owner.strip(".~")
         and model
         and "/" not in model
-        and Path(name).suffix not in CONFIGURATION_SUFFIXES
+        and Path(name).suffix.lower() not in CONFIGURATION_SUFFIXES
     )
 
 

@@ -1,17 +1,18 @@
-"""YAML text to plain values, within bounds.
+"""YAML text to plain values, within bounds, and back.
 
 PyYAML's safe loader silently takes the last of two equal keys. Its merge keys (``<<``) copy what
 they merge, so a few hundred bytes can describe more copies than fit into memory. It reads words and
 numbers as YAML 1.1 has them: ``010`` as 8, ``1:30`` as 90, ``no`` as false, and ``1e-05``, which is
 how JSON writes that number, as a string. Here they are read as YAML 1.2 has them: a number is
-decimal or ``0x1f``, a boolean is ``true`` or ``false``, and all else is a string. ``010`` is
-refused, since it means another number in each version.
+decimal, ``0x1f`` or ``0o17``, a boolean is ``true`` or ``false``, and all else is a string. ``010``
+is refused, since it means another number in each version.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,12 +32,18 @@ MAX_DEPTH = 64
 _MAX_DIGITS = 400
 """Of a number. Converting longer ones takes quadratic time, or is an error in Python."""
 
+_SEPARATORS = "\x85\u2028\u2029"
+"""Line breaks of YAML 1.1, which PyYAML writes as they are, and reads as spaces."""
+
 _OCTAL = "!octal"
 _SCALARS = {
     "tag:yaml.org,2002:merge": (r"<<", "<"),
     "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "tag:yaml.org,2002:int": (r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", "-+0123456789"),
+    "tag:yaml.org,2002:int": (
+        r"[-+]?(?:0|[1-9][0-9]*|0[0-9]*[89][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+",
+        "-+0123456789",
+    ),
     _OCTAL: (r"[-+]?0[0-7]+", "-+0"),
     "tag:yaml.org,2002:float": (
         r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]{1,3})?"
@@ -81,6 +88,24 @@ def parse(text: str) -> Any:
             raise TooLargeError(problem)
         return value
     raise NotYAMLError(message)
+
+
+def write(value: Any) -> str:
+    """The YAML of a value, in the order of its keys. :func:`parse` returns an equal value.
+
+    Raises:
+        NotYAMLError: it holds an object that YAML cannot represent.
+    """
+    import yaml
+
+    try:
+        text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=False, allow_unicode=True)
+        if any(separator in text for separator in _SEPARATORS):
+            text = yaml.dump(value, Dumper=_dumper(), sort_keys=False)
+    except yaml.YAMLError:
+        message = "has an object that cannot be written as YAML; give plain values"
+        raise NotYAMLError(message) from None
+    return text
 
 
 def too_large(value: Any) -> str | None:
@@ -176,15 +201,40 @@ def _loader() -> type[yaml.SafeLoader]:
                 raise error("a number that is too large", node)
             return super().construct_scalar(node)
 
+        def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+            text = self.construct_scalar(node)
+            number = int(text, 0 if text.startswith(("0x", "0o")) else 10)
+            if abs(number) > sys.float_info.max:
+                raise error("a number that is too large", node)
+            return number
+
     def _key(node: yaml.Node) -> Any:
         """Equal for nodes of the same key; a node of a list or mapping equals only itself."""
         return (node.tag, node.value) if isinstance(node, yaml.ScalarNode) else id(node)
 
     Loader.yaml_implicit_resolvers = {}
-    for tag, (form, first) in _SCALARS.items():
-        Loader.add_implicit_resolver(tag, re.compile(rf"(?:{form})\Z"), list(first))
+    _add_resolvers(Loader)
     Loader.add_constructor(_OCTAL, Loader.construct_scalar)
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
     return Loader
+
+
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    """The dumper's class. It quotes what either version of YAML reads as something else."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _data: Any) -> bool:
+            return True
+
+    _add_resolvers(Dumper)
+    return Dumper
+
+
+def _add_resolvers(cls: type[yaml.SafeLoader | yaml.SafeDumper]) -> None:
+    for tag, (form, first) in _SCALARS.items():
+        cls.add_implicit_resolver(tag, re.compile(rf"(?:{form})\Z"), list(first))
 
 
 def _number(text: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, get_args
 
 from secondpass.config.loading import load, read
@@ -21,20 +22,21 @@ from secondpass_evaluation.calibration.fingerprint import fingerprint
 from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
 from secondpass_evaluation.calibration.result import Calibration
 from secondpass_evaluation.calibration.samples import (
-    FEWEST_QUERIES,
-    USABLE,
+    FOUND,
+    NothingRelevant,
     Sample,
-    Separation,
     check_samples,
     fitted_threshold,
+    nothing_relevant,
     relevant_scores,
     samples,
-    separation,
 )
+from secondpass_evaluation.distinct import merged_qrels, repetition_notes
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import relevance_of
 from secondpass_evaluation.observations import Observations
+from secondpass_evaluation.provenance import tuning_notes
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.suites import Suite
 
@@ -107,20 +109,22 @@ def calibrate(
             journal=journal,
         )
         rankings = observed.rankings(_NAME, scorer)
-        by_query, notes = samples(rankings, suite.qrels, relevant)
-        check_samples(by_query, keep, per)
+        by_query, notes = samples(rankings, suite.qrels, suite.queries, relevant)
+        check_samples(by_query, keep, per, notes)
         pointwise = rerank_scores_alone(scorer.method)
         without = None
         if not pointwise and not asks(scorer.method):
             without = scores_without_relevant(observed, _NAME, scorer, relevant)
-        separated = separation(by_query, without)
+        nothing = nothing_relevant(by_query, keep, without)
         fit = _fit(by_query, rankings, configured, stage=observed.stage, on=on, per=per)
-        floor = _floor(by_query, keep, fit, on=on, separated=separated)
+        floor = _floor(by_query, keep, fit, on=on, nothing=nothing)
         mapping = _mapping(by_query, fit, seed) if probabilities else None
     finally:
         if not isinstance(reranker, Reranker):
             configured.close()
-    notes += _notes(separated, pointwise, estimated=not pointwise and without is None)
+    if isinstance(reranker, str | PathLike):
+        notes += tuning_notes(reranker)
+    notes += _notes(nothing, pointwise, estimated=not pointwise and without is None)
     if configured.depth is None or depth < configured.depth:
         judged = "all" if configured.depth is None else f"up to {configured.depth:,}"
         notes.append(f"lists have {depth:,} candidates at most, and the reranker judges {judged}")
@@ -131,8 +135,8 @@ def calibrate(
         stage=observed.stage,
         config=config,
         mapping=mapping,
-        separated=separated,
-        notes=[*suite.notes, *notes],
+        nothing=nothing,
+        notes=[*suite.notes, *repetition_notes(suite.queries), *notes],
     )
 
 
@@ -186,7 +190,8 @@ def scores_without_relevant(
     Returns:
         Query id -> rerank scores, for queries with a relevant candidate.
     """
-    qrels = observed.suite.qrels
+    suite = observed.suite
+    qrels = merged_qrels(suite.qrels, suite.queries)
     rest = {
         query: [item for item in items if relevance_of(item, qrels[query]) < lowest]
         for query, items in observed.candidates.items()
@@ -220,15 +225,13 @@ def _floor(
     fit: Fit,
     *,
     on: FloorOn,
-    separated: Separation | None,
+    nothing: NothingRelevant | None,
 ) -> Floor:
     threshold = fitted_threshold(by_query, keep, fit.per, on)
-    unblended = fitted_threshold(by_query, keep, fit.per, "rerank")
     assert threshold is not None
-    assert unblended is not None
-    usable = separated is not None and separated.usable
-    nothing = rounded_down(unblended) if usable else None
-    return Floor(rounded_down(threshold), on, nothing, keep, fit)
+    usable = nothing is not None and nothing.usable
+    below = rounded_down(nothing.threshold) if nothing is not None and usable else None
+    return Floor(rounded_down(threshold), on, below, keep, fit)
 
 
 def _mapping(by_query: Mapping[str, Sample], fit: Fit, seed: int) -> MappingFit:
@@ -236,25 +239,30 @@ def _mapping(by_query: Mapping[str, Sample], fit: Fit, seed: int) -> MappingFit:
     return fit_probabilities(by_query, replace(fit, blend=None), seed)
 
 
-def _notes(separated: Separation | None, pointwise: bool, *, estimated: bool) -> list[str]:
+def _notes(nothing: NothingRelevant | None, pointwise: bool, *, estimated: bool) -> list[str]:
     notes = []
     if not pointwise:
         notes.append(
             "the scores depend on the whole list: the bound holds for lists of this first stage "
             "and depth only"
         )
-    if separated is None:
+    if nothing is None:
         notes.append(
-            f"fewer than {FEWEST_QUERIES} queries have relevant candidates among others, too few "
-            "to tell whether this score can find lists without any: nothing_relevant stays off"
+            "too few queries have relevant candidates among others to tell whether this score can "
+            "find lists without any: nothing_relevant stays off"
         )
-    elif not separated.usable:
+        return notes
+    if not nothing.usable:
         notes.append(
-            "this score cannot tell lists with a relevant candidate from lists without "
-            f"(AUROC {separated.auroc:.2f}, below {USABLE:g}): nothing_relevant stays off"
+            f"on queries left out, the best score finds {nothing.found:.1%} of the lists without "
+            f"their relevant candidates, fewer than {FOUND:.0%}, and {nothing.flagged:.1%} of the "
+            "others: nothing_relevant stays off"
         )
-    elif estimated:
-        notes.append("the AUROC is estimated with the scores of the complete lists")
+    if estimated:
+        notes.append(
+            "the share of lists without their relevant candidates that are found is an estimate, "
+            "by the scores of the complete lists"
+        )
     return notes
 
 
@@ -266,7 +274,7 @@ def _result(
     stage: str,
     config: dict[str, Any] | None,
     mapping: MappingFit | None,
-    separated: Separation | None,
+    nothing: NothingRelevant | None,
     notes: Sequence[str],
 ) -> Calibration:
     per = floor.fitted.per if floor.fitted else "query"
@@ -278,10 +286,6 @@ def _result(
         if mapping is not None:
             dumped = registry.dump_settings(mapping.probabilities, "probabilities")
             config["probabilities"] = dumped
-    flagged = found_empty = None
-    if separated is not None and floor.nothing is not None:
-        flagged = float((separated.best < floor.nothing).mean())
-        found_empty = float((separated.best_without < floor.nothing).mean())
     return Calibration(
         suite=suite.name,
         first_stage=stage,
@@ -291,9 +295,8 @@ def _result(
         candidates=candidates,
         relevant_kept=share_kept(relevant_scores(by_query, on), floor.at, per),
         candidates_kept=kept / candidates,
-        auroc=separated.auroc if separated else None,
-        flagged=flagged,
-        found_empty=found_empty,
+        flagged=None if nothing is None else nothing.flagged,
+        found_empty=None if nothing is None else nothing.found,
         notes=tuple(notes),
         config=config,
     )

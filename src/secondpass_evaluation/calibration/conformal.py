@@ -13,6 +13,10 @@ of at most ``keep + 1 / (n + 1)``. Candidates of one query are not exchangeable 
 others, so this holds only if each candidate has a different query.
 
 Both expectations are also over the draw of the calibration data, not conditional on it.
+
+One score a query: a tolerance limit (Wilks, "Determination of sample sizes for setting tolerance
+limits", Annals of Mathematical Statistics 12, 1941) keeps the share with a stated confidence, over
+the draw of the calibration data.
 """
 
 from __future__ import annotations
@@ -76,6 +80,27 @@ def share_kept(relevant: Sequence[Scores], floor: float, per: Per) -> float:
 def fewest(keep: float) -> int:
     """The smallest number of queries, or documents, for which there is a threshold."""
     return max(1, math.ceil(1 / (1 - keep) - 1 - _ROUNDING))
+
+
+def tolerance_rank(keep: float, count: int, confidence: float) -> int:
+    """The rank of the score, from the lowest, that a share of new scores reaches.
+
+    Args:
+        keep: the share, above 0 and below 1.
+        count: number of independent scores.
+        confidence: the probability that the share of new scores at or above it is ``keep`` or more.
+
+    Returns:
+        The highest such rank, from 1; 0 if there is none.
+    """
+    rank, below = 0, 0.0
+    while rank < count:  # below: the probability that up to `rank` scores are among the lowest
+        ways = math.lgamma(count + 1) - math.lgamma(rank + 1) - math.lgamma(count - rank + 1)
+        below += math.exp(ways + rank * math.log(1 - keep) + (count - rank) * math.log(keep))
+        if below > 1 - confidence + _ROUNDING:
+            break
+        rank += 1
+    return rank
 
 
 def highest_share(keep: float, count: int, per: Per) -> float:

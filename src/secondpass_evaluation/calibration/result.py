@@ -22,22 +22,21 @@ from secondpass_evaluation.provenance import write_config
 class Calibration:
     """A fitted threshold, and probabilities if they were requested.
 
-    Shares are of the candidates with a score, on the queries that the threshold was fitted on.
+    Shares of candidates are of those with a score, on the queries that the threshold was fitted on.
+    Shares of lists are of each query by the threshold of the others.
 
     Attributes:
         suite: name of the suite.
         first_stage: name of the first stage that retrieved the candidates.
         floor: the threshold, and the settings that it is valid for; ``floor.nothing`` is None if
-            the score cannot identify lists without a relevant candidate.
+            the score finds too few lists without a relevant candidate.
         mapping: scores as probabilities, and their held-out losses; None if not requested.
         queries: number of queries with scores.
         candidates: number of their candidates with scores.
         relevant_kept: share of the relevant candidates that the threshold keeps, by ``fitted.per``.
         candidates_kept: share of all candidates that it keeps.
-        auroc: how well the best rerank score separates lists with a relevant candidate from the
-            same lists without, 0.5 (not at all) to 1; None with too few queries.
-        flagged: share of the lists with a relevant candidate for which ``nothing_relevant`` is
-            True; None if it is off.
+        flagged: share of the lists with a relevant candidate for which ``nothing_relevant`` is, or
+            would be, True; None with too few queries.
         found_empty: share of the lists without their relevant candidates for which it is True.
         notes: remarks that limit what the figures mean.
         config: the configuration with the threshold; None if the reranker holds an object without
@@ -52,7 +51,6 @@ class Calibration:
     candidates: int
     relevant_kept: float
     candidates_kept: float
-    auroc: float | None
     flagged: float | None
     found_empty: float | None
     notes: tuple[str, ...] = ()
@@ -102,7 +100,6 @@ class Calibration:
             "candidates": self.candidates,
             "relevant_kept": self.relevant_kept,
             "candidates_kept": self.candidates_kept,
-            "auroc": self.auroc,
             "flagged": self.flagged,
             "found_empty": self.found_empty,
             "bound": self.bound,
@@ -139,11 +136,12 @@ class Calibration:
             f"On these queries it keeps {self.relevant_kept:.1%} of the relevant candidates and "
             f"{self.candidates_kept:.1%} of all."
         )
-        if self.flagged is not None and self.found_empty is not None and self.auroc is not None:
+        if floor.nothing is not None:
+            found, flagged = self.found_empty or 0.0, self.flagged or 0.0
             yield (
-                f"Nothing relevant: reported below {floor.nothing:.9g} (rerank score), for "
-                f"{self.found_empty:.1%} of the lists without their relevant candidates and for "
-                f"{self.flagged:.1%} of the others; AUROC {self.auroc:.2f}."
+                f"Nothing relevant: reported if all rerank scores are below {floor.nothing:.9g}; "
+                f"on queries left out, for {found:.1%} of the lists without their relevant "
+                f"candidates and, wrongly, for {flagged:.1%} of the others."
             )
         if self.mapping is not None:
             yield f"Probabilities: {self.mapping.kind}, {_losses(self.mapping.losses)}."

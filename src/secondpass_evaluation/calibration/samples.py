@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from secondpass.errors import InputError
 from secondpass.formats.runs import Qrels, judged_id
 from secondpass.runtime.floors import FloorOn, Per
-from secondpass.types import Ranked, Ranking
-from secondpass_evaluation.calibration.conformal import fewest, threshold
+from secondpass.types import Ranked, Ranking, Report
+from secondpass_evaluation.calibration.conformal import fewest, threshold, tolerance_rank
+from secondpass_evaluation.distinct import grouped, merged_qrels
 from secondpass_evaluation.measures import relevance_of
 
 if TYPE_CHECKING:
@@ -20,10 +23,16 @@ if TYPE_CHECKING:
     Scores = NDArray[np.float64]
 
 FEWEST_QUERIES = 20
-"""Queries with relevant candidates that are needed to separate lists with and without any."""
+"""Queries with relevant candidates that are needed to tell whether lists without any are found."""
 
-USABLE = 0.75
-"""Lowest AUROC at which a score is used to report that a list has no relevant candidate."""
+FEWEST_RIGHT = 0.9
+"""Lowest share of lists with a relevant candidate that are not reported to have none."""
+
+CONFIDENCE = 0.9
+"""That they are not."""
+
+FOUND = 0.4
+"""Lowest share of lists without a relevant candidate that have to be found."""
 
 
 @dataclass(frozen=True)
@@ -46,43 +55,59 @@ class Sample:
 
 
 def samples(
-    rankings: Mapping[str, Ranking], qrels: Qrels, lowest: int = 1
+    rankings: Mapping[str, Ranking], qrels: Qrels, queries: Mapping[str, str], lowest: int = 1
 ) -> tuple[dict[str, Sample], list[str]]:
     """The scores by query, and notes on queries that are left out.
+
+    Queries with the same text are one, under the id of the first, with each candidate once.
 
     Args:
         rankings: without a floor and ``top_k``.
         qrels: documents without a judgement count as not relevant.
+        queries: query id -> text.
         lowest: the lowest relevance that counts as relevant.
     """
     import numpy as np
 
-    by_query: dict[str, Sample] = {}
-    skipped = failed = degraded = 0
+    scored_of: dict[str, list[Ranked]] = {}
+    skipped = 0
+    failed: list[Report] = []
+    degraded: list[Report] = []
     for query, ranking in rankings.items():
         scored = _once([item for item in ranking if item.status == "scored"], qrels.get(query, {}))
         if ranking.report.status == "degraded":
-            degraded += 1
+            degraded.append(ranking.report)
         elif not scored and ranking.report.skipped is not None:
             skipped += 1
         elif not scored:
-            failed += 1
+            failed.append(ranking.report)
         else:
-            by_query[query] = Sample(
-                np.array([item.rerank_score for item in scored], float),
-                np.array([item.final_score for item in scored], float),
-                np.array([relevance_of(item, qrels[query]) >= lowest for item in scored], bool),
-            )
+            scored_of[query] = scored
+    relevance = merged_qrels({query: qrels[query] for query in scored_of}, queries)
+    by_query: dict[str, Sample] = {}
+    for query, lists in grouped(scored_of, queries).items():
+        items: dict[str, Ranked] = {}
+        for item in chain.from_iterable(lists):
+            items.setdefault(str(item.id), item)
+        by_query[query] = Sample(
+            np.array([item.rerank_score for item in items.values()], np.float64),
+            np.array([item.final_score for item in items.values()], np.float64),
+            np.array(
+                [relevance_of(item, relevance[query]) >= lowest for item in items.values()],
+                np.bool_,
+            ),
+        )
     notes = []
     if skipped:
         notes.append(
             f"skipped by `when`, left out: {skipped} of {len(rankings)} queries; the bound is for "
             "the others"
         )
-    if failed:
-        notes.append(f"without scores, left out: {failed} of {len(rankings)} queries")
-    if degraded:
-        notes.append(f"with degraded rankings, left out: {degraded} of {len(rankings)} queries")
+    for reports, what in ((failed, "without scores"), (degraded, "with degraded rankings")):
+        if reports:
+            notes.append(
+                f"{what}, left out: {len(reports)} of {len(rankings)} queries ({_causes(reports)})"
+            )
     return by_query, notes
 
 
@@ -99,27 +124,50 @@ def _once(items: Sequence[Ranked], judged: Collection[str]) -> list[Ranked]:
     return kept
 
 
+def _causes(reports: Sequence[Report]) -> str:
+    """The statuses of rankings and the codes of their issues, with numbers of rankings."""
+    statuses: Counter[str] = Counter(report.status for report in reports)
+    codes: Counter[str] = Counter(
+        code for report in reports for code in {issue.code for issue in report.issues}
+    )
+    parts = [("status", statuses), ("issue", codes)]
+    return ", ".join(
+        f"{noun} {name}: {count}"
+        for noun, counts in parts
+        for name, count in sorted(counts.items())
+    )
+
+
 def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]:
     """The scores of the relevant candidates of each query that has any."""
     return [item.scores(on)[item.relevant] for item in by_query.values() if item.relevant.any()]
 
 
-def check_samples(by_query: Mapping[str, Sample], keep: float, per: Per) -> None:
+def check_samples(
+    by_query: Mapping[str, Sample], keep: float, per: Per, notes: Sequence[str] = ()
+) -> None:
     """Check that a threshold can be fitted.
+
+    Args:
+        by_query: the scores.
+        keep: the share to keep.
+        per: what is kept.
+        notes: on queries that are left out, for the error.
 
     Raises:
         InputError: there are too few queries or relevant candidates, or all scores are equal.
     """
+    left_out = "".join(f"; {note}" for note in notes)
     if not by_query:
-        raise InputError("calibrate: no query has candidates with scores")
+        raise InputError(f"calibrate: no query has candidates with scores{left_out}")
     relevant = relevant_scores(by_query, "rerank")
     if not relevant:
-        raise InputError("calibrate: no query has a relevant candidate with a score")
+        raise InputError(f"calibrate: no query has a relevant candidate with a score{left_out}")
     count = len(relevant) if per == "query" else sum(map(len, relevant))
     if count < fewest(keep):
         noun = "queries with a relevant candidate" if per == "query" else "relevant candidates"
         message = f"keeping {keep} takes at least {fewest(keep)} {noun}; there are {count}"
-        raise InputError(f"calibrate: {message}")
+        raise InputError(f"calibrate: {message}{left_out}")
     if len({float(score) for sample in by_query.values() for score in sample.rerank}) == 1:
         raise InputError("calibrate: all scores are equal, so no threshold separates them")
     if all(sample.relevant.all() for sample in by_query.values()):
@@ -134,57 +182,65 @@ def fitted_threshold(
 
 
 @dataclass(frozen=True)
-class Separation:
-    """How well the best rerank score separates lists with and without a relevant candidate.
+class NothingRelevant:
+    """A threshold on the best score of a list, below which nothing in it is relevant.
 
     Attributes:
-        auroc: the probability, 0 to 1, that the best score of a query's list is higher than that of
-            another query's list without its relevant candidates (a tie counts half): the mean over
-            all ways to remove them from half of the queries.
-        best: the best score of each list with a relevant candidate.
-        best_without: the best scores of these lists without their relevant candidates, if any
-            candidate is left.
+        threshold: below which a share of at most ``1 - keep`` of the best scores of new lists with
+            a relevant candidate are, with a confidence of 0.9.
+        flagged: share of the lists with a relevant candidate that are below; each by the threshold
+            of the other queries.
+        found: share of these lists without their relevant candidates that are below, likewise.
     """
 
-    auroc: float
-    best: Scores
-    best_without: Scores
+    threshold: float
+    flagged: float
+    found: float
 
     @property
     def usable(self) -> bool:
-        """Whether it is good enough to report that nothing is relevant."""
-        return self.auroc >= USABLE
+        """Whether it finds enough lists to be used."""
+        return self.found >= FOUND
 
 
-def separation(
-    by_query: Mapping[str, Sample], without: Mapping[str, Sequence[float]] | None = None
-) -> Separation | None:
-    """Measure how well the best rerank score separates lists with and without a relevant candidate.
+def nothing_relevant(
+    by_query: Mapping[str, Sample],
+    keep: float,
+    without: Mapping[str, Sequence[float]] | None = None,
+) -> NothingRelevant | None:
+    """Fit a threshold on the best rerank score of each list, and test it on queries left out.
+
+    It is a tolerance limit; see :mod:`~secondpass_evaluation.calibration.conformal`. A threshold
+    that keeps the share on average over thresholds is used more often where it is too high, because
+    it finds more then.
 
     Args:
         by_query: the scores; queries without a relevant candidate are ignored.
+        keep: the share of lists with a relevant candidate at or above the threshold; at least 0.9,
+            whatever it says.
         without: query id -> scores of its list without the relevant candidates, for scores that
             depend on the list. None: those in ``by_query``.
 
     Returns:
-        None for fewer than :data:`FEWEST_QUERIES` queries.
+        None for fewer than :data:`FEWEST_QUERIES` lists that have another candidate, and for fewer
+        than the share takes: 23 for 0.9, 46 for 0.95.
     """
     import numpy as np
 
+    keep = max(keep, FEWEST_RIGHT)
     pairs = [*_best_scores(by_query, without)]
-    if sum(other is not None for _, other in pairs) < FEWEST_QUERIES:
+    emptied = sum(other is not None for _, other in pairs)
+    last = tolerance_rank(keep, len(pairs) - 1, CONFIDENCE)
+    if emptied < FEWEST_QUERIES or not last:
         return None
     best = np.array([score for score, _ in pairs])
     removed = np.array([np.nan if other is None else other for _, other in pairs])
-    left = ~np.isnan(removed)
-    without_any = removed[left]
-    # Twice the number of wins plus ties of all pairs, less those of each query with itself.
-    ordered = np.sort(without_any)
-    lower, not_above = (np.searchsorted(ordered, best, side) for side in ("left", "right"))
-    own, other = best[left], without_any
-    wins = (lower + not_above).sum() - ((own > other) * 2 + (own == other)).sum()
-    auroc = float(wins / 2 / (len(without_any) * (len(best) - 1)))
-    return Separation(auroc, best, without_any)
+    ordered = np.sort(best)
+    fitted = float(ordered[tolerance_rank(keep, len(pairs), CONFIDENCE) - 1])
+    # The score of the same rank among all others.
+    others = np.where(best <= ordered[last - 1], ordered[last], ordered[last - 1])
+    flagged, found = float((best < others).mean()), float((removed < others).sum() / emptied)
+    return NothingRelevant(fitted, flagged, found)
 
 
 def _best_scores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,15 +102,15 @@ def calibrate(
     """Fit a threshold (`floor`) that keeps a share of the relevant candidates.
 
     The threshold is bound to the method, its model and settings, the blend and the depth; a
-    configuration in which one of these differs does not load. If the best score separates lists
-    with a relevant candidate from others, reports also have `nothing_relevant`. For example:
+    configuration in which one of these differs does not load. If the best score finds enough
+    lists without a relevant candidate, reports also have `nothing_relevant`. For example:
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """
     check_installed("secondpass calibrate")
     from secondpass_evaluation.calibration.calibrating import calibrate as run_calibration
     from secondpass_evaluation.cli.vectors import vector_folder
-    from secondpass_evaluation.provenance import check_output, with_provenance
+    from secondpass_evaluation.provenance import check_output, tuning_notes, with_provenance
 
     check_suite(suite, queries, qrels)
     reranker = configuration(preset, config, settings)
@@ -150,6 +151,8 @@ def calibrate(
             progress=progress,
             journal=journal,
         )
+    if config is not None:
+        result = replace(result, notes=(*result.notes, *tuning_notes(config)))
     if into is not None:
         result.write(into, force=force)
     _show(result, into, as_json=as_json)

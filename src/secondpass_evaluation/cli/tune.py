@@ -117,7 +117,7 @@ def tune(
 
     A reranker is adopted only if its gain on held-out queries is significant, corrected for
     everything that was tried, and at least the smallest gain. Otherwise nothing is written, and the
-    output estimates how many more judged queries a decision needs. For example:
+    output estimates how many more judged queries a decision needs; 30 are the minimum. For example:
 
     `secondpass tune suite --try embedded --try mine.yaml --latency 0.5 --into rerank.yaml`
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -42,7 +42,7 @@ class Corrected:
         low: lower end of its confidence interval.
         high: upper end.
         people_mean: mean over the person's queries by the person's judgements alone.
-        people_low: lower end of its confidence interval (Student's t).
+        people_low: lower end of its confidence interval (Student's t, with the same variance).
         people_high: upper end.
         weight: of the model's judgements, λ of PPI++. 0: they do not help, and the corrected mean
             is that of the person's judgements alone.
@@ -100,11 +100,12 @@ def corrected_mean(
     judgements. Then the mean is unbiased up to terms of the order 1 / n for n queries of the
     person, however wrong the model is.
 
-    The interval is asymptotic, with three corrections for few queries: Student's t with n - 2
-    degrees of freedom, leave-one-out errors of the regression, and a term for the error of the
-    weight. If it would be wider than the interval of the person's judgements alone, that interval
-    and its mean are returned, with the weight 0. If the distribution is far from normal, such as 0
-    on most queries, both intervals have less than their nominal coverage with few queries.
+    The interval is asymptotic, with four corrections for few queries: Student's t with n - 2
+    degrees of freedom, leave-one-out errors of the regression, a term for the error of the weight,
+    and variances that are raised by their own error where a few queries make most of them. If it
+    would be wider than the interval of the person's judgements alone, that interval and its mean
+    are returned, with the weight 0. What no query of the person shows is in neither: with a judge
+    that misses most of a few large gains, both cover less than they state.
 
     Args:
         measure: name of the measure.
@@ -131,7 +132,7 @@ def corrected_mean(
         )
     values = list(people.values())
     mean = math.fsum(values) / n
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    variance = _mean_square([value - mean for value in values])
     if variance < _EQUAL:
         raise InputError(
             f"people: {measure} is {mean:.4f} on all {n} queries, so its variance is not known"
@@ -142,8 +143,11 @@ def corrected_mean(
     regression = _regression([model[query] for query in people], values, mean, every)
     if regression is not None:
         slope, squares, leverage = regression
-        # The variance if a person judged all queries, plus that of the regression.
-        total = variance / size + squares * (1 / n - 1 / size + leverage)
+        # What the model explains of the variance varies with all queries; the rest, with the
+        # person's. A judge that is blind to rare gains explains too little of it.
+        spread = math.fsum((value - every) ** 2 for value in model.values()) / (size - 1)
+        explained = max(slope * slope * spread, variance - squares)
+        total = explained / size + squares * (1 / n + leverage)
         width = _quantile(confidence, n - 2) * math.sqrt(total)
         if width <= alone:
             predicted = math.fsum(model[query] for query in people) / n
@@ -252,13 +256,27 @@ def _regression(
         return None
     pairs = list(zip(offsets, values, strict=True))
     slope = math.fsum(offset * (value - mean) for offset, value in pairs) / spread
-    total = 0.0
+    errors = []
     for offset, value in pairs:
         free = 1 - 1 / n - offset * offset / spread
         if free < _EQUAL:  # one query alone determines the slope
             return None
-        total += ((value - mean - slope * offset) / free) ** 2
-    return slope, total / (n - 1), (every - center) ** 2 / spread
+        errors.append((value - mean - slope * offset) / free)
+    return slope, _mean_square(errors), (every - center) ** 2 / spread
+
+
+def _mean_square(errors: Sequence[float]) -> float:
+    """Mean square of deviations, raised by its own error if a few of them make most of it.
+
+    The relative variance of the estimate is 2 / (n - 1) for normal deviations, which Student's t
+    allows for, and by (kurtosis - 3) / n more for others.
+    """
+    n = len(errors)
+    total = math.fsum(error * error for error in errors)
+    if total < _EQUAL:
+        return 0.0
+    kurtosis = n * math.fsum((error * error / total) ** 2 for error in errors)
+    return total / (n - 1) * (1 + max(0.0, kurtosis - 3) / n)
 
 
 def _quantile(confidence: float, degrees: int) -> float:

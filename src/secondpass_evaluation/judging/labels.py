@@ -63,9 +63,22 @@ class JudgedBy:
     people: Qrels = field(default_factory=dict, repr=False)
 
     @property
+    def gaps(self) -> str:
+        """How much of the pools has no grade, in words; empty if all of it has one."""
+        if not self.ungraded:
+            return ""
+        total = self.documents + self.ungraded
+        return (
+            f"{self.ungraded:,} of {total:,} documents of the pools, {self.ungraded / total:.1%}, "
+            "have no grade and count as not relevant"
+        )
+
+    @property
     def note(self) -> str:
         """A sentence for reports: who made these judgements, and whether figures are corrected."""
         by = f"judged by the model {self.model} ({self.template}, {self.date[:10]}), not by people"
+        if self.gaps:
+            by += f" ({self.gaps})"
         count = len(self.people)
         if not count:
             return f"{by}: the figures stand on its grades alone"

@@ -10,6 +10,7 @@ from secondpass.formats.compression import open_input
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.formats.reading import read_queries
 from secondpass.rendering import well_formed
+from secondpass.runtime.repeats import query_key
 from secondpass.settings import describe
 from secondpass_evaluation.candidate_lists import checked_id
 from secondpass_evaluation.loading import QUERY_KEYS
@@ -51,7 +52,7 @@ def _add(
     queries: dict[str, str], seen: set[str], identifier: str, text: str, line: Line | None
 ) -> None:
     text = well_formed(text)  # JSON can hold lone surrogates, files cannot
-    plain = _plain(text)
+    plain = query_key(text)
     if not plain or plain in seen:
         return
     if line is not None and identifier in queries:
@@ -63,9 +64,5 @@ def _add(
 def _id(line: Line, record: dict[str, object], text: str) -> str:
     value = record.get("_id", record.get("id"))
     if value is None:
-        return "q" + hashlib.sha256(_plain(well_formed(text)).encode()).hexdigest()[:12]
+        return "q" + hashlib.sha256(query_key(well_formed(text)).encode()).hexdigest()[:12]
     return checked_id(line, value, "the id")
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from secondpass_evaluation.provenance import TUNED
 from secondpass_evaluation.report import page, svg
 from secondpass_evaluation.report.cells import Cell, Column, Row, Table, Tone, row
 from secondpass_evaluation.report.front import front_plot
@@ -12,6 +13,9 @@ from secondpass_evaluation.report.tables import settings_table
 from secondpass_evaluation.report.text import NONE, counted, in_milliseconds, number, p_value
 from secondpass_evaluation.tuning.records import Trial, TuningData
 from secondpass_evaluation.tuning.selection import Held
+
+_ZERO = 5e-5
+"""Differences of gains below this are printed as 0.0000."""
 
 
 def why_not(
@@ -38,17 +42,27 @@ def verdict(tuning: TuningData) -> str:
     if tuning.adopted is not None:
         trial = tuning[tuning.adopted]
         assert trial.held is not None
-        return (
+        text = (
             f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
-            f"{tuning.measure} gains {_gain(tuning, tuning.gain)} over {tuning.stage}, beyond "
-            f"chance ({_p(trial.held)}, corrected for {_tried(tuning)})."
+            f"{tuning.measure} gains {_gain(tuning, trial.held)} over {tuning.stage} "
+            f"({_p(trial.held)}, corrected for {_tried(tuning)})."
         )
+        if abs(tuning.gain.mean - trial.held.mean) >= _ZERO:
+            text += f" The choice among the rerankers gains {tuning.gain.mean:+.4f}."
+        if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
+            text += " Expect less: it was adopted because it was high."
+        return f"{text} {_rule_of_three(tuning.queries)}"
     text = f"Keep {tuning.stage}: no reranker is sure to gain enough {tuning.measure}."
     tried = [trial for trial in tuning.trials if trial.held is not None]
     best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
     if best.held is not None:
         text += f" The best, {best.name}, changes it by {_gain(tuning, best.held)}: {best.reason}."
     return f"{text} {_power(tuning)}".rstrip()
+
+
+def _rule_of_three(queries: int) -> str:
+    """How rare a loss can be without showing (with a probability of 5 % or more)."""
+    return f"A loss on fewer than 1 of {max(1, queries // 3)} queries may not show."
 
 
 def _power(tuning: TuningData) -> str:
@@ -63,7 +77,7 @@ def _power(tuning: TuningData) -> str:
     more = counted(tuning.more_queries, "more judged query", "more judged queries")
     return (
         f"About {more} would tell a true gain of {tuning.detectable:.3f} from chance more often "
-        "than not."
+        "than not. Tuning again is a second test, which may adopt by chance, too."
     )
 
 
@@ -80,7 +94,7 @@ def provenance(tuning: TuningData) -> list[str]:
         f"{other.name} ({other.reason})" for other in tuning.trials if other is not trial
     )
     lines = [
-        f"Written by secondpass tune, {settings.get('date', '')}.",
+        f"{TUNED}, {settings.get('date', '')}.",
         verdict(tuning),
         f"Data: {tuning.suite}, {counted(tuning.queries, 'judged query', 'judged queries')}, "
         f"candidates of {tuning.stage}, {tuning.measure} {tuning.baseline:.4f} without reranking.",
@@ -124,7 +138,8 @@ def tables(tuning: TuningData) -> list[Table]:
     heads = ("held-out gain", f"{confidence * 100:g}% interval", "corrected p", "ms", "cost")
     note = (
         f"Held-out gains: {tuning.measure} above {tuning.stage} on queries that had no part in "
-        "the choice of depth and blend. Their intervals are approximate. Milliseconds: the 95th "
+        "the choice of depth and blend. Their intervals are approximate, and count with one more "
+        "query that loses, or gains, what the first stage has. Milliseconds: the 95th "
         "percentile of the second pass; cost: of 1,000 queries."
     )
     name = Column("reranker", "text")

@@ -172,6 +172,8 @@ def _grades(comparison: ComparisonData, best: Result) -> str:
     if mark is None:
         return ""
     by = f"These figures are by the grades of {mark.model}"
+    if mark.gaps:
+        by = f"{mark.gaps}. {by}"
     if corrected is None:
         return f"{by}, which no person's judgements correct."
     significant = excludes_zero(corrected, _compared(comparison))

@@ -14,6 +14,13 @@ _LEFT_OUT = ("script", "style", "template", "symbol")
 """Elements that are not shown; ``symbol`` is of icons."""
 _SEPARATED = frozenset({"td", "th", "button", "textarea", "iframe"})
 """Inline elements whose text is separated from that of their neighbours."""
+_NOT_SHOWN = frozenset({"noscript", "datalist", "iframe", "canvas", "video", "audio", "title"})
+"""Elements whose content browsers do not show; ``title`` is of pictures."""
+_DISPLAY_NONE = re.compile(r"(?:^|;)\s*display\s*:\s*none", re.IGNORECASE)
+_FORMATTING = re.compile(
+    r"</?(?:b|big|code|em|font|i|s|small|span|strike|strong|sub|sup|tt|u)(?:\s[^<>]*)?>",
+    re.IGNORECASE,
+)
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _BLOCKS = _HEADINGS | frozenset(
     re.findall(
@@ -32,6 +39,8 @@ _NAVIGATION_ELEMENTS = frozenset({"nav", "div", "aside", "section", "header", "f
                                   "ul", "ol"})  # fmt: skip
 _CONTENT = frozenset({"main", "article"})
 """Elements that end unclosed navigation."""
+_TITLED = _HEADINGS | {"dt", "caption", "figcaption"}
+"""Elements that may have a link to themselves."""
 _LINK_SIGNS = frozenset("\N{PILCROW SIGN}\N{SECTION SIGN}#\N{LINK SYMBOL}\N{UPWARDS ARROW}")
 """Texts of links from a heading to itself, or to the top."""
 _LINE_BREAK = "\0"
@@ -41,7 +50,8 @@ _LINE_BREAK = "\0"
 def parse_html(text: str) -> Document | None:
     """Parse a page, without navigation unless there is nothing else.
 
-    Malformed markup is accepted, except more than 2,000 elements within each other: None.
+    Malformed markup is accepted, except more than 2,000 elements within each other that are not
+    for formatting only: None.
 
     Raises:
         MissingExtraError: lxml is not installed.
@@ -50,19 +60,22 @@ def parse_html(text: str) -> Document | None:
         from lxml import etree, html
     except ImportError:
         raise MissingExtraError("evaluation", "reading HTML") from None
-    parser = html.HTMLParser(
-        encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True
-    )
-    try:
-        root = html.document_fromstring(text.encode(errors="replace"), parser)
-    except etree.ParserError:  # there is no element
-        return Document("", [])
-    if any(error.type == etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log):
+    for part in (text, _FORMATTING.sub("", text)):
+        parser = html.HTMLParser(
+            encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True
+        )
+        try:
+            root = html.document_fromstring(part.encode(errors="replace"), parser)
+        except etree.ParserError:  # there is no element
+            return Document("", [])
+        if all(error.type != etree.ErrorTypes.ERR_RESOURCE_LIMIT for error in parser.error_log):
+            break
+    else:
         return None
     root.extend([*root.itersiblings()])  # what follows behind </html>
     etree.strip_elements(root, *_LEFT_OUT, with_tail=False)
     for link in root.xpath("//a[starts-with(@href, '#')]"):
-        if _is_sign(link.text_content()):
+        if _is_sign(link.text_content()) and _is_apart(link):
             link.drop_tree()
     titles = root.xpath("//title[not(ancestor::svg)]")
     title = next(filter(None, (" ".join(each.text_content().split()) for each in titles)), "")
@@ -84,10 +97,11 @@ def _blocks(root: Any, *, navigation: bool) -> Iterator[Block]:
 
     parts: list[str] = []
     preformatted, is_heading = 0, False
-    skipped: Any = None  # the open element of navigation that is left out
+    skipped: Any = None  # the open element that is left out
+    hidden = False  # whether that is not shown, rather than navigation
     for event, element in etree.iterwalk(root, events=("start", "end")):
         tag, starts = element.tag, event == "start"
-        if element is skipped or (starts and tag in _CONTENT):
+        if element is skipped or (starts and tag in _CONTENT and not hidden):
             skipped = None
         if skipped is not None:
             continue
@@ -104,7 +118,8 @@ def _blocks(root: Any, *, navigation: bool) -> Iterator[Block]:
             parts.append("\n" if preformatted else _LINE_BREAK)
         elif tag in _SEPARATED:
             parts.append(" ")
-        if starts and not navigation and _is_navigation(element):
+        hidden = starts and _is_hidden(element)
+        if hidden or (starts and not navigation and _is_navigation(element)):
             skipped = element
         elif text := element.text if starts else element.tail:
             parts.append(text if preformatted else text.replace("\n", " "))
@@ -116,6 +131,28 @@ def _joined(parts: list[str], preformatted: int) -> str:
     if preformatted:
         return text.strip("\n") if text.strip() else ""
     return "\n".join(" ".join(line.split()) for line in text.split(_LINE_BREAK)).strip()
+
+
+def _is_hidden(element: Any) -> bool:
+    """Whether browsers do not show an element; pages show their body by scripts."""
+    if element.tag in _NOT_SHOWN or (element.tag == "dialog" and element.get("open") is None):
+        return True
+    if element.tag in {"html", "body"}:
+        return False
+    return (
+        element.get("hidden", "until-found").lower() != "until-found"
+        or _DISPLAY_NONE.search(element.get("style", "")) is not None
+    )
+
+
+def _is_apart(link: Any) -> bool:
+    """Whether a link is not part of a running text: in a heading, or alone."""
+    if "headerlink" in link.get("class", "").split():
+        return True
+    if any(element.tag in _TITLED for element in link.iterancestors()):
+        return True
+    before = None if link.getprevious() is not None else link.getparent().text or ""
+    return before is not None and not before.strip() and not (link.tail or "").strip()
 
 
 def _is_navigation(element: Any) -> bool:

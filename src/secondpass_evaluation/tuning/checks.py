@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
+from secondpass_evaluation.distinct import distinct_count
 from secondpass_evaluation.measures import relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.suites import Suite
@@ -19,8 +20,8 @@ LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.5, 0.999
 """With a higher confidence, nothing could be adopted on the fewest queries or with the number of
 random signs, whatever the gains."""
 
-FEWEST_QUERIES = 10
-"""With fewer, a fold has at most one query, and a test of signs has too few signs."""
+FEWEST_QUERIES = 30
+"""With fewer, a loss on one query in ten would often not show."""
 
 
 def keep_within(
@@ -96,9 +97,12 @@ def check_arguments(
             f"confidence: must be a number from {LOWEST_CONFIDENCE} to {HIGHEST_CONFIDENCE}, "
             f"not {describe(confidence)}"
         )
-    if len(suite.queries) < FEWEST_QUERIES:
+    count = distinct_count(suite.queries)
+    if count < FEWEST_QUERIES:
+        what = "judged queries" if count == len(suite.queries) else "different judged queries"
         raise InputError(
-            f"suite: has {len(suite.queries)} judged queries; tuning needs {FEWEST_QUERIES} or more"
+            f"suite: has {count} {what}; tuning needs {FEWEST_QUERIES} or more, as a rare loss "
+            "would not show in fewer"
         )
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from secondpass.formats.runs import Run
+from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.measures import evaluate
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.report import tuning as report
@@ -35,14 +37,16 @@ def choose(
     import numpy as np
 
     suite = observed.suite
-    base = np.array([*before.values()])
+
+    def of_texts(run: Run) -> list[float]:
+        values = evaluate(run, suite.qrels, [measure]).per_query[measure]
+        return [*averaged(values, suite.queries).values()]
+
+    base = np.array([*averaged(before, suite.queries).values()])
+    # A loss hits only queries on which there is something to lose.
+    loss = float(base[base > 0].mean()) if (base > 0).any() else 0.0
     values = {
-        attempt.name: np.array(
-            [
-                [*evaluate(variant.run, suite.qrels, [measure]).per_query[measure].values()]
-                for variant in attempt.variants
-            ]
-        )
+        attempt.name: np.array([of_texts(variant.run) for variant in attempt.variants])
         for attempt in attempts
         if attempt.variants
     }
@@ -51,6 +55,7 @@ def choose(
     if values:
         selection = selections.select(
             {name: rows - base for name, rows in values.items()},
+            loss=loss,
             folds=FOLDS,
             repeats=REPEATS,
             resamples=RESAMPLES,
@@ -102,7 +107,7 @@ def choose(
         tuple(trials),
         _front(observed.stage, float(base.mean()), attempts, values),
         settings=settings,
-        notes=(*suite.notes, *_failures(attempts)),
+        notes=(*suite.notes, *repetition_notes(suite.queries), *_failures(attempts)),
     )
 
 
@@ -117,7 +122,7 @@ def _more(
     name = max(selection.methods, key=lambda name: selection.methods[name].mean)
     best = selection.methods[name]
     gain = max(best.mean, smallest, 1e-6)
-    needed = selections.queries_needed(best, selection.critical[name], gain)
+    needed = selections.queries_needed(best, selection.critical[name], gain, selection.loss)
     fewest = 1 if best.mean >= smallest else 0
     return None if needed is None else max(fewest, needed - queries), gain
 

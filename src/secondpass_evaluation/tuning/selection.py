@@ -17,6 +17,14 @@ reference to ordered analysis of variance", Biometrika 63, 1976. It bounds the c
 method without a gain is adopted, whatever the number of methods and variants and however they are
 correlated. Under the null hypothesis of signs the test is exact for any number of queries; for the
 weaker one that only the *mean* gain is 0 it is exact in the limit of many queries.
+
+Until then it errs if losses are large and so rare that few queries show one. So there is a second
+test, Student's, of the held-out gains *and one more query, on which what the first stage has is
+lost*. For gains without any loss it requires about what the rule of three does: that the mean gain
+would outweigh losing everything on 3 of n queries, as a loss that is rarer than that is missed once
+in twenty times (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA
+249, 1983). The p of a method is the larger of both, and its interval is Student's, with the same
+query.
 """
 
 from __future__ import annotations
@@ -25,6 +33,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from secondpass_evaluation.significance import holm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +47,9 @@ MOST_METHODS = 8
 _BATCH = 2_000_000
 """Held-out gains to compute at a time, which bounds the memory."""
 
+_ROUNDING = 1e-9
+"""Gains and deviations up to this are rounding errors of 0."""
+
 _POWER = 0.8
 """Probability of a significant result that :func:`queries_needed` plans for."""
 
@@ -47,11 +60,13 @@ class Held:
 
     Attributes:
         mean: mean gain over the queries.
-        low: lower end of its interval (Student's t over the queries); None if all gains are equal.
+        low: lower end of its interval: Student's t over the queries and one on which the first
+            stage's mean is lost. None if all gains are equal and the first stage's mean is 0.
             Approximate, as the folds share most of their queries.
-        high: upper end.
+        high: upper end, with one query on which as much is gained.
         deviation: standard deviation over the queries.
-        p: one-sided p-value, corrected for everything that was tried; 1 if no query changes.
+        p: two-sided p-value, corrected for everything that was tried; 1 if no query changes. For a
+            single method, ``low`` is above 0 where it is at most ``1 - confidence``.
         changed: number of queries with a gain other than 0.
     """
 
@@ -73,17 +88,20 @@ class Selection:
             smallest p of the methods.
         variants: name of a method -> index of the variant that is best on all queries.
         critical: name of a method -> the statistic that it has to exceed.
+        loss: the loss on one more query that p and intervals count with.
     """
 
     methods: Mapping[str, Held]
     together: Held
     variants: Mapping[str, int]
     critical: Mapping[str, float]
+    loss: float
 
 
 def select(
     gains: Mapping[str, Array],
     *,
+    loss: float,
     folds: int,
     repeats: int,
     resamples: int,
@@ -96,6 +114,7 @@ def select(
         gains: name of a method -> gains of its variants on the queries (variants x queries), for
             at most :data:`MOST_METHODS` methods. Of variants with the same mean, the first is
             chosen.
+        loss: the loss on one more query to count with, 0 or more: the first stage's mean.
         folds: number of outer folds.
         repeats: number of random divisions into folds; held-out gains are averaged over them.
         resamples: number of random sign vectors. With the observed signs, that many plus one
@@ -123,18 +142,24 @@ def select(
     for members, held, statistics in zip(sets, observed, drawn, strict=True):
         # Rounded, so that rounding errors do not break ties between equal statistics.
         null = np.round(np.concatenate(statistics), 9)
-        p = (1 + (null >= np.round(_statistic(*held)[0], 9)).sum()) / (resamples + 1)
-        critical = np.quantile(null, confidence, method="higher")
+        statistic = np.round(_statistic(*held)[0], 9)
+        tail = min((null >= statistic).sum(), (null <= statistic).sum())
+        p = min(1.0, 2 * (1 + tail) / (resamples + 1))
+        critical = np.quantile(null, (1 + confidence) / 2, method="higher")
         p_values[members] = np.maximum(p_values[members], p)
         criticals[members] = np.maximum(criticals[members], critical)
     alone = {members[0]: held[0][0] for members, held in zip(sets, observed, strict=True)
              if len(members) == 1}  # fmt: skip
+    guarded = holm([_p_with_loss(alone[index], loss) for index in range(len(names))])
+    p_values = np.maximum(p_values, np.array(guarded, float))
     return Selection(
-        {name: _held(alone[i], float(p_values[i]), confidence) for i, name in enumerate(names)},
-        _held(observed[-1][0][0], float(p_values.min()), confidence),
+        {name: _held(alone[i], float(p_values[i]), loss, confidence)
+         for i, name in enumerate(names)},
+        _held(observed[-1][0][0], float(p_values.min()), loss, confidence),
         {name: _best(gains[name].mean(axis=1)) for name in names},
         dict(zip(names, map(float, criticals), strict=True)),
-    )
+        loss,
+    )  # fmt: skip
 
 
 def winner(selection: Selection, *, smallest_gain: float, confidence: float) -> str | None:
@@ -154,27 +179,31 @@ def winner(selection: Selection, *, smallest_gain: float, confidence: float) -> 
     return best if min(significant[best], selection.together.mean) >= smallest_gain else None
 
 
-def queries_needed(held: Held, critical: float, gain: float) -> int | None:
+def queries_needed(held: Held, critical: float, gain: float, loss: float) -> int | None:
     """Number of queries at which a true mean gain is significant more often than not.
 
-    From the normal approximation ``((critical + 0.84) * deviation / gain) ** 2``, for the observed
-    deviation: Cohen, "Statistical power analysis for the behavioral sciences", 2nd edition, 1988.
-    The probability is 0.8 for a single variant; it is lower if variants have to be chosen.
+    The smallest n whose statistic ``(n * gain - loss) / sqrt(n * deviation**2 + loss**2)`` is
+    ``critical + 0.84``: by the normal approximation, for the observed deviation (Cohen,
+    "Statistical power analysis for the behavioral sciences", 2nd edition, 1988). The probability is
+    0.8 for a single variant; it is lower if variants have to be chosen.
 
     Args:
         held: held-out gains of a pilot.
         critical: the statistic that has to be exceeded.
         gain: the true mean gain, above 0.
+        loss: as for :func:`select`.
 
     Returns:
-        None if the gains do not vary, so that the number cannot be estimated.
+        None if the gains do not vary and there is no loss, so that it cannot be estimated.
     """
     from scipy import stats
 
-    if held.deviation == 0:
+    if held.deviation == 0 and loss == 0:
         return None
-    margin = max(critical, 0.0) + float(stats.norm.ppf(_POWER))
-    return max(2, math.ceil((margin * held.deviation / gain) ** 2))
+    margin = (max(critical, 0.0) + float(stats.norm.ppf(_POWER))) ** 2
+    half = gain * loss + margin * held.deviation**2 / 2
+    root = math.sqrt(half**2 - (gain * loss) ** 2 * (1 - margin))
+    return max(2, math.ceil((half + root) / gain**2))
 
 
 def _signs(rng: np.random.Generator, count: int, queries: int, copies: int) -> Iterator[Array]:
@@ -250,14 +279,33 @@ def _best(means: Array) -> int:
     return int(np.round(means, 12).argmax())
 
 
-def _held(gains: Array, p: float, confidence: float) -> Held:
+def _p_with_loss(gains: Array, loss: float) -> float:
+    """Two-sided p of Student's test with one more query, which pulls the mean towards 0."""
+    import numpy as np
+    from scipy import stats
+
+    more = np.append(gains, -math.copysign(loss, gains.mean()))
+    error = float(more.std(ddof=1)) / math.sqrt(len(more))
+    mean = float(more.mean()) * math.copysign(1, gains.mean())
+    if error < _ROUNDING:
+        return 1.0 if abs(mean) < _ROUNDING else 0.0
+    return min(1.0, 2 * float(stats.t.sf(mean / error, len(gains))))
+
+
+def _held(gains: Array, p: float, loss: float, confidence: float) -> Held:
     import numpy as np
     from scipy import stats
 
     mean, deviation = float(gains.mean()), float(gains.std(ddof=1))
-    changed = int((np.abs(gains) > 1e-9).sum())
-    if deviation < 1e-9:  # rounding errors of equal gains
-        return Held(mean, None, None, 0.0, p if changed else 1.0, changed)
-    margin = float(stats.t.ppf((1 + confidence) / 2, len(gains) - 1)) * deviation
-    margin /= math.sqrt(len(gains))
-    return Held(mean, mean - margin, mean + margin, deviation, p if changed else 1.0, changed)
+    changed = int((np.abs(gains) > _ROUNDING).sum())
+    deviation = 0.0 if deviation < _ROUNDING else deviation
+    low = high = None
+    if deviation or loss:
+        quantile = float(stats.t.ppf((1 + confidence) / 2, len(gains)))
+        ends = []
+        for sign in (-1, 1):
+            more = np.append(gains, sign * loss)
+            margin = quantile * float(more.std(ddof=1)) / math.sqrt(len(more))
+            ends.append(float(more.mean()) + sign * margin)
+        low, high = min(ends[0], mean), max(ends[1], mean)
+    return Held(mean, low, high, deviation, p if changed else 1.0, changed)

@@ -43,7 +43,7 @@ class Tuning(TuningData):
 
     Attributes:
         suite: name of the suite.
-        queries: number of judged queries.
+        queries: number of judged queries with different texts.
         stage: the first stage whose candidates were reranked.
         measure: name of the measure.
         baseline: mean of the measure for the first stage.
@@ -134,8 +134,9 @@ def tune(
     """Choose a reranker, its depth and its blend, or keep the first stage.
 
     Depth and blend of each reranker, and the reranker itself, are chosen by nested cross-validation
-    over the queries. A reranker is adopted only if its gain on held-out queries is beyond chance,
-    corrected for everything that was tried, and at least ``smallest_gain``; see
+    over the queries. A reranker is adopted only if its gain on held-out queries is significant,
+    corrected for everything that was tried, and at least ``smallest_gain``. Queries with the same
+    text count as one. See
     :mod:`secondpass_evaluation.tuning.selection` for the statistics and their assumptions.
 
     The method runs once for all blends, as they are computed from its scores, and once for all
@@ -144,7 +145,8 @@ def tune(
     only for its own blend and depth, so they are left out.
 
     Args:
-        suite: queries, judgements, and a corpus or candidates; 10 judged queries or more.
+        suite: queries, judgements, and a corpus or candidates; at least 30 judged queries with
+            different texts.
         rerankers: by name or without: presets, YAML files, configurations, names of cross-encoders.
             None: the presets of local models, ``lexical``, ``embedded`` and ``default``.
         retriever: searches the corpus. None: BM25 and the embedded model's vectors.

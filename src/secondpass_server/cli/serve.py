@@ -95,7 +95,7 @@ def serve(
     - `secondpass serve -c rerank.yaml=rerank-v3.5 --host 0.0.0.0 --api-key-env RERANK_KEYS`
     """
     check_installed()
-    from secondpass_server.http.server import Plan, run
+    from secondpass_server.http.server import Plan, deferred_sigterm, run
     from secondpass_server.http.settings import ServerSettings
     from secondpass_server.http.workers import log_to_stderr, run_workers
 
@@ -123,12 +123,13 @@ def serve(
         tls_key=_path(tls_key),
     ).checked()
     listening = plan.bind()
-    info(f"serving {', '.join(plan.configurations)} at {plan.url(listening)}")
-    log_to_stderr()
-    if workers > 1:
-        run_workers(plan, listening)
-        return
-    answered, cut_off = run(plan, listening)
+    with deferred_sigterm() as early:  # clients can connect from now on
+        info(f"serving {', '.join(plan.configurations)} at {plan.url(listening)}")
+        log_to_stderr()
+        if workers > 1:
+            run_workers(plan, listening, early)
+            return
+        answered, cut_off = run(plan, listening, early)
     lost = f"; {cut_off} were cut off after {grace:g} s" if cut_off else ""
     info(f"stopped; {answered} requests were answered{lost}")
 

@@ -235,7 +235,10 @@ class _Server:
 
     async def _ready(self, request: Request) -> Response:
         ready = self.service.ready and not self.service.draining
-        state = "ready" if ready else "draining" if self.service.draining else "loading"
+        if self.service.draining:
+            state = "draining"
+        else:
+            state = "ready" if ready else "a model failed" if self.service.failed else "loading"
         return self._finished(request, _json({"status": state}, 200 if ready else 503))
 
     async def _http_error(self, request: Request, error: Exception) -> Response:

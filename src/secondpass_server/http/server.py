@@ -8,7 +8,7 @@ import functools
 import logging
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,17 +183,27 @@ class Server(uvicorn.Server):
         config: of uvicorn.
         service: its ``draining`` is set; None for another application.
         drain: seconds to accept connections after SIGTERM.
+        early: has an item if SIGTERM came before the server took signals.
 
     Attributes:
         cut_off: number of requests that had not finished after the grace period.
     """
 
-    def __init__(self, config: Config, service: Service | None, drain: float) -> None:
+    def __init__(
+        self, config: Config, service: Service | None, drain: float, early: Sequence[int] = ()
+    ) -> None:
         super().__init__(config)
         self._connections = config.connections
         self.cut_off = 0
         self._service = service
         self._drain = drain
+        self._early = early
+
+    async def main_loop(self) -> None:
+        """Serve until a signal; one that came before also drains."""
+        if self._early:
+            self.handle_exit(signal.SIGTERM, None)
+        await super().main_loop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections for the drain period, then stop."""
@@ -211,6 +221,13 @@ class Server(uvicorn.Server):
 
     async def _accept_last(self, sockets: list[socket.socket]) -> None:
         """Stop listening, and accept the connections that clients have made before."""
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            with contextlib.suppress(NotImplementedError):  # on Windows
+                loop.remove_reader(listening.fileno())
+        for _ in range(2):
+            # What asyncio has accepted just now gets its transport, which a closed server refuses.
+            await asyncio.sleep(0)
         accepted: list[socket.socket] = []
         for listening in sockets:
             with contextlib.suppress(OSError):  # none is left
@@ -221,9 +238,7 @@ class Server(uvicorn.Server):
         for connection in accepted:
             connection.setblocking(False)
             with contextlib.suppress(OSError):  # such as a TLS handshake that failed
-                await asyncio.get_running_loop().connect_accepted_socket(
-                    self._protocol, connection, ssl=self.config.ssl
-                )
+                await loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl)
 
     def _protocol(self) -> asyncio.Protocol:
         """The protocol of a connection, as uvicorn makes it."""
@@ -239,13 +254,29 @@ class Server(uvicorn.Server):
         self.cut_off = len(self.server_state.tasks)
 
 
-def run(plan: Plan, listening: socket.socket) -> tuple[int, int]:
+@contextlib.contextmanager
+def deferred_sigterm() -> Iterator[list[int]]:
+    """Keep each SIGTERM in the list, until there is a server that takes it."""
+    early: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: early.append(number))
+    try:
+        yield early
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def run(plan: Plan, listening: socket.socket, early: Sequence[int] = ()) -> tuple[int, int]:
     """Serve in this process until SIGTERM or SIGINT.
+
+    Args:
+        plan: what to serve.
+        listening: the socket.
+        early: of :func:`deferred_sigterm`.
 
     Returns:
         The numbers of requests that were answered, and that were cut off at the end.
     """
     application = plan.application()
-    server = Server(plan.config(application), application.state.service, plan.drain)
+    server = Server(plan.config(application), application.state.service, plan.drain, early)
     server.run(sockets=[listening])
     return server.server_state.total_requests, server.cut_off

@@ -50,6 +50,7 @@ class Service:
 
     Attributes:
         ready: whether the models are loaded, those of first methods and not of fallbacks.
+        failed: whether one of them could not be loaded; that is tried again.
         draining: whether the server is stopping, so that clients should connect to another one.
     """
 
@@ -63,6 +64,7 @@ class Service:
         self.rerankers = dict(rerankers)
         self.settings = settings
         self.ready = False
+        self.failed = False
         self.draining = False
 
     async def load(self) -> None:
@@ -83,6 +85,7 @@ class Service:
                     log("error", "the model %r could not be loaded: %s", name, reason)
                 else:
                     del waiting[name]
+            self.failed = bool(waiting)
             if waiting:
                 await asyncio.sleep(_RETRY_LOADING)
         self.ready = True

@@ -30,7 +30,8 @@ class ServerSettings:
             order of the request, instead of an error (status 503, or 504 at the deadline). Clients
             may choose per request, by the header ``Secondpass-Strict``.
         issue_messages: whether clients get the messages of issues, which may name internal
-            addresses, variables and paths; otherwise their codes and positions.
+            addresses, variables and paths; otherwise their codes and positions, and the last part
+            of a local model's path.
         deadline: seconds for a request, from its arrival; at the deadline the best order so far is
             the answer. Clients may set a shorter one, by the header ``Secondpass-Deadline``.
         max_requests: maximum number of running requests; further ones are answered 429.

@@ -12,14 +12,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
 from secondpass.runtime.diagnostics import log
 from secondpass_server.http.metrics import FOLDER_VARIABLE
-from secondpass_server.http.server import Plan, run
+from secondpass_server.http.server import Plan, deferred_sigterm, run
 
 _POLL_SECONDS = 0.2
 _SHORTEST_LIFE = 5.0
@@ -36,8 +37,14 @@ def log_to_stderr() -> None:
     logger.propagate = False
 
 
-def run_workers(plan: Plan, listening: socket.socket) -> None:
-    """Serve in several processes until SIGTERM or SIGINT. A worker that ends is replaced."""
+def run_workers(plan: Plan, listening: socket.socket, early: Sequence[int] = ()) -> None:
+    """Serve in several processes until SIGTERM or SIGINT. A worker that ends is replaced.
+
+    Args:
+        plan: what to serve.
+        listening: the socket.
+        early: of :func:`deferred_sigterm`.
+    """
     context = multiprocessing.get_context("spawn")
     stopping: list[int] = []
 
@@ -46,13 +53,19 @@ def run_workers(plan: Plan, listening: socket.socket) -> None:
 
     def start() -> tuple[Any, float]:
         process = context.Process(target=_work, args=(plan, listening), name="secondpass-worker")
-        process.start()
+        _block_sigterm(True)  # in the process, until it defers the signal
+        try:
+            process.start()
+        finally:
+            _block_sigterm(False)
         return process, time.monotonic()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        resource_tracker.ensure_running()  # else the first process starts it, and unblocks SIGTERM
         with _metrics_folder():
             workers = [start() for _ in range(plan.workers)]
+            stopping.extend(early)
             while not stopping:
                 time.sleep(_POLL_SECONDS)
                 for index, (process, started) in enumerate(workers):
@@ -80,10 +93,19 @@ def run_workers(plan: Plan, listening: socket.socket) -> None:
 
 def _work(plan: Plan, listening: socket.socket) -> None:
     """Serve in this worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal
-    log_to_stderr()
-    threading.Thread(target=_end_with_parent, name="secondpass-parent", daemon=True).start()
-    run(plan, listening)
+    with deferred_sigterm() as early:
+        _block_sigterm(False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal
+        log_to_stderr()
+        threading.Thread(target=_end_with_parent, name="secondpass-parent", daemon=True).start()
+        run(plan, listening, early)
+
+
+def _block_sigterm(block: bool) -> None:
+    """Block SIGTERM in this thread, and so in processes that it starts; or take it again."""
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows
+        how = signal.SIG_BLOCK if block else signal.SIG_UNBLOCK
+        signal.pthread_sigmask(how, {signal.SIGTERM})
 
 
 def _end_with_parent() -> None:

@@ -58,7 +58,8 @@ class ToolLimits:
         deadline: seconds for a ranking; None: that of the configuration. At the deadline the best
             order so far is the answer.
         issue_messages: whether clients get the messages of issues, which may name internal
-            addresses, variables and paths; otherwise their codes.
+            addresses, variables and paths; otherwise their codes, and the last part of a local
+            model's path.
     """
 
     documents: int = 1000

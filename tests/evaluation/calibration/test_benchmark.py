@@ -41,6 +41,6 @@ def test_tables(collection, monkeypatch, capsys):
         runpy.run_path(str(script), run_name="__main__")
     assert stop.value.code == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| words")]
-    assert len(rows) == 8
+    assert len(rows) == 10
     assert all(" no target |" in row for row in rows[:6])
     assert (collection / "cache" / "words.jsonl").is_file()

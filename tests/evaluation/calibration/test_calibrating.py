@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
+from secondpass.runtime.floors import Per
 from secondpass_evaluation import calibrate, make_suite
 
 
@@ -23,7 +25,7 @@ def suite_of(count=40, relevant=lambda number, place: place == number % 3):
             words = "owl " * (1 + number % 4 if good else 0)
             score = 20.0 + number % 7 if good else float((number * 5 + place * 3) % 19)
             items.append(Candidate(f"{score} {words}and a train", name, score=1 / (place + 1)))
-        queries[str(number)], qrels[str(number)] = "owl", judged
+        queries[str(number)], qrels[str(number)] = f"owl {number}", judged
         candidates[str(number)] = items
     return make_suite("owls", queries, qrels, candidates=candidates)
 
@@ -51,8 +53,8 @@ def test_a_threshold_that_keeps_what_it_says():
     assert (result.fitted.queries, result.fitted.documents, result.fitted.per) == (40, 40, "query")
     assert result.relevant_kept >= 0.9
     assert result.candidates_kept < 0.3
-    assert result.auroc == 1.0
-    assert (result.floor.nothing, result.found_empty) == (result.floor.at, 1.0)
+    assert 20 <= result.floor.nothing <= 21
+    assert (result.flagged <= 0.1, result.found_empty) == (True, 1.0)
     assert result.config is None
     assert "depend on the whole list" not in str(result)
     json.dumps(result.to_dict())
@@ -89,9 +91,27 @@ def test_lists_are_ranked_again_where_scores_depend_on_them():
 
     listwide = Listwide(pointwise=False)
     result = calibrate(Reranker(listwide), SUITE)
-    assert result.auroc == 0.5  # the best score is always 0
+    assert (result.flagged, result.found_empty) == (0.0, 0.0)  # the best score is always 0
     assert result.floor.nothing is None
-    assert any("cannot tell lists with a relevant candidate" in note for note in result.notes)
+    assert any("finds 0.0% of the lists without" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("keep", [0.5, 0.8, 0.9])
+def test_nothing_relevant_is_per_query_whatever_the_threshold_keeps(keep):
+    """Most relevant candidates of each list have low scores, but one of them has a high one."""
+    suite = suite_of(relevant=lambda number, place: place != 1)
+    scores = {0: 20.0, 1: 3.0, 2: 1.0, 3: 1.0, 4: 0.0}
+
+    def score_pairs(query, texts):
+        return [scores[place] + float(text.split()[0]) / 100 for place, text in enumerate(texts)]
+
+    scorer = ByNumber(score_pairs=score_pairs)
+    fits = {per: calibrate(Reranker(scorer), suite, keep=keep, per=per) for per in get_args(Per)}
+    query, document = fits["query"], fits["document"]
+    assert (query.floor.nothing, query.flagged) == (document.floor.nothing, document.flagged)
+    assert query.floor.nothing >= 20  # above it is one candidate of each list
+    assert query.flagged <= 0.1
+    assert query.found_empty == 1.0
 
 
 def test_a_threshold_is_fitted_on_what_it_is_compared_with():
@@ -110,7 +130,7 @@ def test_a_threshold_is_fitted_on_what_it_is_compared_with():
     plain = calibrate(Reranker(ByNumber()), SUITE)
     assert scorer.calls == len(SUITE.queries)
     assert (result.floor.on, result.floor.at) == ("rerank", plain.floor.at)
-    assert (result.floor.nothing, result.auroc) == (plain.floor.nothing, plain.auroc)
+    assert (result.floor.nothing, result.found_empty) == (plain.floor.nothing, plain.found_empty)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +165,8 @@ def test_scores_without_a_threshold(members, message):
 
 def test_few_queries_say_nothing_of_empty_lists():
     result = calibrate(Reranker(ByNumber()), suite_of(12))
-    assert (result.auroc, result.floor.nothing) == (None, None)
-    assert any("fewer than 20 queries" in note for note in result.notes)
+    assert (result.flagged, result.floor.nothing) == (None, None)
+    assert any("too few queries have relevant candidates" in note for note in result.notes)
 
 
 def test_graded_judgements():
@@ -167,7 +187,11 @@ class OfAnotherKind:
 
 
 def test_scores_that_no_threshold_would_be_applied_to():
-    with pytest.raises(InputError, match="no query has candidates with scores"):
+    message = (
+        r"no query has candidates with scores; without scores, left out: 40 of 40 queries "
+        r"\(status unchanged: 40, issue \w+: 40\)"
+    )
+    with pytest.raises(InputError, match=message):
         calibrate(Reranker(OfAnotherKind()), SUITE)
 
 
@@ -190,3 +214,11 @@ def test_lists_that_are_shorter_than_the_depth(given, depth, noted):
 def test_what_is_no_reranker(spec):
     with pytest.raises(ConfigurationError, match="give a preset name, a mapping, a YAML path"):
         calibrate(spec, SUITE)
+
+
+def test_a_configuration_that_was_tuned_is_warned_of(tmp_path):
+    path = tmp_path / "tuned.yaml"
+    path.write_text("# Written by secondpass tune, 2026-11-25.\nmethod: lexical\n")
+    assert "tuned.yaml was chosen by tuning" in str(calibrate(path, SUITE))
+    path.write_text("method: lexical\n")
+    assert "chosen by tuning" not in str(calibrate(path, SUITE))

@@ -15,6 +15,7 @@ from secondpass_evaluation.calibration.conformal import (
     rounded_down,
     share_kept,
     threshold,
+    tolerance_rank,
 )
 
 QUERIES = st.lists(
@@ -65,6 +66,23 @@ def test_leaving_each_query_out_in_turn(per):
 @pytest.mark.parametrize(("keep", "count"), [(0.5, 1), (0.9, 9), (0.95, 19), (0.99, 99)])
 def test_fewest(keep, count):
     assert fewest(keep) == count
+
+
+@pytest.mark.parametrize(
+    ("keep", "count", "rank"),
+    [(0.9, 21, 0), (0.9, 22, 1), (0.95, 44, 0), (0.95, 45, 1), (0.5, 5, 1)],
+)
+def test_the_rank_of_a_tolerance_limit(keep, count, rank):
+    assert tolerance_rank(keep, count, 0.9) == rank
+
+
+def test_tolerance_limits_hold_with_their_confidence():
+    generator = np.random.default_rng(0)
+    for count in (30, 100, 1000):
+        rank = tolerance_rank(0.9, count, 0.9)
+        kept = 1 - np.sort(generator.random((2000, count)), axis=1)[:, rank - 1]
+        assert 0.88 <= np.mean(kept >= 0.9) <= 0.97
+    assert tolerance_rank(0.9, 100_000, 0.9) > 9_800
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

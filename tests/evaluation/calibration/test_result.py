@@ -22,7 +22,6 @@ def calibration(per="query", **changes):
         "candidates": 1500,
         "relevant_kept": 0.92,
         "candidates_kept": 0.31,
-        "auroc": 0.8,
         "flagged": 0.05,
         "found_empty": 0.6,
     }
@@ -48,12 +47,16 @@ def test_sentences():
         "1,500 candidates.",
         f"Threshold: 0.25 on the final score. Bound: {found.bound}.",
         "On these queries it keeps 92.0% of the relevant candidates and 31.0% of all.",
-        "Nothing relevant: reported below 0.125 (rerank score), for 60.0% of the lists without "
-        "their relevant candidates and for 5.0% of the others; AUROC 0.80.",
+        "Nothing relevant: reported if all rerank scores are below 0.125; on queries left out, "
+        "for 60.0% of the lists without their relevant candidates and, wrongly, for 5.0% of the "
+        "others.",
         "Note: few queries.",
     ]
     assert str(found) == "\n".join(found.lines())
-    assert not any("Nothing" in line for line in calibration(flagged=None).lines())
+    assert not any(
+        "Nothing" in line
+        for line in calibration(floor=Floor(1.0, "rerank", keep=0.9, fitted=found.fitted)).lines()
+    )
 
 
 def test_probabilities_and_their_losses():

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sampling import examples
 from secondpass import Reranker
-from secondpass_evaluation.calibration.samples import Sample, samples, separation
+from secondpass_evaluation.calibration.conformal import tolerance_rank
+from secondpass_evaluation.calibration.samples import Sample, nothing_relevant, samples
 
 
 def sample(scores, *relevant):
@@ -17,16 +21,41 @@ def test_scores_of_rankings():
         "owl", [{"id": "a", "text": "an owl"}, {"id": "b", "text": "x"}]
     )
     failed = Reranker("lexical").rerank("owl", [])
-    found, notes = samples({"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, 2)
+    found, notes = samples(
+        {"q": ranking, "r": failed}, {"q": {"a": 2, "b": 1}, "r": {}}, {"q": "owl", "r": "cat"}, 2
+    )
     assert [*found] == ["q"]
     assert found["q"].relevant.tolist() == [True, False]
-    assert notes == ["without scores, left out: 1 of 2 queries"]
+    assert notes == ["without scores, left out: 1 of 2 queries (status ok: 1)"]
+
+
+@pytest.mark.parametrize(
+    ("language", "note"),
+    [
+        (
+            "keep",
+            "without scores, left out: 1 of 1 queries (status unchanged: 1, issue not_english: 1)",
+        ),
+        ("lean", "with degraded rankings, left out: 1 of 1 queries (status degraded: 1, issue "),
+    ],
+)
+def test_a_note_names_why_queries_have_no_scores(language, note):
+    reranker = Reranker.from_config({"method": {"type": "embedded", "language": language}})
+    texts = [
+        "Die Katze schläft auf dem Sofa und träumt von Mäusen",
+        "Der Zug fährt über die Brücke",
+    ]
+    ranking = reranker.rerank("Wo schläft die Katze heute Nacht?", texts)
+    _, notes = samples({"q": ranking}, {"q": {}}, {"q": "owl"})
+    assert len(notes) == 1
+    assert notes[0].startswith(note)
+    assert "not_english: 1" in notes[0]
 
 
 def test_of_a_judged_file_the_best_passage_counts():
     texts = {"a.md#1": "owl x y z", "b.md#1": "sea", "a.md#2": "owl"}
     ranking = Reranker("lexical").rerank("owl", [{"id": i, "text": t} for i, t in texts.items()])
-    found, _ = samples({"q": ranking}, {"q": {"a.md": 1}})
+    found, _ = samples({"q": ranking}, {"q": {"a.md": 1}}, {"q": "owl"})
     assert [item.id for item in ranking] == ["a.md#2", "a.md#1", "b.md#1"]
     assert found["q"].relevant.tolist() == [True, False]
     assert found["q"].rerank.tolist() == [ranking[0].rerank_score, ranking[2].rerank_score]
@@ -35,27 +64,55 @@ def test_of_a_judged_file_the_best_passage_counts():
 def test_skipped_rankings_are_left_out_and_named():
     skipping = Reranker("lexical", when={"words": {"below": 1}})
     ranking = skipping.rerank("owl", [{"id": "a", "text": "an owl"}])
-    found, notes = samples({"q": ranking}, {"q": {"a": 1}})
+    found, notes = samples({"q": ranking}, {"q": {"a": 1}}, {"q": "owl"})
     assert found == {}
     assert notes == ["skipped by `when`, left out: 1 of 1 queries; the bound is for the others"]
 
 
-def test_separation_is_the_mean_over_all_halves():
-    found = {str(n): sample([n % 7 + 3.0, n % 5], 0) for n in range(20)}
-    apart = separation(found)
-    wins = [
-        float((a.rerank.max() > b.rerank[1]) + 0.5 * (a.rerank.max() == b.rerank[1]))
-        for m, a in found.items()
-        for n, b in found.items()
-        if m != n
-    ]
-    assert apart.auroc == pytest.approx(np.mean(wins))
-    assert apart.usable is (apart.auroc >= 0.75)
-    assert separation(found, {name: [99.0] for name in found}).auroc == 0.0
-    assert separation({name: found[name] for name in [*found][:19]}) is None
+LISTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=20, max_size=60)
 
 
-def test_lists_of_relevant_candidates_alone_have_no_counterpart():
-    found = {str(n): sample([n % 7 + 3.0, n % 5], 0) for n in range(20)}
-    assert separation({**found, "all": sample([1.0], 0)}).best_without.shape == (20,)
-    assert separation({**found, "none": sample([1.0])}).best.shape == (20,)
+@examples(25)
+@given(LISTS, st.sampled_from([0.5, 0.9, 0.95]))
+def test_each_list_is_tested_by_the_threshold_of_the_others(pairs, keep):
+    fit = nothing_relevant({str(n): sample(pair, 0) for n, pair in enumerate(pairs)}, keep)
+    best = [float(max(pair)) for pair in pairs]
+    share = max(keep, 0.9)  # never more than a tenth wrong
+    rank = tolerance_rank(share, len(pairs) - 1, 0.9)
+    if not rank:
+        assert fit is None
+        return
+    others = [sorted(best[:n] + best[n + 1 :])[rank - 1] for n in range(len(pairs))]
+    assert fit.threshold == sorted(best)[tolerance_rank(share, len(pairs), 0.9) - 1]
+    assert fit.flagged == np.mean([max(p) < t for p, t in zip(pairs, others, strict=True)])
+    assert fit.found == np.mean([p[1] < t for p, t in zip(pairs, others, strict=True)])
+    assert fit.flagged <= 1 - share
+    assert fit.usable is (fit.found >= 0.4)
+
+
+def test_lists_without_anything_relevant_are_found_in_new_queries():
+    """Also where each query has many relevant candidates, many with low scores."""
+
+    def drawn(generator, count):
+        good, other = generator.normal(3, 2, (count, 20)), generator.normal(-1, 1, (count, 20))
+        return [sample([*g, *o], *range(20)) for g, o in zip(good, other, strict=True)]
+
+    flagged, found = [], []
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        fit = nothing_relevant(dict(enumerate(drawn(generator, 40))), 0.9)
+        new = drawn(generator, 50)
+        assert fit.usable
+        flagged.append(np.mean([item.rerank.max() < fit.threshold for item in new]))
+        found.append(np.mean([item.rerank[20:].max() < fit.threshold for item in new]))
+    assert np.mean(np.array(flagged) <= 0.12) >= 0.9  # of 50 lists
+    assert np.mean(found) >= 0.9
+
+
+def test_lists_that_say_nothing():
+    found = {str(n): sample([n % 7 + 3.0, n % 5], 0) for n in range(23)}
+    fit = nothing_relevant(found, 0.9)
+    assert nothing_relevant({**found, "none": sample([1.0])}, 0.9) == fit
+    assert nothing_relevant({**found, "all": sample([99.0], 0)}, 0.9).found == fit.found
+    assert nothing_relevant(found, 0.9, {name: [99.0] for name in found}).found == 0
+    assert nothing_relevant({name: found[name] for name in [*found][:22]}, 0.9) is None

@@ -117,7 +117,7 @@ def test_no_suite_and_too_few_queries_are_one_sentence(secondpass, tmp_path):
     small = folder_of(suite_of(5, 4), tmp_path / "small")
     told = secondpass("tune", small, "--into", tmp_path / "rerank.yaml", "--try", "lexical")
     assert told.code == 1
-    assert "has 4 judged queries; tuning needs 10 or more" in told.flat
+    assert "has 4 judged queries; tuning needs 30 or more" in told.flat
     assert not (tmp_path / "rerank.yaml").exists()
 
 
@@ -151,7 +151,7 @@ def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch
     assert (told.code, "use --resume to continue it" in told.flat) == (1, True)
     told = secondpass(*call, "--resume")
     assert told.code == 0
-    assert "12 finished rankings were read from" in told.flat
+    assert "30 finished rankings were read from" in told.flat
     assert into.exists()
     assert not journal.exists()
 
@@ -165,7 +165,7 @@ def test_what_a_service_takes_is_said_first(secondpass, last, tmp_path, monkeypa
         told = secondpass("tune", last, "--try", config, "--json")
     assert told.code == 0
     assert "given+graded@3 will ask" in told.flat
-    assert "12 calls" in told.flat
+    assert "30 calls" in told.flat
 
 
 def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):
@@ -178,7 +178,7 @@ def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):
     for options in (["--cost", "0.1"], ["--measure", "RR", "--smallest-gain", "0.2"]):
         again = secondpass(*call, *options)
         assert again.code == 0
-        assert f"12 finished rankings were read from {rankings}" in again.flat
+        assert f"30 finished rankings were read from {rankings}" in again.flat
         assert rankings.read_bytes() == kept
     told = secondpass(*call, "--resume")
     assert (told.code, "--rankings, --resume: give one of them" in told.flat) == (2, True)

@@ -82,6 +82,13 @@ def test_the_note_says_what_figures_stand_on(count, note):
     assert note in text
 
 
+def test_the_note_says_how_much_has_no_grade():
+    assert "no grade" not in mark().note
+    gaps = "15 of 20 documents of the pools, 75.0%, have no grade and count as not relevant"
+    assert mark(ungraded=15).gaps == gaps
+    assert gaps in mark(ungraded=15).note
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"format": 2}', '{"format": 1, "model": "m"}', "\udcff", "[" * 100_000],

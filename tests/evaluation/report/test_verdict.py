@@ -110,6 +110,13 @@ def test_verdict_on_a_models_grades(comparison, answer, because):
     assert "judge-1" in outcome.because
 
 
+def test_a_verdict_says_how_much_of_the_pools_has_no_grade():
+    half = replace(MARK, ungraded=9)
+    because = verdict(replace(by_model(), judged_by=half)).because
+    assert "9 of 18 documents of the pools, 50.0%, have no grade" in because
+    assert "no grade" not in verdict(by_model()).because
+
+
 def test_the_best_reranker_is_that_of_the_corrected_difference():
     comparison = by_model(0.05, rerankers=("first", "second"))
     worse, better = comparison.corrected

@@ -87,7 +87,9 @@ def test_the_front_is_what_nothing_beats(variants, expected):
     ids=["a gain that may be chance", "too small a gain"],
 )
 def test_more_queries(mean, smallest, fewest):
-    selection = Selection({"a": held(mean), "b": held(-1.0)}, held(mean), {}, {"a": 2.0, "b": 2.0})
+    selection = Selection(
+        {"a": held(mean), "b": held(-1.0)}, held(mean), {}, {"a": 2.0, "b": 2.0}, 0.0
+    )
     needed, target = _more(selection, 0, smallest)
     assert target == max(mean, smallest)
     assert needed > 1

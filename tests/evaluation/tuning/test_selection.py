@@ -16,7 +16,7 @@ from secondpass_evaluation.tuning.selection import (
     winner,
 )
 
-SELECT = {"folds": 5, "repeats": 2, "resamples": 199, "confidence": 0.95, "seed": 0}
+SELECT = {"loss": 0.0, "folds": 5, "repeats": 2, "resamples": 199, "confidence": 0.95, "seed": 0}
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(10, 30), st.integers(1, 6))
@@ -66,7 +66,7 @@ def test_the_scale_of_gains_does_not_matter(seed, scale):
     first = select(gains, **SELECT)
     second = select({name: rows * scale for name, rows in gains.items()}, **SELECT)
     for name, held in first.methods.items():
-        assert second.methods[name].p == held.p
+        assert second.methods[name].p == pytest.approx(held.p)
         assert second.methods[name].mean == pytest.approx(held.mean * scale)
 
 
@@ -97,9 +97,37 @@ def test_gains_that_do_not_vary_have_no_interval(value):
     found = select({"same": np.full((2, 12), value)}, **SELECT)
     held = found.methods["same"]
     assert (held.low, held.high, held.deviation) == (None, None, 0.0)
-    assert queries_needed(held, found.critical["same"], 0.01) is None
+    assert queries_needed(held, found.critical["same"], 0.01, 0.0) is None
     assert found.variants == {"same": 0}
     assert (winner(found, smallest_gain=0.01, confidence=0.95) == "same") is (value > 0)
+
+
+@pytest.mark.parametrize(("losses", "adopted"), [(0, False), (1, False), (2, False)])
+def test_gains_that_a_rare_loss_would_undo_are_not_adopted(losses, adopted):
+    """7 % of the queries lose .5, and the others win so little that the mean is -.015."""
+    gains = np.array([[-0.5] * losses + [0.0215] * (40 - losses)])
+    found = select({"skewed": gains}, **{**SELECT, "loss": 0.5})
+    assert (winner(found, smallest_gain=0.01, confidence=0.95) is not None) is adopted
+    assert found.methods["skewed"].low < -0.015 < found.methods["skewed"].high
+
+
+@pytest.mark.parametrize("gain", [0.05, 0.02, 0.01])
+def test_a_gain_without_losses_has_to_outweigh_three(gain):
+    """The rule of three."""
+    for count in (60, 90, 150):
+        found = select({"a": np.full((1, count), gain)}, **{**SELECT, "loss": 0.5})
+        adopted = winner(found, smallest_gain=0.0, confidence=0.95) is not None
+        assert adopted == (count * gain > 3 * 0.5)
+
+
+@examples(20)
+@given(st.integers(0, 2**32 - 1), st.floats(-0.1, 0.1), st.floats(0, 0.8))
+def test_p_and_interval_belong_together(seed, gain, loss):
+    gains = np.random.default_rng(seed).normal(gain, 0.1, (3, 30))
+    held = select({"a": gains}, **{**SELECT, "loss": loss}).methods["a"]
+    assert held.low <= held.mean <= held.high
+    if held.p <= 0.05:
+        assert held.low > 0 or held.high < 0
 
 
 def held(mean, p, deviation=0.1):
@@ -120,18 +148,25 @@ def held(mean, p, deviation=0.1):
 )
 def test_the_winner(methods, together, expected):
     selection = Selection(
-        {name: held(*values) for name, values in methods.items()}, held(together, 0.01), {}, {}
+        {name: held(*values) for name, values in methods.items()}, held(together, 0.01), {}, {}, 0.0
     )
     assert winner(selection, smallest_gain=0.01, confidence=0.95) == expected
 
 
-@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4))
-def test_smaller_gains_take_more_queries(gain, deviation, critical):
-    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain)
+@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4), st.floats(0, 1))
+def test_smaller_gains_take_more_queries(gain, deviation, critical, loss):
+    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain, loss)
     assert needed >= 2
-    assert queries_needed(held(0.0, 1.0, deviation), critical, gain / 2) >= needed
+    assert queries_needed(held(0.0, 1.0, deviation), critical, gain / 2, loss) >= needed
 
 
-def test_queries_needed_are_those_of_a_one_sided_test():
-    # (1.645 + 0.842)^2 for an effect of one standard deviation
-    assert queries_needed(held(0.0, 1.0, 1.0), 1.645, 1.0) == 7
+def test_queries_needed_are_those_of_a_two_sided_test():
+    # (1.96 + 0.842)^2 for an effect of one standard deviation
+    assert queries_needed(held(0.0, 1.0, 1.0), 1.96, 1.0, 0.0) == 8
+
+
+@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4), st.floats(0, 1))
+def test_queries_needed_reach_the_statistic(gain, deviation, critical, loss):
+    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain, loss)
+    statistic = (needed * gain - loss) / np.sqrt(needed * deviation**2 + loss**2)
+    assert statistic >= critical + 0.84

@@ -36,7 +36,7 @@ class Cut:
         self.arrived.set()
         assert self.returned.wait(SECONDS)
 
-    def within(self, _scorer, work, _seconds):
+    def within(self, _scorer, work, _seconds, _more_seconds):
         ended = threading.Event()
 
         def run():
@@ -51,7 +51,7 @@ class Cut:
         if ended.is_set():
             self.arrived.clear()
 
-    async def with_timeout(self, work, _seconds):
+    async def with_timeout(self, work, _seconds, _more_seconds):
         task = asyncio.ensure_future(work)
         until = time.monotonic() + SECONDS
         while not (task.done() or self.arrived.is_set()):

@@ -140,6 +140,18 @@ def test_requests_under_way_are_answered():
         assert running.wait(60) == 0
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_requests_before_the_first_is_accepted_are_answered(workers):
+    options = ("-p", "lexical", "--drain", "0", "--workers", workers)
+    with process(*options) as (running, url):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            running.send_signal(signal.SIGTERM)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert running.wait(60) == 0
+
+
 @pytest.mark.long
 def test_workers_add_up_their_metrics():
     with process("-p", "lexical", "--workers", "2", "--drain", "0") as (running, url):
@@ -190,7 +202,7 @@ def runs(monkeypatch):
     begun = []
 
     def serving(name, result):
-        def run(plan, listening):
+        def run(plan, listening, early):
             listening.close()
             begun.append((name, plan))
             return result

@@ -12,6 +12,7 @@ from raw_http import request, until
 from secondpass import ConfigurationError, Issue, Reranker
 from secondpass.effects import ListScores
 from secondpass.errors import MethodError, ModelLoadError
+from secondpass_server.http import service
 from secondpass_server.http.application import create_app
 from secondpass_server.http.service import Service
 from secondpass_server.http.settings import ServerSettings
@@ -104,6 +105,22 @@ def test_not_ready_until_the_models_are_loaded(serving):
     assert server.get("/health").status_code == 200
     Slow.go.set()
     until(lambda: server.get("/ready").status_code == 200)
+
+
+def test_a_model_that_failed_is_not_loading(serving, monkeypatch):
+    class Broken(ByTable):
+        fails = True
+
+        def warm_up(self):
+            if self.fails:
+                raise ModelLoadError(f"no such model: {MARKER}")
+
+    monkeypatch.setattr(service, "_RETRY_LOADING", 0.01)
+    server = serving(Reranker(Broken()))
+    until(lambda: server.get("/ready").json() == {"status": "a model failed"})
+    assert server.get("/ready").status_code == 503
+    Broken.fails = False
+    until(lambda: server.get("/ready").json() == {"status": "ready"})
 
 
 # ---------------------------------------------------------------------- thresholds

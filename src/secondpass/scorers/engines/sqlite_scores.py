@@ -14,7 +14,7 @@ from math import isfinite
 from typing import TypeVar
 
 from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile, SQLiteFileError
-from secondpass.concurrency.sqlite_files import Layout, rows_of_keys
+from secondpass.concurrency.sqlite_files import Layout, counter, rows_of_keys
 from secondpass.runtime import diagnostics
 from secondpass.types import Issue
 
@@ -71,10 +71,7 @@ class SQLiteScores(SQLiteFile):
         for key, _, used in rows:
             if used < self._old and len(self._read_again) < _MAX_READ_AGAIN:
                 self._read_again[key] = None
-        # SQLite does not check types: a damaged file may hold anything.
-        scores = {
-            key: score for key, score, _ in rows if isinstance(score, float) and isfinite(score)
-        }
+        scores = {key: score for key, score, _ in rows}
         return [scores.get(key) for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
@@ -102,19 +99,28 @@ class SQLiteScores(SQLiteFile):
         try:
             result = self.run(number, work)
         except SQLiteFileError as error:
-            self._problems[number] = str(error)
-            if not self._logged:
-                self._logged = True
-                diagnostics.log("warning", "the score cache %s", error)
-            return None
-        self._problems.pop(number, None)
-        return result
+            problem = str(error)
+        except Exception as error:
+            problem = f"{self._path.name!r} cannot be used: it raised {type(error).__name__}"
+        else:
+            self._problems.pop(number, None)
+            return result
+        self._problems[number] = problem
+        if not self._logged:
+            self._logged = True
+            diagnostics.log("warning", "the score cache %s", problem)
+        return None
 
 
 def _select(
     connection: sqlite3.Connection, keys: Sequence[bytes]
 ) -> list[tuple[bytes, float, int]]:
-    return rows_of_keys(connection, "pairs", "key, score, used", keys)
+    rows = rows_of_keys(connection, "pairs", "key, score, used", keys)
+    for _, score, used in rows:
+        counter(used)
+        if not isinstance(score, float) or not isfinite(score):
+            raise sqlite3.DatabaseError("a score in it is damaged")
+    return rows
 
 
 def _update(
@@ -130,9 +136,8 @@ def _update(
     """
     execute = connection.execute
     execute("BEGIN IMMEDIATE")
-    newest: int
     [(newest,)] = execute("SELECT coalesce(max(used), 0) FROM pairs")
-    used = newest + 1
+    used = counter(newest) + 1
     connection.executemany(
         "UPDATE pairs SET used = ? WHERE key = ?", [(used, key) for key in read_again]
     )
@@ -142,14 +147,16 @@ def _update(
     state = execute("SELECT pairs FROM state").fetchone()
     if state is None:
         raise sqlite3.DatabaseError("the number of pairs is missing")
-    count: int = state[0] + max(added, 0)
+    count = counter(state[0]) + max(added, 0)
     if count > capacity:
-        count -= execute(
+        deleted = execute(
             "DELETE FROM pairs WHERE key IN (SELECT key FROM pairs ORDER BY used LIMIT ?)",
             (count - capacity,),
         ).rowcount
+        count -= deleted
+        if count > capacity:
+            raise sqlite3.DatabaseError("the number of pairs is wrong")
     execute("UPDATE state SET pairs = ?", (count,))
-    oldest: int
     [(oldest,)] = execute("SELECT coalesce(min(used), 0) FROM pairs")
     execute("COMMIT")
-    return (oldest + used) // 2
+    return (counter(oldest) + used) // 2
