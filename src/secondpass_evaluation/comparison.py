@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from secondpass.errors import MissingExtraError
 from secondpass.formats.lines import AnyPath
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.report import files, markdown, page
@@ -46,19 +45,12 @@ class Comparison(ComparisonData):
         return markdown.report(self, details=details)
 
     def to_html(self) -> str:
-        """One page without external resources; with plots if matplotlib is installed.
-
-        Raises:
-            MissingExtraError: jinja2 (extra ``evaluation``) is not installed.
-        """
+        """One page without external resources; with plots if matplotlib is installed."""
         return page.page(self)
 
-    def _repr_html_(self) -> str | None:
-        """The verdict and the tables, in notebooks; None without jinja2."""
-        try:
-            return page.fragment(self)
-        except MissingExtraError:
-            return None
+    def _repr_html_(self) -> str:
+        """The verdict and the tables, in notebooks."""
+        return page.fragment(self)
 
     def write(self, folder: AnyPath) -> list[str]:
         """Write the figures as JSON, CSV, Markdown, HTML and a TREC run for each system.
@@ -74,6 +66,5 @@ class Comparison(ComparisonData):
         Raises:
             OSError: the folder cannot be written.
             FormatError: an id does not fit into TREC's files; the other files are written first.
-            MissingExtraError: jinja2 (extra ``evaluation``) is not installed.
         """
         return files.write(self, folder)

@@ -86,7 +86,6 @@ def compare(
         InputError: an argument is wrong, or the retriever returns candidates without ids.
         ConfigurationError: a configuration is wrong.
         MeasureError: a measure is unknown.
-        MissingExtraError: ir_measures or scipy is not installed.
 
     Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded; those
     created here are closed.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secondpass.candidates import comparable_id
-from secondpass.errors import InputError, MissingExtraError
+from secondpass.errors import InputError
 from secondpass.formats.errors import MeasureError
 from secondpass.formats.runs import Run, by_judged_id, judged_id, whole_relevance
 from secondpass.settings import describe, suggestion
@@ -73,12 +73,8 @@ def evaluate(
         InputError: there is no query to measure, an id is not a string, a score is not a finite
             number, or a relevance is not a whole number within
             :data:`~secondpass.formats.runs.RELEVANCE`.
-        MissingExtraError: ir_measures is not installed.
     """
-    try:
-        import ir_measures
-    except ImportError:
-        raise MissingExtraError("evaluation", "evaluate") from None
+    import ir_measures
 
     if isinstance(measures, str):
         raise InputError(f"measures: give a sequence of names, such as [{measures!r}]")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from secondpass.errors import MissingExtraError
 from secondpass.monitoring.ranking_days import DayCounts, DayKey
 from secondpass.monitoring.sketches import Sketch
 from secondpass.runtime.repeats import Repeats, design_effect
@@ -204,8 +203,6 @@ def _exact_p(counts: tuple[int, int], below: tuple[int, int]) -> float:
 
 
 def _scipy_stats() -> Any:
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("evaluation", "the comparison of two periods") from None
+    from scipy import stats
+
     return stats

@@ -132,7 +132,6 @@ def drift(
     Raises:
         InputError: a period has fewer than 20 rankings, or its rankings count as fewer because
             they repeat queries; or an argument is out of range.
-        MissingExtraError: scipy is not installed.
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha: must lie between 0 and 1, not {alpha}")

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from secondpass.errors import InputError, MissingExtraError
+from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
 
@@ -104,7 +104,6 @@ def difference(
     Raises:
         InputError: the queries differ, there are none, a value is not a finite number, or
             an argument is out of range.
-        MissingExtraError: scipy is not installed.
     """
     if test not in get_args(Test):
         raise InputError(f"test: must be {' or '.join(get_args(Test))}, not {describe(test)}")
@@ -170,11 +169,9 @@ def _interval_and_p(
     gains: list[float], test: Test, confidence: float, resamples: int, seed: int
 ) -> tuple[float | None, float | None, float | None]:
     """Ends of the confidence interval, and p."""
-    try:
-        import numpy as np
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("evaluation", "a significance test") from None
+    import numpy as np
+    from scipy import stats
+
     if len(gains) < 2:
         return None, None, None
     values = np.asarray(gains)

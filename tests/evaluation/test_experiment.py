@@ -1,7 +1,6 @@
 import asyncio
 import random
 import shutil
-import sys
 import warnings
 
 import ir_measures
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes import Model
 from sampling import examples
-from secondpass import Candidate, ConfigurationError, InputError, MissingExtraError, Reranker
+from secondpass import Candidate, ConfigurationError, InputError, Reranker
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import (
     HybridRetriever,
@@ -188,15 +187,6 @@ def test_unfit_judgements_fail_first() -> None:
         compare("lexical", suite, measures=["ERR@10"], progress=lambda *step: told.append(step))
     assert told == []
     assert compare("lexical", SUITE, measures=["ERR@10"]).ran
-
-
-@pytest.mark.parametrize("package", ["ir_measures", "scipy"])
-def test_missing_packages_fail_first(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    told: list[object] = []
-    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
-        compare("lexical", SUITE, progress=lambda *step: told.append(step))
-    assert told == []
 
 
 @given(

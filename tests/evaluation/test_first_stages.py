@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 
 from secondpass import Candidate, InputError, Reranker
@@ -84,11 +82,3 @@ def test_retriever_errors_pass_through(retrieved, error, problem) -> None:
 
     with pytest.raises(error, match=problem):
         compare([], SUITE, retriever=Mine(), first_stages=["lexical"])
-
-
-def test_without_bm25s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    found = compare("lexical", SUITE)
-    assert found.ran == ()
-    assert found.baseline is None
-    assert 'pip install "secondpass[evaluation]"' in found["lexical"].reason

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass import Candidate, InputError, MissingExtraError, Reranker
+from secondpass import Candidate, InputError, Reranker
 from secondpass_evaluation import (
     MeasureError,
     evaluate,
@@ -277,12 +277,6 @@ def test_arguments_are_checked() -> None:
         evaluate({}, QRELS, "RR")
     with pytest.raises(InputError, match=r"run\['q1'\]: document 'a': its score is not finite"):
         evaluate({"q1": {"a": math.nan}}, QRELS)
-
-
-def test_without_ir_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
-        evaluate({}, QRELS)
 
 
 # ------------------------------------------------------------------ rankings

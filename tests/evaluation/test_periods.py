@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import sys
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitored_days import days_of
 from sampling import examples
-from secondpass import InputError, MissingExtraError
+from secondpass import InputError
 from secondpass.monitoring.ranking_days import DayCounts, merge_days
 from secondpass_evaluation import drift
 
@@ -186,12 +185,6 @@ def test_to_dict_is_json():
 def test_wrong_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         drift(days_of(20), days_of(20), **arguments)
-
-
-def test_without_scipy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(MissingExtraError, match="evaluation"):
-        drift(days_of(20), days_of(20, method="b"))
 
 
 def test_rankings_without_statistics():

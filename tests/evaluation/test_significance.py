@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 import warnings
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sampling import examples
-from secondpass import InputError, MissingExtraError
+from secondpass import InputError
 from secondpass_evaluation import difference, holm
 
 shares = st.integers(0, 20).map(lambda twentieths: twentieths / 20)
@@ -197,12 +196,6 @@ def test_one_query() -> None:
 def test_wrong_arguments(own, base, settings, problem) -> None:
     with pytest.raises(InputError, match=problem):
         difference("m", own, base, **settings)
-
-
-def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
-        difference("m", {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 0.5})
 
 
 # ------------------------------------------------------------------ Holm

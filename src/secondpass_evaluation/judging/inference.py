@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from secondpass.errors import InputError, MissingExtraError
+from secondpass.errors import InputError
 from secondpass.settings import describe
 from secondpass_evaluation.significance import fewest_queries
 
@@ -116,7 +116,6 @@ def corrected_mean(
     Raises:
         InputError: there are fewer queries than :func:`fewest_people`, a query of the person is not
             among the model's, a value is not a finite number, or all the person's values are equal.
-        MissingExtraError: scipy is not installed.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
@@ -202,9 +201,6 @@ def excludes_zero(corrected: Corrected, comparisons: int) -> bool:
     Args:
         corrected: the difference.
         comparisons: number of differences.
-
-    Raises:
-        MissingExtraError: scipy is not installed.
     """
     confidence, degrees = corrected.confidence, corrected.people - 2
     adjusted = 1 - (1 - confidence) / max(1, comparisons)
@@ -280,10 +276,8 @@ def _mean_square(errors: Sequence[float]) -> float:
 
 
 def _quantile(confidence: float, degrees: int) -> float:
-    try:
-        from scipy import stats
-    except ImportError:
-        raise MissingExtraError("evaluation", "a confidence interval") from None
+    from scipy import stats
+
     return float(stats.t.ppf((1 + confidence) / 2, degrees))
 
 

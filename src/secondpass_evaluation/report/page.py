@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any
 
 from secondpass.config.keys import with_hidden_keys
-from secondpass.errors import MissingExtraError
 from secondpass.formats.markup import clean
 from secondpass_evaluation.report import charts, query_charts, svg
 from secondpass_evaluation.report.cells import Table
@@ -54,9 +53,6 @@ def page(comparison: ComparisonData) -> str:
     """One page; the same bytes for the same comparison.
 
     It has plots if matplotlib (extra ``report``) is installed.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
     """
     outcome = verdict(comparison)
     has_plots = svg.available()
@@ -102,11 +98,7 @@ def page(comparison: ComparisonData) -> str:
 
 
 def fragment(comparison: ComparisonData) -> str:
-    """The verdict and the tables; styled by attributes only, so that nothing else is affected.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
+    """The verdict and the tables; styled by attributes only, so that nothing else is affected."""
     return render(
         "fragment.html.j2",
         comparison=comparison,
@@ -131,20 +123,14 @@ def csp_hash(script: str) -> str:
 
 
 def render(template: str, **context: Any) -> str:
-    """A template with these values.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
+    """A template with these values."""
     return str(_environment().get_template(template).render(context))
 
 
 @cache
 def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError:
-        raise MissingExtraError("evaluation", "a report in HTML") from None
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("secondpass_evaluation.report"),
         autoescape=True,

@@ -191,11 +191,7 @@ def markdown(tuning: TuningData) -> str:
 
 
 def html(tuning: TuningData) -> str:
-    """The report as one page without external resources.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
+    """The report as one page without external resources."""
     has_plots = svg.available()
     plot = front_plot(tuning) if has_plots else None
     caption = "Grey: the first stage. The line joins what no other variant beats."
@@ -221,11 +217,7 @@ def html(tuning: TuningData) -> str:
 
 
 def fragment(tuning: TuningData) -> str:
-    """The verdict and the tables, for notebooks.
-
-    Raises:
-        MissingExtraError: jinja2 is not installed.
-    """
+    """The verdict and the tables, for notebooks."""
     return page.render(
         "tuning_fragment.html.j2", tuning=tuning, verdict=verdict(tuning), tables=tables(tuning)
     )

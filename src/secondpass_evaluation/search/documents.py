@@ -101,7 +101,6 @@ def read_source(
         FormatError: a line of a ``.jsonl`` is malformed.
         InputError: the passage size is too small, there are patterns for a corpus, or the path is
             an index or inside of one.
-        MissingExtraError: a file is Markdown or HTML, and markdown-it-py or lxml is not installed.
         OSError: the file or folder does not exist or cannot be read.
     """
     if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from secondpass.errors import MissingExtraError
 from secondpass_evaluation.search.passages import Block, Document
 
 _LEFT_OUT = ("script", "style", "template", "symbol")
@@ -52,14 +51,9 @@ def parse_html(text: str) -> Document | None:
 
     Malformed markup is accepted, except more than 2,000 elements within each other that are not
     for formatting only: None.
-
-    Raises:
-        MissingExtraError: lxml is not installed.
     """
-    try:
-        from lxml import etree, html
-    except ImportError:
-        raise MissingExtraError("evaluation", "reading HTML") from None
+    from lxml import etree, html
+
     for part in (text, _FORMATTING.sub("", text)):
         parser = html.HTMLParser(
             encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True

@@ -99,7 +99,6 @@ def open_index(
         IndexFaultError: the folder is not an index, or the index is incomplete, of another format
             version, or was built with another embedder.
         InputError: the depth is out of range.
-        MissingExtraError: bm25s or numpy is not installed.
         FileNotFoundError: the folder does not exist.
     """
     folder = Path(folder)

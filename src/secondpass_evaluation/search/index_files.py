@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
-from secondpass.errors import MissingExtraError
 from secondpass.formats.errors import IndexFaultError, first_few
 from secondpass.formats.files import atomic_write, flush_file, flush_folder, lock
 from secondpass.types import Candidate
@@ -118,16 +117,10 @@ def check_parts(folder: Path, manifest: Mapping[str, Any], rebuild: str) -> None
 
 
 def load_parts(folder: Path, manifest: Mapping[str, Any]) -> Parts:
-    """Load the parts; passages, words and vectors are memory-mapped.
+    """Load the parts; passages, words and vectors are memory-mapped."""
+    import bm25s
+    import numpy as np
 
-    Raises:
-        MissingExtraError: bm25s or numpy is not installed.
-    """
-    try:
-        import bm25s
-        import numpy as np
-    except ImportError:
-        raise MissingExtraError("evaluation", "an index") from None
     words = None
     if any(name.startswith(f"{_WORDS}/") for name in manifest["parts"]):
         words = bm25s.BM25.load(folder / _WORDS, mmap=True, show_progress=False)

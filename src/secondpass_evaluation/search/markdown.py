@@ -6,7 +6,6 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from secondpass.errors import MissingExtraError
 from secondpass_evaluation.search.passages import Block, Document
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ def parse_markdown(text: str) -> Document:
 
     Front matter (YAML or TOML) is left out, as it describes the file and is not shown. The title is
     that of the front matter, else the first heading.
-
-    Raises:
-        MissingExtraError: markdown-it-py is not installed.
     """
     lines = text.split("\n")
     front_matter, lines = _split(lines)
@@ -90,9 +86,7 @@ def _blocks(lines: list[str]) -> list[Block]:
 
 @cache
 def _parser() -> MarkdownIt:
-    try:
-        from markdown_it import MarkdownIt
-    except ImportError:
-        raise MissingExtraError("evaluation", "reading Markdown") from None
+    from markdown_it import MarkdownIt
+
     # Inline markup stays as it is; link definitions are paragraphs.
     return MarkdownIt("commonmark").disable(["inline", "reference"])

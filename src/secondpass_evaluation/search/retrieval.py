@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass.candidates import to_candidates
-from secondpass.errors import InputError, MissingExtraError
+from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.rendering import Rendering
 from secondpass.scorers.words import split_words
@@ -76,7 +76,6 @@ class HybridRetriever:
     Raises:
         InputError: the corpus is empty, an id is missing or repeated, vectors have a wrong shape
             or length, or an argument is out of range.
-        MissingExtraError: bm25s or numpy is not installed.
     """
 
     def __init__(
@@ -89,7 +88,6 @@ class HybridRetriever:
         k1: float = 1.2,
         b: float = 0.75,
     ) -> None:
-        _check_installed()
         import bm25s
         import numpy as np
 
@@ -131,9 +129,7 @@ class HybridRetriever:
 
         Raises:
             InputError: the depth is out of range.
-            MissingExtraError: bm25s or numpy is not installed.
         """
-        _check_installed()
         retriever = cls.__new__(cls)
         retriever.corpus = parts.corpus
         retriever.embedder = embedder
@@ -242,14 +238,6 @@ class HybridRetriever:
 def search_texts(corpus: Sequence[Candidate]) -> list[str]:
     """The title and text of each candidate, as they are searched."""
     return [text or "" for text in _rendering().candidates(corpus)]
-
-
-def _check_installed() -> None:
-    try:
-        import bm25s  # noqa: F401
-        import numpy  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("evaluation", "HybridRetriever") from None
 
 
 def _check_ids(corpus: Sequence[Candidate]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from secondpass.errors import InputError, MissingExtraError, ModelLoadError, SecondPassError
+from secondpass.errors import InputError, ModelLoadError, SecondPassError
 from secondpass.formats.lines import AnyPath
 from secondpass.reranker import Reranker
 from secondpass.types import Progress
@@ -76,18 +76,12 @@ class Tuning(TuningData):
         return report.markdown(self)
 
     def to_html(self) -> str:
-        """One page without external resources; with a plot if matplotlib is installed.
-
-        Raises:
-            MissingExtraError: jinja2 (extra ``evaluation``) is not installed.
-        """
+        """One page without external resources; with a plot if matplotlib is installed."""
         return report.html(self)
 
-    def _repr_html_(self) -> str | None:
-        try:
-            return report.fragment(self)
-        except MissingExtraError:
-            return None
+    def _repr_html_(self) -> str:
+        """The verdict and the tables, in notebooks."""
+        return report.fragment(self)
 
     def provenance(self) -> list[str]:
         """The comments of :meth:`write`: data, queries, gain, interval, versions."""
@@ -178,7 +172,6 @@ def tune(
             among the candidates, so that no reranker can gain anything.
         ConfigurationError: a configuration is wrong.
         MeasureError: the measure is unknown.
-        MissingExtraError: ir_measures or scipy is not installed.
     """
     started = environment.now()
     check_arguments(

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from reports import EDGES, INJECTIONS, Parsed, check, make, with_reranker, without
 from sampling import examples
-from secondpass import MissingExtraError
 from secondpass_evaluation import Cost, Stability
 from secondpass_evaluation.report.markdown import report as markdown
-from secondpass_evaluation.report.page import _environment, fragment
+from secondpass_evaluation.report.page import fragment
 from secondpass_evaluation.report.page import page as html
 
 AT_EDGES = with_reranker(
@@ -137,25 +136,6 @@ def test_without_matplotlib(plotted):
     assert "secondpass[report]" in page
     assert check(plotted).cells == parsed.cells
     assert "secondpass[report]" not in plotted
-
-
-@pytest.mark.parametrize("render", [html, fragment])
-def test_without_jinja2(render):
-    _environment.cache_clear()
-    with without("jinja2"), pytest.raises(MissingExtraError, match=r"secondpass\[evaluation\]"):
-        render(make())
-
-
-def test_without_jinja2_the_figures_are_written(tmp_path):
-    _environment.cache_clear()
-    comparison = make()
-    with without("jinja2"):
-        assert comparison._repr_html_() is None
-        with pytest.raises(MissingExtraError):
-            comparison.write(tmp_path)
-    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
-    assert {"results.json", "per_query.csv", "report.md", "qrels.trec"} <= names
-    assert any(name.startswith("runs/") for name in names)
 
 
 def test_fragment_styles_only_itself():

@@ -3,11 +3,8 @@
 What becomes of HTML is in test_documents.py.
 """
 
-import sys
-
 import pytest
 
-from secondpass import MissingExtraError
 from secondpass_evaluation.search.documents import read_source
 
 
@@ -35,10 +32,3 @@ def test_unclosed_formatting_loses_no_text(tmp_path, mark) -> None:
     (candidate,) = read_source(tmp_path).corpus
     assert candidate.text.startswith("top\n\ntext")
     assert candidate.text.endswith("end")
-
-
-def test_a_missing_parser_is_named(tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "lxml", None)
-    (tmp_path / "a.html").write_text("<p>x")
-    with pytest.raises(MissingExtraError, match=r"secondpass\[evaluation\]"):
-        read_source(tmp_path)

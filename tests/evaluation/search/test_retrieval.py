@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from letter_embedder import LetterEmbedder
 from native_lists import NATIVE_LISTS
 from sampling import examples
-from secondpass import Candidate, InputError, MissingExtraError
+from secondpass import Candidate, InputError
 from secondpass_evaluation import HybridRetriever
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 
@@ -252,13 +252,6 @@ ONE = [Candidate("x", "1")]
 def test_errors_are_named(make, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
-
-
-@pytest.mark.parametrize("package", ["bm25s", "numpy"])
-def test_without_its_packages_the_extra_is_named(monkeypatch, package: str) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[evaluation\]"'):
-        HybridRetriever(CORPUS)
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
