@@ -5,19 +5,25 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from secondpass.cli.call_options import parse_order
 from secondpass.cli.configurations import configuration, with_depth
 from secondpass.cli.console import (
     USAGE_ERROR,
     decode_argument,
+    escaped,
     fail,
+    from_span,
+    one_line,
     print_json,
+    result_console,
     warn,
 )
 from secondpass.cli.monitored import MonitorFolder, monitored
@@ -29,11 +35,10 @@ from secondpass.errors import MissingExtraError
 from secondpass.reranker import Reranker
 from secondpass.runtime.explanations import Explanation
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
-from secondpass.types import Progress, Ranking, Report, Request
+from secondpass.types import Candidate, Progress, Ranking, Report, Request
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
-from secondpass_evaluation.cli.search_results import print_table, reranked_rows, retrieved_rows
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
 from secondpass_evaluation.search.embedders import default_embedder
 from secondpass_evaluation.search.index import Index
@@ -266,3 +271,77 @@ def _warn_of_issues(report: Report) -> None:
         "unchanged": "the results were not reranked",
     }[report.status]
     warn(f"{meaning}{': ' if issues else ''}{issues}")
+
+
+def retrieved_rows(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """A record for each candidate."""
+    return [_row(candidate, rank) for rank, candidate in enumerate(candidates, 1)]
+
+
+def reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
+    """A record for each item."""
+    return [
+        {
+            **_row(item.candidate, item.rank),
+            "retrieval_rank": item.position + 1,
+            "rerank_score": item.rerank_score,
+            "final_score": item.final_score,
+            "status": item.status,
+            **({} if item.span is None else {"span": list(item.span)}),
+            **({} if item.spread is None else {"spread": item.spread}),
+        }
+        for item in ranking
+    ]
+
+
+def _row(candidate: Candidate, rank: int) -> dict[str, Any]:
+    return {
+        "final_rank": rank,
+        "id": candidate.id,
+        "score": candidate.score,
+        "text": candidate.text,
+        "metadata": dict(candidate.metadata),
+    }
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]], explanations: Sequence[Explanation] = ()
+) -> None:
+    """Print records as a table, and the explanations below it."""
+    console = result_console()
+    if rows:
+        console.print(_table(rows))
+    else:
+        console.print("No results.")
+    for explanation in explanations:
+        console.print(Text(f"{escaped(str(explanation))}\n"))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0))
+    reranked = "rerank_score" in rows[0]
+    for heading in ("#", "was", "score", "reranked", "final") if reranked else ("#", "score"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in rows:
+        cells = [str(row["final_rank"]), _number(row["score"])]
+        if reranked:
+            cells.insert(1, str(row["retrieval_rank"]))
+            cells += [_number(row["rerank_score"]), _number(row["final_score"])]
+        table.add_row(*cells, _passage(row))
+    return table
+
+
+def _passage(row: Mapping[str, Any], max_length: int = 240) -> Text:
+    title = row["metadata"].get("title")
+    text = one_line(from_span(str(row["text"]), row.get("span")))
+    if len(text) > max_length:
+        text = text[:max_length].rsplit(" ", 1)[0] + " …"
+    cell = Text(one_line(str(row["id"])), style="bold")
+    if title:
+        cell.append(f"  {one_line(str(title))}", style="not bold cyan")
+    return cell.append(f"\n{text}", style="not bold")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass_evaluation.cli.search_results import print_table, reranked_rows, retrieved_rows
+from secondpass_evaluation.cli.query import print_table, reranked_rows, retrieved_rows
 
 OWLS = [
     Candidate("Ships cross the sea.", "ship", 0.9, metadata={"title": "Ships"}),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from reports import EDGES, evaluation, make, with_reranker
-from secondpass_evaluation.report.queries import all_queries
+from secondpass_evaluation.report.page import all_queries
 
 
 def test_all_queries_have_a_row_and_only_changes_a_colour():

@@ -151,7 +151,7 @@ def test_limits_of_calls(limits, options, expected):
             "mcp",
             'Run: pip install "secondpass[mcp]"',
         ),
-        ("secondpass_server.mcp.records", "internal error: ModuleNotFoundError: "),
+        ("secondpass_server.mcp.tools", "internal error: ModuleNotFoundError: "),
     ],
     ids=["of the extra", "any other"],
 )

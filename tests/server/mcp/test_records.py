@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from fakes import Answering, ByTable
 from secondpass import Candidate, Reranker
-from secondpass_server.mcp.records import Document, explained, outcome, result
+from secondpass_server.mcp.tools import Document, explained, outcome, result
 
 
 def test_whether_all_was_reranked():
