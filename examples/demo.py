@@ -30,8 +30,7 @@ from rich.table import Table
 from rich.text import Text
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.formats.files import atomic_write
-from secondpass.scorers.minilm import MODEL_NAME, MiniLM
+from secondpass.extend import MODEL_NAME, MiniLM, atomic_write
 from secondpass_evaluation import (
     Difference,
     Evaluation,

@@ -299,27 +299,11 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "The package `secondpass`: the reranker, what goes in and comes out, and the exceptions.",
         ("secondpass",),
     ),
-    "api/methods.md": (
-        "Methods and effects",
-        "Protocols for your own scorer, method, language model or ordering, and fusion of lists.",
-        ("secondpass.effects", "secondpass.llms", "secondpass_evaluation.search.fusion",
-         "secondpass.blending", "secondpass.ordering"),
-    ),
-    "api/building-blocks.md": (
-        "Building blocks",
-        "Other classes and functions for your own code: the classes of configurations, the base "
-        "class of providers, an index, and helpers for adapters for other frameworks.",
-        ("secondpass.settings", "secondpass.strategies.graded", "secondpass.strategies.listwise",
-         "secondpass.strategies.cascade", "secondpass.prompts.context", "secondpass.llms.function",
-         "secondpass.llms.provider", "secondpass.services.json_http", "secondpass.services.client",
-         "secondpass.errors", "secondpass.strategies.interim", "secondpass.runtime.observers",
-         "secondpass.runtime.floors", "secondpass.runtime.probabilities",
-         "secondpass.scorers.minilm", "secondpass.scorers.engines.exporting",
-         "secondpass_evaluation.search.embedders", "secondpass_evaluation.search.indexing",
-         "secondpass.adapters.options", "secondpass.adapters.scores",
-         "secondpass.adapters.opentelemetry",
-         "secondpass_server.http.application", "secondpass_server.http.settings",
-         "secondpass_server.packing", "secondpass_server.mcp.tools"),
+    "api/extend.md": (
+        "For your own code",
+        "`secondpass.extend`: protocols and base classes for your own scorer, method, language "
+        "model, provider, ordering or observer, and what they are made of.",
+        ("secondpass.extend",),
     ),
     "api/config.md": (
         "Configurations",
@@ -337,6 +321,12 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "compares them.",
         ("secondpass.monitoring",),
     ),
+    "api/server.md": (
+        "Serving",
+        "`secondpass_server`: the application of `secondpass serve`, the tools of `secondpass mcp` "
+        "and packing.",
+        ("secondpass_server",),
+    ),
     "api/adapters.md": (
         "Adapters",
         "The Haystack component and the LlamaIndex node postprocessor.",
@@ -349,44 +339,6 @@ API: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("secondpass_ray",),
     ),
 }  # fmt: skip
-
-
-PARTS = {
-    "secondpass.settings": ("configurable",),
-    "secondpass.strategies.graded": ("Graded",),
-    "secondpass.strategies.listwise": ("Listwise",),
-    "secondpass.strategies.cascade": ("Cascade",),
-    "secondpass.prompts.context": ("ProjectContext",),
-    "secondpass.runtime.floors": ("Floor", "Fit"),
-    "secondpass.runtime.probabilities": ("Probabilities",),
-    "secondpass.llms.function": ("CallableLLM",),
-    "secondpass.llms.provider": ("Provider", "Form", "joined"),
-    "secondpass.services.json_http": ("StatusError", "connect", "parse_json"),
-    "secondpass.services.client": ("Connection", "token_count"),
-    "secondpass.errors": ("LLMError",),
-    "secondpass.strategies.interim": ("converted",),
-    "secondpass.runtime.observers": (
-        "Observer",
-        "Operation",
-        "RankingOperation",
-        "MethodOperation",
-        "RequestOperation",
-        "ScoringOperation",
-        "Registration",
-    ),
-    "secondpass.scorers.minilm": ("MiniLM",),
-    "secondpass.scorers.engines.exporting": ("export",),
-    "secondpass_evaluation.search.embedders": ("default_embedder",),
-    "secondpass_evaluation.search.indexing": ("build",),
-    "secondpass.adapters.options": ("checked_list",),
-    "secondpass.adapters.scores": ("results",),
-    "secondpass.adapters.opentelemetry": ("instrument",),
-    "secondpass_server.http.application": ("create_app",),
-    "secondpass_server.http.settings": ("ServerSettings",),
-    "secondpass_server.packing": ("Packed", "Source", "pack"),
-    "secondpass_server.mcp.tools": ("ToolLimits", "create_server"),
-}
-"""The public names of modules of which only some are public."""
 
 
 def api_pages() -> dict[str, str]:
@@ -417,17 +369,8 @@ def _member(module: str, name: str) -> Any:
 
 
 def public_names(module: str) -> list[str]:
-    """``__all__``, or without it the module's own public classes and functions; classes first."""
-    if module in PARTS:
-        return list(PARTS[module])
-    loaded = importlib.import_module(module)
-    own = [
-        name
-        for name, value in vars(loaded).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module
-        if inspect.isclass(value) or inspect.isfunction(value)
-    ]
-    names = getattr(loaded, "__all__", own)
+    """``__all__``, classes first."""
+    names = importlib.import_module(module).__all__
     return sorted(names, key=lambda name: (not inspect.isclass(_member(module, name)), name))
 
 

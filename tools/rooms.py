@@ -38,6 +38,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("formats",),
     ("adapters",),
     ("monitoring",),
+    ("extend",),
     ("cli",),
 )
 """The rooms of the core, lowest first. A module imports only from its own row and those before."""

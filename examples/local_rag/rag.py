@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from secondpass import Ranking, Reranker, config
-from secondpass_evaluation import Comparison, Index, Mode, compare, load_suite, open_index
-from secondpass_evaluation.search.embedders import default_embedder
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation import (
+    Comparison,
+    Index,
+    Mode,
+    build_index,
+    compare,
+    default_embedder,
+    load_suite,
+    open_index,
+)
 
 Config: TypeAlias = dict[str, Any]
 
@@ -19,7 +26,7 @@ QUESTIONS = HERE / "questions.jsonl"
 
 def make_index(pages: Path, folder: Path) -> Index:
     """Index a folder of Markdown, text or HTML pages by words and by vectors."""
-    build(pages, folder, default_embedder())
+    build_index(pages, folder, default_embedder())
     return open_index(folder)
 
 

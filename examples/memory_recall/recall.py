@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from secondpass import Ranking
-from secondpass_evaluation import HybridRetriever
-from secondpass_evaluation.search.embedders import default_embedder
+from secondpass_evaluation import HybridRetriever, default_embedder
 
 Record: TypeAlias = dict[str, Any]
 

@@ -18,7 +18,7 @@ from planning_search.__main__ import rerank
 from planning_search.search import STORE, Store
 
 from secondpass import Ranking
-from secondpass.prompts.context import ProjectContext
+from secondpass.extend import ProjectContext
 
 QUERY = "database"
 LIMIT = 5

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from secondpass import Candidate, Ranking
-from secondpass.scorers.minilm import MiniLM
+from secondpass.extend import MiniLM
 from secondpass_evaluation import read_corpus, read_queries
 
 HERE = Path(__file__).parent

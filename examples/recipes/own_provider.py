@@ -37,13 +37,20 @@ import handbook
 from scripted_model import ScriptedModel, announce
 
 from secondpass import Ranking, Reranker
-from secondpass.effects import Completion, Prompt
-from secondpass.errors import LLMError
-from secondpass.llms.provider import Form, Provider
-from secondpass.services import json_http
-from secondpass.services.client import Connection, token_count
-from secondpass.settings import configurable
-from secondpass.strategies.listwise import Listwise
+from secondpass.extend import (
+    Completion,
+    Connection,
+    Form,
+    Listwise,
+    LLMError,
+    Prompt,
+    Provider,
+    StatusError,
+    configurable,
+    connect,
+    parse_json,
+    token_count,
+)
 
 
 @configurable
@@ -60,7 +67,7 @@ class Ollama(Provider):
     forms = ("json_schema", "json_object", "text")
 
     def _connect(self, key: str) -> Connection:
-        return json_http.connect(key, self.timeout)
+        return connect(key, self.timeout)
 
     def _parameters(self) -> dict[str, Any]:
         named = {
@@ -85,8 +92,8 @@ class Ollama(Provider):
             body["format"] = prompt.schema if form == "json_schema" else "json"
         response = await client.post(f"{self.base_url}/api/chat", json=body)
         if response.status_code != 200:
-            raise json_http.StatusError(response)
-        reply = json_http.parse_json(response.text)
+            raise StatusError(response)
+        reply = parse_json(response.text)
         message = reply.get("message") if isinstance(reply, dict) else None
         text = message.get("content") if isinstance(message, dict) else None
         if not isinstance(text, str):

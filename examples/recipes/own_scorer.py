@@ -36,9 +36,7 @@ from typing import ClassVar
 import handbook
 
 from secondpass import Ranking, Reranker
-from secondpass.blending import Blend
-from secondpass.scorers.minilm import MiniLM
-from secondpass.settings import configurable
+from secondpass.extend import Blend, MiniLM, configurable
 from secondpass_evaluation import HybridRetriever, compare, load_suite
 
 PASSAGES = [

@@ -35,7 +35,7 @@ import handbook
 from scripted_model import language_model
 
 from secondpass import Ranked, Ranking, Reranker
-from secondpass.scorers.minilm import MiniLM
+from secondpass.extend import MiniLM
 from secondpass_evaluation import HybridRetriever
 
 SOURCES = 3

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from secondpass import SecondPassError
-from secondpass.scorers.minilm import MiniLM
+from secondpass.extend import MiniLM
 from secondpass_evaluation import Comparison, HybridRetriever, compare, load_suite
 
 HERE = Path(__file__).parent

@@ -41,8 +41,10 @@ from secondpass_evaluation.measures import (
 from secondpass_evaluation.periods import Drift, DriftChange, drift
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.results import Change, Result, Shown, Stability
-from secondpass_evaluation.search.embedders import Embedder
+from secondpass_evaluation.search.embedders import Embedder, default_embedder
+from secondpass_evaluation.search.fusion import reciprocal_rank_fusion, weighted_score_fusion
 from secondpass_evaluation.search.index import Index, open_index
+from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.significance import (
     Difference,
@@ -96,10 +98,12 @@ __all__ = [
     "Test",
     "Trial",
     "Tuning",
+    "build_index",
     "calibrate",
     "compare",
     "corrected_difference",
     "corrected_mean",
+    "default_embedder",
     "difference",
     "drift",
     "evaluate",
@@ -115,7 +119,9 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_run",
+    "reciprocal_rank_fusion",
     "tune",
+    "weighted_score_fusion",
     "write_corpus",
     "write_qrels",
     "write_queries",

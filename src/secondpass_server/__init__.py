@@ -5,14 +5,33 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from secondpass_server import http, mcp
+
 if TYPE_CHECKING:
     from secondpass_server.http.application import create_app
     from secondpass_server.http.settings import ServerSettings
-    from secondpass_server.packing import pack
+    from secondpass_server.mcp.tools import ToolLimits, create_server
+    from secondpass_server.packing import Packed, Source, pack
 
-__all__ = ["ServerSettings", "create_app", "pack"]
+_MODULES = {
+    "Packed": "packing",
+    "ServerSettings": "http.settings",
+    "Source": "packing",
+    "ToolLimits": "mcp.tools",
+    "create_app": "http.application",
+    "create_server": "mcp.tools",
+    "pack": "packing",
+}
 
-_MODULES = {"ServerSettings": "http.settings", "create_app": "http.application", "pack": "packing"}
+__all__ = [
+    "Packed",
+    "ServerSettings",
+    "Source",
+    "ToolLimits",
+    "create_app",
+    "create_server",
+    "pack",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,7 +39,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "create_app":
-        from secondpass_server.http import check_installed
-
-        check_installed()
+        http.check_installed()
+    if _MODULES[name] == "mcp.tools":
+        mcp.check_installed()
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

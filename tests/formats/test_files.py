@@ -13,7 +13,7 @@ from secondpass.formats import files as module
 from secondpass.formats.files import atomic_write, open_locked
 from secondpass_evaluation import write_queries
 from secondpass_evaluation.cli.vectors import CachedEmbedder
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_kept_vectors(tmp_path: Path, events) -> None:
 def test_an_index(tmp_path: Path, events) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.txt").write_text("owls hunt at night")
-    build(tmp_path / "docs", tmp_path / "index")
+    build_index(tmp_path / "docs", tmp_path / "index")
     check_order(events, "secondpass-index.json", tmp_path / "index")
     renamed = events.index(("rename", "secondpass-index.json"))
     (parts,) = (tmp_path / "index").glob("parts-*")

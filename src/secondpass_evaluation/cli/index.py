@@ -70,7 +70,7 @@ def index(
     """
     check_installed("secondpass index")
     from secondpass_evaluation.search.embedders import default_embedder
-    from secondpass_evaluation.search.indexing import build
+    from secondpass_evaluation.search.indexing import build_index
 
     embedder = None if words_only else default_embedder()
     if embedder is None and not words_only:
@@ -79,7 +79,7 @@ def index(
             'Run: pip install "secondpass[embedded]"'
         )
     with progress_bars(as_json) as progress:
-        built = build(
+        built = build_index(
             source,
             into,
             embedder,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The result of :func:`build`.
+    """The result of :func:`build_index`.
 
     Attributes:
         folder: the folder of the index.
@@ -72,7 +72,7 @@ class Built:
     seconds: float
 
 
-def build(
+def build_index(
     source: AnyPath,
     folder: AnyPath,
     embedder: NamedEmbedder | None = None,

@@ -14,7 +14,7 @@ from secondpass_evaluation import (
 )
 from secondpass_evaluation.cli.first_stages import IndexStage
 from secondpass_evaluation.search.embedders import default_embedder
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 FILES = {
     "owl.md": "# Owls\n\nThe owl hunts mice at night.",
@@ -45,7 +45,7 @@ def test_a_folder_and_an_index_are_searched_in_all_modes(secondpass, asked, tmp_
     corpus = tmp_path / "docs"
     if kind == "index":
         corpus = tmp_path / "docs.index"
-        build(tmp_path / "docs", corpus, default_embedder())
+        build_index(tmp_path / "docs", corpus, default_embedder())
     call = ("eval", asked, "--preset", "lexical", "--json", "--no-cache", "--corpus", corpus)
     told = secondpass(*call)
     found = systems(told)
@@ -56,7 +56,7 @@ def test_a_folder_and_an_index_are_searched_in_all_modes(secondpass, asked, tmp_
 
 
 def test_an_index_gives_what_its_folder_gives(secondpass, asked, tmp_path):
-    build(tmp_path / "docs", tmp_path / "docs.index", default_embedder())
+    build_index(tmp_path / "docs", tmp_path / "docs.index", default_embedder())
     call = ("eval", asked, "--preset", "lexical", "--json", "--no-cache", "--corpus")
     one, other = (systems(secondpass(*call, tmp_path / name)) for name in ("docs", "docs.index"))
     for name in one:
@@ -64,7 +64,7 @@ def test_an_index_gives_what_its_folder_gives(secondpass, asked, tmp_path):
 
 
 def test_an_index_of_words_is_searched_by_words(secondpass, asked, tmp_path):
-    build(tmp_path / "docs", tmp_path / "words")
+    build_index(tmp_path / "docs", tmp_path / "words")
     call = ("eval", asked, "--preset", "lexical", "--json", "--corpus", tmp_path / "words")
     found = systems(secondpass(*call))
     assert {name: one["status"] for name, one in found.items()} == {
@@ -77,7 +77,7 @@ def test_an_index_of_words_is_searched_by_words(secondpass, asked, tmp_path):
 
 
 def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
-    build(tmp_path / "docs", tmp_path / "words")
+    build_index(tmp_path / "docs", tmp_path / "words")
     (tmp_path / "docs" / "new.txt").write_text("Bread is baked.")
     call = ("eval", asked, "--mode", "lexical", "--json", "--corpus", tmp_path / "words")
     told = secondpass(*call)
@@ -99,7 +99,7 @@ def test_the_size_of_passages_is_that_of_the_option(secondpass, asked, write, tm
 
 
 def test_python_takes_them_too(asked, tmp_path):
-    build(tmp_path / "docs", tmp_path / "words")
+    build_index(tmp_path / "docs", tmp_path / "words")
     index = open_index(tmp_path / "words")
     suites = [
         load_suite(asked, corpus=corpus)
@@ -136,7 +136,7 @@ class Reading:
 
 
 def test_rerankers_behind_an_index_read_titles(asked, tmp_path):
-    build(tmp_path / "docs", tmp_path / "words")
+    build_index(tmp_path / "docs", tmp_path / "words")
     index, reading = open_index(tmp_path / "words"), Reading()
     suite = load_suite(asked, corpus=index.corpus)
     compare(Reranker(reading), suite, retriever=index, first_stages=["lexical"])

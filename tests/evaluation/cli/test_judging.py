@@ -20,7 +20,7 @@ from secondpass_evaluation.cli.judging import (
 )
 from secondpass_evaluation.judging.judge import Judgements
 from secondpass_evaluation.judging.labels import locked
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 # ---------------------------------------------------------------------- the pool
 
@@ -194,7 +194,7 @@ def test_a_folder_has_queries_a_corpus_and_candidates(data, write, tmp_path):
 
 def test_an_index_and_a_folder_of_documents_are_searched(data, write, tmp_path):
     queries = data / "queries.jsonl"
-    build(data / "corpus.jsonl", tmp_path / "index", None)
+    build_index(data / "corpus.jsonl", tmp_path / "index", None)
     _, documents, retriever = inputs(queries, corpus=tmp_path / "index")
     assert {item.id for item in documents["corpus"]} == {*TEXTS}
     assert found(retriever) == ["d1"]

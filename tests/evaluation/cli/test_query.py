@@ -20,7 +20,7 @@ from secondpass.cli.app import app
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 from terminals import SECONDPASS, on_a_terminal
 from tiny_models import write_classifier
 
@@ -39,8 +39,8 @@ def indexed(tmp_path_factory) -> Path:
     write_corpus(folder / "corpus.jsonl", CORPUS)
     with pytest.MonkeyPatch.context() as patch:
         remember(patch)
-        build(folder / "corpus.jsonl", folder / "index", default_embedder())
-    build(folder / "corpus.jsonl", folder / "words")
+        build_index(folder / "corpus.jsonl", folder / "index", default_embedder())
+    build_index(folder / "corpus.jsonl", folder / "words")
     return folder
 
 
@@ -55,7 +55,7 @@ def own(tmp_path, monkeypatch) -> Path:
     """An index of words alone that a test may change."""
     monkeypatch.chdir(tmp_path)
     write_corpus("corpus.jsonl", CORPUS)
-    build("corpus.jsonl", "index")
+    build_index("corpus.jsonl", "index")
     return tmp_path
 
 
@@ -148,7 +148,7 @@ def indexed_many(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("many")
     passages = [Candidate(f"owl {'a ' * (at % 8)}", f"d{at}") for at in range(240)]
     write_corpus(folder / "corpus.jsonl", passages)
-    build(folder / "corpus.jsonl", folder / "index")
+    build_index(folder / "corpus.jsonl", folder / "index")
     return folder
 
 
@@ -332,7 +332,7 @@ def test_words_only_are_searched_by_words_only(here) -> None:
 
 
 def test_the_command_that_adds_vectors_keeps_passages(own) -> None:
-    build("corpus.jsonl", "index", passage_size=500, force=True)
+    build_index("corpus.jsonl", "index", passage_size=500, force=True)
     done = call("-q", "owl", "--corpus", "index")
     source = own / "corpus.jsonl"
     assert done.stderr.endswith(f"index {source} --into index --passage-size 500\n")
@@ -387,7 +387,7 @@ def other_embedder(own: Path) -> None:
 
             return np.ones((len(texts), 1))
 
-    build("corpus.jsonl", "index", Other())
+    build_index("corpus.jsonl", "index", Other())
 
 
 def without_parts(own: Path) -> None:
@@ -483,7 +483,7 @@ def test_a_terminal_gets_a_table(own) -> None:
         "corpus.jsonl",
         [Candidate("owl \x1b[31m" + "word " * 99, "a\x07", metadata={"title": "T [bold]x"})],
     )
-    build("corpus.jsonl", "index")
+    build_index("corpus.jsonl", "index")
     output = on_a_terminal("query", "-q", "owl", "--corpus", "index", "--lexical", "--rerank",
                            "-p", "lexical")  # fmt: skip
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output)
@@ -500,7 +500,7 @@ def test_a_terminal_gets_a_table(own) -> None:
 def test_the_best_window_is_shown(own) -> None:
     text = "Cats sleep here. " * 20 + "Owls bark there."
     write_corpus("corpus.jsonl", [Candidate(text, "long"), Candidate("Owls bark", "short")])
-    build("corpus.jsonl", "index")
+    build_index("corpus.jsonl", "index")
     options = ("-q", "bark", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
     plain = asked(*options)["results"]
     assert not any("span" in row for row in plain)

@@ -6,7 +6,7 @@ import typer
 from fruit_suite import DOCUMENTS, QUERIES, systems
 from secondpass_evaluation.cli.first_stages import IndexStage
 from secondpass_evaluation.cli.suite_options import check_suite, default_stages, open_suite
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.suites import Suite
 
 
@@ -81,7 +81,7 @@ def test_a_folder_of_documents_is_read_as_passages(opened, write, tmp_path):
 
 def test_an_index_is_searched_as_it_is(opened, write, tmp_path):
     docs = write("docs.jsonl", [{"id": name, "text": text} for name, text in DOCUMENTS.items()])
-    build(docs, tmp_path / "docs.index", None)
+    build_index(docs, tmp_path / "docs.index", None)
     found, retriever = opened(corpus=tmp_path / "docs.index")
     assert isinstance(retriever, IndexStage)
     assert ids(retriever)[0] == "pear"

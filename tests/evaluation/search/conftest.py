@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from letter_embedder import LetterEmbedder
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 
 @pytest.fixture
@@ -21,5 +21,5 @@ def docs(tmp_path) -> Path:
 @pytest.fixture
 def index(docs, tmp_path) -> Path:
     folder = tmp_path / "index"
-    build(docs, folder, LetterEmbedder())
+    build_index(docs, folder, LetterEmbedder())
     return folder

@@ -10,7 +10,7 @@ import pytest
 from letter_embedder import LetterEmbedder, ids
 from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 
 def test_concurrent_builds_of_one_folder_are_refused(docs, index) -> None:
@@ -19,10 +19,10 @@ def test_concurrent_builds_of_one_folder_are_refused(docs, index) -> None:
     class Meanwhile(LetterEmbedder):
         def embed(self, texts):
             with pytest.raises(IndexFaultError, match="another process is building this index"):
-                build(docs, index, LetterEmbedder())
+                build_index(docs, index, LetterEmbedder())
             return super().embed(texts)
 
-    assert build(docs, index, Meanwhile()).made
+    assert build_index(docs, index, Meanwhile()).made
     assert len(open_index(index, LetterEmbedder()).corpus) == 5
 
 
@@ -33,7 +33,7 @@ def test_readers_never_see_a_partial_index(docs, index) -> None:
         try:
             for position in range(8):
                 (docs / "new.txt").write_text(f"text {position}")
-                build(docs, index, LetterEmbedder())
+                build_index(docs, index, LetterEmbedder())
         finally:
             done.set()
 
@@ -57,7 +57,7 @@ import numpy as np
 import bm25s
 from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 class Letters:
     name = "letters"
@@ -69,9 +69,9 @@ root = Path(sys.argv[1])
 docs, index = root / "docs", root / "index"
 docs.mkdir()
 (docs / "a.txt").write_text("old")
-build(docs, root / "other", Letters())  # imports, once for all children
+build_index(docs, root / "other", Letters())  # imports, once for all children
 if sys.argv[2] == "renewed":
-    build(docs, index, Letters())
+    build_index(docs, index, Letters())
     (docs / "a.txt").write_text("newer")
 WATCHED = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.listdir", "os.scandir"}
 
@@ -87,7 +87,7 @@ def killed_at(number):
                 if seen == number:
                     os.kill(os.getpid(), signal.SIGKILL)
         sys.addaudithook(hook)
-        build(docs, index, Letters())
+        build_index(docs, index, Letters())
         os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
@@ -104,7 +104,7 @@ while killed_at(number):
         states.append("none yet")
     if states[-1] == "newer":
         (docs / "a.txt").write_text("old")
-        build(docs, index, Letters())
+        build_index(docs, index, Letters())
         (docs / "a.txt").write_text("newer")
 [found] = open_index(index, Letters()).retrieve("old newer", 5, "vector")
 states.append(found.text)

@@ -19,15 +19,15 @@ from secondpass.formats.errors import IndexFaultError, StaleIndexError
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
 _CLOSED = """
 import sys
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 
-build("docs", "index")
-print(build("docs", "index").made, open_index("index").changes)
+build_index("docs", "index")
+print(build_index("docs", "index").made, open_index("index").changes)
 """
 
 
@@ -78,7 +78,7 @@ def test_index_answers_like_a_retriever_in_memory(
     ]
     (folder / "corpus.jsonl").write_text("\n".join(lines), newline="")
     embedder = LetterEmbedder() if with_vectors else None
-    build(folder / "corpus.jsonl", folder / "index", embedder)
+    build_index(folder / "corpus.jsonl", folder / "index", embedder)
     index = open_index(folder / "index", embedder)
     in_memory = HybridRetriever(read_source(folder).corpus, embedder)
     assert list(index.corpus) == list(in_memory.corpus)
@@ -137,8 +137,8 @@ def test_stale_index_is_refused(index, docs, change, message) -> None:
 def test_changed_corpus_makes_an_index_stale(tmp_path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     write_corpus(corpus, [Candidate("owl", "1")])
-    build(corpus, tmp_path / "index")
-    assert not build(corpus, tmp_path / "index", passage_size=99).made
+    build_index(corpus, tmp_path / "index")
+    assert not build_index(corpus, tmp_path / "index", passage_size=99).made
     write_corpus(corpus, [Candidate("cat", "1")])
     with pytest.raises(StaleIndexError, match=r"corpus\.jsonl has changed"):
         open_index(tmp_path / "index")

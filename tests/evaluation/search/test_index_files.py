@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from letter_embedder import LetterEmbedder, ids
 from secondpass.formats.errors import IndexFaultError
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.selection import MANIFEST, is_index
 
 
@@ -71,7 +71,7 @@ def test_other_manifests_are_refused(index, manifest, message) -> None:
     (index / MANIFEST).write_text(manifest)
     with pytest.raises(IndexFaultError, match=message):
         open_index(index, LetterEmbedder())
-    assert build(index.parent / "docs", index, LetterEmbedder()).made
+    assert build_index(index.parent / "docs", index, LetterEmbedder()).made
     assert open_index(index, LetterEmbedder())
 
 
@@ -88,6 +88,6 @@ def test_folder_without_an_index(docs, tmp_path) -> None:
     assert is_index(half)
     with pytest.raises(IndexFaultError, match="is incomplete: indexing was interrupted"):
         open_index(half)
-    build(docs, half)
+    build_index(docs, half)
     assert [path.name for path in half.glob("parts-0*")] in ([], [next(half.glob("parts-*")).name])
     assert len([*half.glob("parts-*")]) == 1

@@ -12,7 +12,7 @@ from secondpass_evaluation import FormatError, HybridRetriever
 from secondpass_evaluation.search import documents, indexing
 from secondpass_evaluation.search.index import open_index
 from secondpass_evaluation.search.index_files import read_manifest, write_manifest
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.selection import MANIFEST
 
 # ---------------------------------------------------------------------- what is kept
@@ -21,7 +21,7 @@ from secondpass_evaluation.search.selection import MANIFEST
 def test_build_summary_and_progress(docs, tmp_path) -> None:
     steps: list[tuple[str, int, int | None]] = []
     (docs / "x.bin").write_bytes(b"\0")
-    built = build(
+    built = build_index(
         docs, tmp_path / "index", LetterEmbedder(), progress=lambda *step: steps.append(step)
     )
     assert (built.made, built.files, built.passages, built.vectors) == (True, 3, 4, 4)
@@ -46,7 +46,7 @@ def test_every_slow_part_is_announced(docs, tmp_path, monkeypatch, kind) -> None
     if kind == "corpus":
         (docs / "corpus.jsonl").write_text('{"_id": "a", "text": "owl"}')
     elif kind != "new":
-        build(docs, folder, embedder)
+        build_index(docs, folder, embedder)
     if kind == "changed":
         (docs / "more.txt").write_text("More owls.")
     shown: dict[str, bool] = {}
@@ -73,7 +73,7 @@ def test_every_slow_part_is_announced(docs, tmp_path, monkeypatch, kind) -> None
         watch(indexing, "changes")
     watch(embedder, "embed")
     watch(hashlib, "file_digest")
-    build(docs, folder, embedder, progress=report)
+    build_index(docs, folder, embedder, progress=report)
     assert slow
     assert all(announced for _, announced in slow), slow
     assert not any(shown.values())
@@ -81,13 +81,13 @@ def test_every_slow_part_is_announced(docs, tmp_path, monkeypatch, kind) -> None
 
 def test_unchanged_source_is_not_rebuilt(docs, tmp_path) -> None:
     index, embedder = tmp_path / "index", LetterEmbedder()
-    build(docs, index, embedder)
+    build_index(docs, index, embedder)
     before = (index / MANIFEST).read_bytes()
     os.utime(docs / "owls.md")  # another time, but the same content
-    assert not build(docs, index, embedder).made
+    assert not build_index(docs, index, embedder).made
     assert (index / MANIFEST).read_bytes() == before
     assert len(embedder.seen) == 4
-    assert build(docs, index, embedder, force=True).made
+    assert build_index(docs, index, embedder, force=True).made
     assert len(embedder.seen) == 8
     assert (index / MANIFEST).read_bytes() != before
 
@@ -103,28 +103,28 @@ def test_unchanged_source_is_not_rebuilt(docs, tmp_path) -> None:
 )
 def test_other_settings_rebuild(docs, tmp_path, change) -> None:
     arguments = {"source": docs, "folder": tmp_path / "index", "embedder": LetterEmbedder()}
-    build(**arguments)
+    build_index(**arguments)
     arguments |= change(docs)
-    assert build(**arguments).made
-    assert not build(**arguments).made
+    assert build_index(**arguments).made
+    assert not build_index(**arguments).made
 
 
 def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
     folder = tmp_path / "index"
-    build(docs, folder, LetterEmbedder())
+    build_index(docs, folder, LetterEmbedder())
     manifest = read_manifest(folder)
     del manifest["source"]["reader"]  # as before there were versions
     write_manifest(folder, manifest)
     assert len(open_index(folder, LetterEmbedder()).corpus) > 0
-    built = build(docs, folder, LetterEmbedder())
+    built = build_index(docs, folder, LetterEmbedder())
     assert (built.made, built.kept) == (True, built.vectors)
-    assert not build(docs, folder, LetterEmbedder()).made
+    assert not build_index(docs, folder, LetterEmbedder()).made
 
 
 @pytest.mark.parametrize(("embedder", "version"), [(LetterEmbedder(), 1), (None, 2)])
 def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder, version) -> None:
     folder = tmp_path / "index"
-    build(docs, folder, embedder, passage_size=99)
+    build_index(docs, folder, embedder, passage_size=99)
     manifest = read_manifest(folder)
     write_manifest(folder, {**manifest, "version": version})
     options = "--passage-size 99" if embedder else "--passage-size 99 --words-only"
@@ -135,34 +135,34 @@ def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder,
             f"{folder}: its format is version {version}; this program reads 3. "
             f"To rebuild it, run: secondpass index {docs} --into {folder} {options}"
         )
-    built = build(docs, folder, embedder, passage_size=99)
+    built = build_index(docs, folder, embedder, passage_size=99)
     assert (built.made, built.kept) == (True, built.vectors)
     assert len(open_index(folder, embedder).corpus) == manifest["counts"]["passages"]
     assert len([*folder.glob("parts-*")]) == 1
-    assert not build(docs, folder, embedder, passage_size=99).made
+    assert not build_index(docs, folder, embedder, passage_size=99).made
 
 
 def test_vectors_of_unchanged_texts_are_kept(docs, tmp_path) -> None:
-    build(docs, tmp_path / "index", LetterEmbedder())
+    build_index(docs, tmp_path / "index", LetterEmbedder())
     (docs / "new.txt").write_text("A new text.")
     (docs / "owls.md").write_text("# Owls\n\nThe owl sleeps.\n\n## Food\n\nMice, mostly.\n")
     embedder = LetterEmbedder()
-    built = build(docs, tmp_path / "index", embedder)
+    built = build_index(docs, tmp_path / "index", embedder)
     assert (built.kept, built.vectors) == (3, 5)
     assert sorted(embedder.seen) == ["Owls\n# Owls\n\nThe owl sleeps.", "new\nA new text."]
     index = open_index(tmp_path / "index", embedder)
     fresh = HybridRetriever(list(index.corpus), LetterEmbedder())
     assert index.retrieve("mice", 9, "vector") == fresh.retrieve("mice", 9, "vector")
     others = LetterEmbedder("others")
-    assert build(docs, tmp_path / "index", others).kept == 0
+    assert build_index(docs, tmp_path / "index", others).kept == 0
     assert len(others.seen) == 5
 
 
 def test_index_inside_its_source_is_ignored(docs) -> None:
-    build(docs, docs / "index")
-    assert not build(docs, docs / "index").made
+    build_index(docs, docs / "index")
+    assert not build_index(docs, docs / "index").made
     assert len(open_index(docs / "index").corpus) == 4
-    build(docs, docs / "deep" / "other")
+    build_index(docs, docs / "deep" / "other")
     assert len(documents.read_source(docs).corpus) == 4
     assert len(open_index(docs / "index").corpus) == 4
 
@@ -175,7 +175,7 @@ def test_index_inside_its_source_is_ignored(docs) -> None:
 def test_an_index_is_no_source(index, into, source) -> None:
     before = (index / MANIFEST).read_bytes()
     with pytest.raises(InputError, match="is an index; name the documents"):
-        build(*index.parent.glob(source), index.with_name(into))
+        build_index(*index.parent.glob(source), index.with_name(into))
     assert (index / MANIFEST).read_bytes() == before
     assert not index.with_name("new").exists()
 
@@ -186,17 +186,17 @@ def test_embedder_without_a_name_is_refused(docs, tmp_path) -> None:
             raise NotImplementedError
 
     with pytest.raises(InputError, match="embedder: needs a 'name'"):
-        build(docs, tmp_path / "index", Nameless())
+        build_index(docs, tmp_path / "index", Nameless())
 
 
 def test_other_folders_are_not_touched(docs, tmp_path) -> None:
     with pytest.raises(IndexFaultError, match=r"has other files \(cats.html, deep, owls.md\)"):
-        build(docs, docs)
+        build_index(docs, docs)
     with pytest.raises(IndexFaultError, match="is a file"):
-        build(docs, docs / "owls.md")
+        build_index(docs, docs / "owls.md")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     with pytest.raises(IndexFaultError, match="is a broken link"):
-        build(docs, tmp_path / "gone")
+        build_index(docs, tmp_path / "gone")
     assert sorted(os.listdir(docs)) == ["cats.html", "deep", "owls.md"]
 
 
@@ -222,7 +222,7 @@ def test_failed_build_leaves_no_folder(tmp_path, spoil, kind, message) -> None:
     docs.mkdir()
     spoil(docs)
     with pytest.raises(kind, match=message):
-        build(docs, tmp_path / "index")
+        build_index(docs, tmp_path / "index")
     assert not (tmp_path / "index").exists()
 
 
@@ -235,10 +235,10 @@ def test_failed_build_leaves_the_index_unchanged(docs, index, tmp_path) -> None:
     before = sorted(index.rglob("*"))
     (docs / "new.txt").write_text("x")
     with pytest.raises(OSError, match="No space"):
-        build(docs, index, Failing())
+        build_index(docs, index, Failing())
     assert sorted(index.rglob("*")) == before
     with pytest.raises(OSError, match="No space"):
-        build(docs, tmp_path / "fresh", Failing())
+        build_index(docs, tmp_path / "fresh", Failing())
     assert not (tmp_path / "fresh").exists()
 
 
@@ -247,6 +247,6 @@ def test_leftovers_of_killed_builds_are_removed(docs, index, tmp_path) -> None:
         left = folder / f"parts-{'0' * 32}"
         left.mkdir(parents=True)
         with pytest.raises(OSError, match="No space"):
-            build(docs, folder, Failing(), force=True)
+            build_index(docs, folder, Failing(), force=True)
         assert not left.exists()
     assert open_index(index, LetterEmbedder())

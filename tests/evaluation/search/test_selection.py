@@ -6,7 +6,7 @@ from letter_embedder import ids
 from secondpass import InputError
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.indexing import build
+from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.selection import SPHINX_REASON, Selection
 
 PATHS = ["a.md", "a.txt", "drafts/a.md", "guide/a.md", "guide/deep/b.md", "guide/deep/c.txt"]
@@ -55,12 +55,12 @@ def test_a_corpus_has_no_files_to_select(tmp_path) -> None:
 
 def test_an_index_keeps_its_patterns(docs, tmp_path) -> None:
     folder = tmp_path / "index"
-    assert build(docs, folder, exclude=["deep"]).files == 2
-    assert not build(docs, folder, exclude=["deep"]).made
+    assert build_index(docs, folder, exclude=["deep"]).files == 2
+    assert not build_index(docs, folder, exclude=["deep"]).made
     (docs / "deep" / "new.txt").write_text("is left out")
     assert open_index(folder).changes == ()
-    assert build(docs, folder).files == 4
-    assert build(docs, folder, include=["*.md", "a b"]).files == 1
+    assert build_index(docs, folder).files == 4
+    assert build_index(docs, folder, include=["*.md", "a b"]).files == 1
     (docs / "owls.md").write_text("# Other")
     command = open_index(folder, stale_ok=True) and None
     with pytest.raises(Exception, match=r"--include '\*\.md' --include 'a b'") as stale:
@@ -71,10 +71,10 @@ def test_an_index_keeps_its_patterns(docs, tmp_path) -> None:
 
 def test_a_string_is_one_pattern(docs, tmp_path) -> None:
     assert (
-        build(docs, tmp_path / "a", include="*.md").files
-        == build(docs, tmp_path / "b", include=["*.md"]).files
+        build_index(docs, tmp_path / "a", include="*.md").files
+        == build_index(docs, tmp_path / "b", include=["*.md"]).files
     )
-    assert build(docs, tmp_path / "a", exclude="deep").files == 2
+    assert build_index(docs, tmp_path / "a", exclude="deep").files == 2
 
 
 PAGE = """<html><head><title>{title} - Docs 1.0 documentation</title></head><body>

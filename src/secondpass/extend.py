@@ -1,0 +1,118 @@
+"""For your own code: what a scorer, method, language model or provider is, and what it is made of.
+
+Everything else below :mod:`secondpass` that is not exported here, by :mod:`secondpass` itself, by
+:mod:`secondpass.config` or by :mod:`secondpass.monitoring` is private.
+"""
+
+from secondpass.adapters.opentelemetry import instrument
+from secondpass.adapters.options import checked_list
+from secondpass.adapters.scores import results
+from secondpass.blending import Blend, Blended
+from secondpass.effects import (
+    LLM,
+    Answer,
+    Ask,
+    Completion,
+    Effect,
+    Estimate,
+    Judgement,
+    ListScores,
+    Method,
+    Plan,
+    Prompt,
+    Question,
+    RawScores,
+    Score,
+    Scorer,
+    Service,
+    Span,
+    Task,
+    Turn,
+)
+from secondpass.errors import LLMError
+from secondpass.formats.files import atomic_write
+from secondpass.limits import Prices
+from secondpass.llms.function import CallableLLM
+from secondpass.llms.provider import Form, Provider, joined
+from secondpass.ordering import LostInTheMiddle, Tiers
+from secondpass.prompts.context import ProjectContext
+from secondpass.runtime.floors import Fit, Floor
+from secondpass.runtime.observers import (
+    MethodOperation,
+    Observer,
+    Operation,
+    RankingOperation,
+    Registration,
+    RequestOperation,
+    ScoringOperation,
+)
+from secondpass.runtime.probabilities import Probabilities
+from secondpass.scorers.engines.exporting import export
+from secondpass.scorers.minilm import MODEL_NAME, MiniLM
+from secondpass.services.client import Connection, token_count
+from secondpass.services.json_http import StatusError, connect, parse_json
+from secondpass.settings import configurable
+from secondpass.strategies.cascade import Cascade
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.interim import converted
+from secondpass.strategies.listwise import Listwise
+
+__all__ = [
+    "LLM",
+    "MODEL_NAME",
+    "Answer",
+    "Ask",
+    "Blend",
+    "Blended",
+    "CallableLLM",
+    "Cascade",
+    "Completion",
+    "Connection",
+    "Effect",
+    "Estimate",
+    "Fit",
+    "Floor",
+    "Form",
+    "Graded",
+    "Judgement",
+    "LLMError",
+    "ListScores",
+    "Listwise",
+    "LostInTheMiddle",
+    "Method",
+    "MethodOperation",
+    "MiniLM",
+    "Observer",
+    "Operation",
+    "Plan",
+    "Prices",
+    "Probabilities",
+    "ProjectContext",
+    "Prompt",
+    "Provider",
+    "Question",
+    "RankingOperation",
+    "RawScores",
+    "Registration",
+    "RequestOperation",
+    "Score",
+    "Scorer",
+    "ScoringOperation",
+    "Service",
+    "Span",
+    "StatusError",
+    "Task",
+    "Tiers",
+    "Turn",
+    "atomic_write",
+    "checked_list",
+    "configurable",
+    "connect",
+    "converted",
+    "export",
+    "instrument",
+    "joined",
+    "parse_json",
+    "results",
+    "token_count",
+]
