@@ -9,7 +9,7 @@ import pytest
 
 from fakes import Answering, ByTable, Model, always, numbered, ranked
 from secondpass import Candidate, InputError, Reranker, RerankError
-from secondpass.effects import Interim, Judgement
+from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
@@ -329,7 +329,7 @@ class Odd:
         self.judgement = judgement
 
     def judge(self, task):
-        yield Interim(task, self.judgement)
+        yield from task.call.interim(task, self.judgement)
         return Judgement([0.5] * len(task.texts))
 
 

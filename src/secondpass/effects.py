@@ -1,16 +1,20 @@
 """Effects of a ranking pass, and the protocols of scorers and methods.
 
-A pass is a generator. It yields effects and is sent their results; it opens no connection, starts
-no thread and reads no clock. A driver (:mod:`secondpass.runtime.drivers`) carries the effects out.
-So sync and async share all logic, passes nest by ``yield from``, and tests need no models.
+A pass is a generator. It yields effects, Score and Ask, and is sent their results; it opens no
+connection and starts no thread. A driver (:mod:`secondpass.runtime.drivers`) carries the effects
+out. So sync and async share all logic, passes nest by ``yield from``, and tests need no models.
+What needs only the books of the same pass, such as its limits, is a method of :class:`Call`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
+from secondpass.errors import MethodError
 from secondpass.questions import (
     LLM,
     Answer,
@@ -32,28 +36,22 @@ __all__ = [
     "LLM",
     "Answer",
     "Ask",
+    "Call",
     "Completion",
     "Effect",
-    "Ended",
     "Estimate",
-    "Interim",
     "Judgement",
-    "KeepTime",
-    "LimitsLeft",
+    "Left",
     "ListScores",
     "Method",
     "Plan",
     "Prompt",
     "Question",
-    "Raised",
-    "Ran",
     "RawScores",
-    "RoundsLeft",
     "Score",
     "Scorer",
     "Service",
     "Span",
-    "Started",
     "Task",
     "Turn",
     "Windows",
@@ -78,6 +76,10 @@ class Score:
     at_most: int | None = None
     instruction: str | None = field(default=None, repr=False)
 
+    def __iter__(self) -> Generator[Score, RawScores, RawScores]:
+        """``raw = yield from Score(...)`` yields the effect; the type of its result is known."""
+        return (yield self)
+
 
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[R, T]):
@@ -86,114 +88,132 @@ class Ask(Generic[R, T]):
     service: Service[R]
     questions: Sequence[Question[R, T]]
 
+    def __iter__(self) -> Generator[Ask[R, T], list[Answer[T]], list[Answer[T]]]:
+        """``answers = yield from Ask(...)`` yields the effect, as :class:`Score` does."""
+        return (yield self)
+
 
 @dataclass(frozen=True, slots=True)
-class RoundsLeft:
-    """Effect: how many more rounds of ``questions`` the limits allow, estimated by those so far.
-
-    Its result is an int of at least 0; None without limits.
+class Left:
+    """What the limits of a ranking leave; None where there is no limit.
 
     Attributes:
-        repairs: whether they would repair other questions: ``limits.repair`` may not allow that,
-            and a dry run does not.
+        calls: number of questions.
+        tokens: of prompts and replies.
+        cost: in the currency of the prices.
+        seconds: until questions end.
+        concurrency: maximum number of concurrent questions.
+        question_seconds: how long the rounds of questions so far took in all.
+        question_waves: number of waves of concurrent questions in these rounds: a round of more
+            than ``concurrency`` questions takes several.
     """
 
-    questions: int = 1
-    repairs: bool = False
+    calls: int | None = None
+    tokens: float | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    concurrency: int = 8
+    question_seconds: float = 0.0
+    question_waves: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LimitsLeft:
-    """Effect: what the limits leave for questions. Result: a :class:`~secondpass.limits.Left`."""
+class Call:
+    """What a method can know and say of the ranking that it is part of: ``task.call``.
 
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """Effect: the user's own code raised ``error``. Its result is None.
-
-    Reports contain only its class. The driver keeps the exception for the ``__cause__`` of
-    :class:`~secondpass.errors.RerankError`, and passes it to :mod:`secondpass.runtime.diagnostics`.
-    """
-
-    error: BaseException
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """Effect: a local model ran; the report lists its engine. Its result is None."""
-
-    engine: EngineInfo
-
-
-@dataclass(frozen=True, slots=True)
-class Interim:
-    """Effect: an interim judgement of a method. Its result is None.
-
-    A listener gets a ranking made of it before the method continues. A judgement of another task
-    than that of the pass is ignored: :func:`secondpass.strategies.interim.converted` converts it.
+    This one is part of no ranking: nothing is limited, and nothing is recorded.
+    :class:`secondpass.runtime.call.PassCall` is that of a ranking, and of a dry run.
 
     Attributes:
-        task: the task of the method.
-        judgement: returns what the method would return if it ended here. Called at once, or never.
+        relay: gets the interim judgements, with their tasks; None if nobody listens.
     """
 
-    task: Task
-    judgement: Callable[[], Judgement]
+    relay: Callable[[Task, Callable[[], Judgement]], Plan[None]] | None = None
+
+    def rounds_left(
+        self,
+        questions: int = 1,  # noqa: ARG002
+        *,
+        repairs: bool = False,  # noqa: ARG002
+    ) -> int | None:
+        """How many more rounds of ``questions`` the limits allow, estimated by those so far.
+
+        Args:
+            questions: number of questions in a round.
+            repairs: whether they would repair other questions: ``limits.repair`` may not allow
+                that, and a dry run does not.
+
+        Returns:
+            At least 0; None without limits.
+        """
+        return None
+
+    def limits_left(self) -> Left:
+        """What the limits leave for questions."""
+        return Left()
+
+    def keeping_time(
+        self,
+        last: bool,  # noqa: ARG002
+        *,
+        until_scored: bool = False,  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """For the time of a method: it leaves some of the time to the methods after it.
+
+        Args:
+            last: whether no method follows, except those that follow the method that runs it.
+            until_scored: whether the methods after it run only if it scores nothing, so that it has
+                all of the time once it has scored something.
+        """
+        return nullcontext()
+
+    def interim(self, task: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
+        """An interim judgement: ``yield from task.call.interim(task, judgement)``.
+
+        A listener gets a ranking made of it before the method continues; its ordering may take
+        effects. A judgement of another task than that of the pass is ignored:
+        :func:`secondpass.strategies.interim.converted` converts it.
+
+        Args:
+            task: the task of the method.
+            judgement: returns what the method would return if it ended here. Called at once, or
+                never.
+        """
+        if self.relay is not None:
+            yield from self.relay(task, judgement)
+
+    def heard_by(self, relay: Callable[[Task, Callable[[], Judgement]], Plan[None]] | None) -> Call:
+        """The same, with another listener to interim judgements; None: these are ignored."""
+        call = copy(self)
+        call.relay = relay
+        return call
+
+    def started(self, method: Method, texts: int) -> object:  # noqa: ARG002
+        """A method starts to judge a number of texts; the result is for :meth:`ended`.
+
+        :func:`secondpass.runtime.judgements.judged` calls it for every method.
+        """
+        return None
+
+    def ended(self, started: object, result: Judgement | MethodError) -> None:
+        """A method has ended, and with it those that it ran.
+
+        Args:
+            started: the result of :meth:`started`.
+            result: what it returned, or why it failed.
+        """
+
+    def raised(self, error: BaseException, source: str) -> None:
+        """The user's own code raised ``error``.
+
+        Reports contain only its class. The ranking keeps the exception for the ``__cause__`` of
+        :class:`~secondpass.errors.RerankError`, and :mod:`secondpass.runtime.diagnostics` logs it.
+        """
+
+    def ran(self, engine: EngineInfo) -> None:
+        """A local model ran; the report lists its engine, even if the method fails afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Effect: a method starts to judge, for observers. Its result is passed to :class:`Ended`.
-
-    :func:`secondpass.runtime.judgements.judged` yields it for every method if there is an observer.
-
-    Attributes:
-        method: its name.
-        texts: number of texts that it judges.
-    """
-
-    method: str
-    texts: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Effect: a method has ended, and with it those that it ran. Its result is None.
-
-    Attributes:
-        started: the result of its :class:`Started`; None without an observer.
-        scored: number of texts that have a score; None if it failed.
-        error: the code of its error, or None.
-    """
-
-    started: Any
-    scored: int | None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeepTime:
-    """Effect: a method begins, which leaves time for the methods after it; or it ends.
-
-    :func:`secondpass.strategies.parts.in_turn` yields it at the beginning and at the end.
-
-    Attributes:
-        last: whether no method follows, except those that follow the method that runs it.
-        before: at the end, the result of the effect at the beginning; else None.
-        until_scored: whether the methods after it run only if it scores nothing.
-    """
-
-    last: bool
-    before: Any = None
-    until_scored: bool = False
-
-
-_Notification: TypeAlias = Raised | Ran | Interim | Started | Ended
-Immediate: TypeAlias = RoundsLeft | LimitsLeft | KeepTime | _Notification
-"""Effects that call neither a scorer nor a service."""
-
-Effect: TypeAlias = Score | Ask[Any, Any] | Immediate
+Effect: TypeAlias = Score | Ask[Any, Any]
 Plan: TypeAlias = Generator[Effect, Any, T]
 """A generator that yields effects and returns a T."""
 
@@ -211,6 +231,7 @@ class Task:
         mean: whether the score of a text is the mean over its windows, rather than the highest.
         spans: the best span of each text by the stages before in a cascade; None if there is none.
         instruction: what counts as relevant in this call; None for none.
+        call: what the method can know and say of the ranking.
         text_tokens: in a dry run, tokens by (text, length shown), since prompts are not rendered.
     """
 
@@ -222,6 +243,7 @@ class Task:
     mean: bool = False
     spans: Sequence[Span | None] | None = None
     instruction: str | None = field(default=None, repr=False)
+    call: Call = field(default=Call(), repr=False, compare=False)
     text_tokens: Mapping[Any, float] | None = field(default=None, repr=False, compare=False)
 
 

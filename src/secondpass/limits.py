@@ -48,30 +48,6 @@ class Limits:
         return self if deadline is None else changed(self, deadline=deadline)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What the limits of a ranking leave; None where there is no limit.
-
-    Attributes:
-        calls: number of questions.
-        tokens: of prompts and replies.
-        cost: in the currency of the prices.
-        seconds: until questions end.
-        concurrency: maximum number of concurrent questions.
-        question_seconds: how long the rounds of questions so far took in all.
-        question_waves: number of waves of concurrent questions in these rounds: a round of more
-            than ``concurrency`` questions takes several.
-    """
-
-    calls: int | None = None
-    tokens: float | None = None
-    cost: float | None = None
-    seconds: float | None = None
-    concurrency: int = 8
-    question_seconds: float = 0.0
-    question_waves: int = 0
-
-
 @configurable
 @dataclass(frozen=True)
 class Prices:

@@ -8,9 +8,9 @@ An ordering whose attribute ``arranges`` is true decides where items are placed,
 returned. It is called with the items within ``top_k`` only, and not if nothing was judged. Other
 orderings are then applied to the input order.
 
-An ordering that runs a model has a member ``effects(items)``: the same as a plan (a generator of
-effects, :mod:`secondpass.effects`), which is used in place of a call. Its members ``warm_up`` and
-``close``, if it has them, are called with those of the methods.
+An ordering that runs a model has a member ``effects(items, call)``: the same as a plan (a generator
+of effects, :mod:`secondpass.effects`) with the handle of the pass, which is used in place of a
+call. Its members ``warm_up`` and ``close``, if it has them, are called with those of the methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from secondpass.candidates import as_candidate, field_value
-from secondpass.effects import Plan
+from secondpass.effects import Call, Plan
 from secondpass.errors import ConfigurationError, MethodError, Problem
 from secondpass.settings import Nested, configurable, describe, registry, suggestion
 from secondpass.types import Ranked
@@ -89,10 +89,10 @@ class LostInTheMiddle:
         return [*items[::2], *reversed(items[1::2])]
 
 
-def reordered(ordering: Ordering, items: Sequence[Ranked]) -> Plan[list[int]]:
+def reordered(ordering: Ordering, items: Sequence[Ranked], call: Call) -> Plan[list[int]]:
     """The input positions of the items, as the ordering moves them."""
     effects = getattr(ordering, "effects", None)
-    moved = ordering(items) if effects is None else (yield from effects(items))
+    moved = ordering(items) if effects is None else (yield from effects(items, call))
     return [item.position for item in moved]
 
 

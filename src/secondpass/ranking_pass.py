@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from secondpass.call_options import PassSettings
 from secondpass.candidates import first_stage_scores, keep_best_of_each_id
-from secondpass.effects import Interim, Judgement, Plan, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
 from secondpass.methods import Stage
+from secondpass.runtime.call import PassCall
 from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.fits import doubts
 from secondpass.runtime.judgements import checked
@@ -19,8 +20,6 @@ from secondpass.runtime.observers import RankingOperation, Running, end, observe
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
 from secondpass.runtime.repeats import query_hash
 from secondpass.scoring import DOUBTFUL, ScorerMethod
-from secondpass.strategies.interim import relayed
-from secondpass.strategies.parts import in_turn
 from secondpass.strategies.skipping import When
 from secondpass.strategies.windows import judged_by_windows, with_windows
 from secondpass.types import Candidate, Issue, Ranking, Report, ReportStatus, Skipped
@@ -137,14 +136,14 @@ class RankingPass:
         if task is None:
             return None
         for number, stage in enumerate(self.settings.stages, 1):
-            plan = judged_by_windows(stage.method, task)
             if self.listener is not None:
-                plan = self._with_listener(plan, stage, task, self.listener)
+                task = self._heard(task, stage, self.listener)
             try:
                 last = number == len(self.settings.stages)
                 # The partial scores of a method that asks questions are not known before it ends.
                 until_scored = isinstance(stage.method, ScorerMethod)
-                judgement = yield from in_turn(plan, last=last, until_scored=until_scored)
+                with task.call.keeping_time(last, until_scored=until_scored):
+                    judgement = yield from judged_by_windows(stage.method, task)
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)
@@ -178,25 +177,20 @@ class RankingPass:
             candidates,
             self.context,
             instruction=self.settings.instruction,
+            call=PassCall(self.ledger),
         )
         if self.settings.passages is not None:
             task = with_windows(task, self.settings.passages, rendering)
         return task
 
-    def _with_listener(
-        self,
-        plan: Plan[Judgement],
-        stage: Stage,
-        task: Task,
-        listener: Callable[[Ranking], None],
-    ) -> Plan[Judgement]:
-        """The plan of a stage; the listener gets a ranking of each interim judgement."""
+    def _heard(self, task: Task, stage: Stage, listener: Callable[[Ranking], None]) -> Task:
+        """The task of a stage; the listener gets a ranking of each interim judgement of it."""
 
-        def relay(interim: Interim) -> Plan[None]:
-            if interim.task is not task:
+        def relay(about: Task, found: Callable[[], Judgement]) -> Plan[None]:
+            if about is not heard:
                 return
             try:
-                judgement = checked(interim.judgement(), task)
+                judgement = checked(found(), about)
                 stage.kind_of(judgement)
             except Exception as error:
                 # The method continues, and what it returns in the end is validated again.
@@ -214,13 +208,16 @@ class RankingPass:
                 if not any(issue.code == "on_interim_raised" for issue in self.issues):
                     self._add_issue("on_interim_raised", message)
 
-        return relayed(plan, relay)
+        heard = replace(task, call=task.call.heard_by(relay))
+        return heard
 
     # ---------------------------------------------------------------------- the ranking
 
     def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
         """The outcome before a judgement is applied."""
-        outcome = Outcome(self.candidates, self.head, self.renderable, [*self.issues], on_exception)
+        call = PassCall(self.ledger)
+        issues = [*self.issues]
+        outcome = Outcome(self.candidates, self.head, self.renderable, issues, on_exception, call)
         for position in self.head[len(self._to_judge) :]:
             outcome.status[position] = "tail"
         return outcome

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any, get_args
 
-from secondpass.effects import Judgement, Method, Plan, Ran, RawScores, Score, Scorer, Span, Task
+from secondpass.effects import Judgement, Method, Plan, Score, Scorer, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
@@ -67,12 +67,10 @@ class ScorerMethod:
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
         instruction = task.instruction if self.takes_instruction else None
-        raw: RawScores = yield Score(
-            self.scorer, task.query, task.texts, self._at_most, instruction
-        )
+        raw = yield from Score(self.scorer, task.query, task.texts, self._at_most, instruction)
         engine = _engine(self.scorer)
         if raw.called and engine is not None:
-            yield Ran(replace(engine, method=self.name))
+            task.call.ran(replace(engine, method=self.name))
         unjudged: set[int] = set()
         issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
         doubt = member(self.scorer, "doubt", None)

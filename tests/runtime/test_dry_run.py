@@ -4,23 +4,31 @@ import pytest
 
 from fakes import InOrder, Model
 from scripted_services import question
-from secondpass.effects import Ask, RoundsLeft, Score
+from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits, Prices
+from secondpass.runtime.call import PassCall
 from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
 
 PRICES = Prices(100_000, 1_000_000)  # a question of 10 and 5 tokens costs 1 + 5
 
 
+ROUNDS_LEFT = object()
+
+
 def sent_into(*effects, seconds_per_call=None, **limits):
-    """The dry run of a plan that yields these effects, and what was sent into it."""
+    """The dry run of a plan that yields these effects, and what was sent into it.
+
+    ``ROUNDS_LEFT`` stands for a question to the handle of the plan.
+    """
     received = []
+    ledger = SimulatedLedger(Limits(**limits), seconds_per_call=seconds_per_call)
+    call = PassCall(ledger)
 
     def plan():
         for effect in effects:
-            received.append((yield effect))
+            received.append(call.rounds_left() if effect is ROUNDS_LEFT else (yield effect))
 
-    ledger = SimulatedLedger(Limits(**limits), seconds_per_call=seconds_per_call)
     return dry_run(plan(), ledger), received
 
 
@@ -44,7 +52,7 @@ def test_scorers_are_not_called():
 )
 def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
     ask = Ask(Model(prices=PRICES), [question()])
-    run, received = sent_into(ask, ask, ask, RoundsLeft(), **limits)
+    run, received = sent_into(ask, ask, ask, ROUNDS_LEFT, **limits)
     assert (run.uses[0].calls, run.rounds) == (calls, [1] * calls)
     assert [answer.error.code for (answer,) in received[:3]] == ["dry_run"] * calls + ["budget"] * (
         3 - calls
@@ -58,8 +66,8 @@ def test_unknown_effects_are_passed_over():
 
 def test_a_plan_that_fails_says_why():
     def plan():
-        yield RoundsLeft()
         raise MethodError("no room", "too_long")
+        yield
 
     run = dry_run(plan(), SimulatedLedger())
     assert (run.result, run.error.code) == (None, "too_long")
@@ -79,7 +87,7 @@ def test_a_plan_that_fails_says_why():
 def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes, calls):
     ask = Ask(Model(), [question()] * 5)
     limits = {"deadline": deadline, "concurrency": 2}
-    run, (answers, left, after) = sent_into(ask, RoundsLeft(), ask, seconds_per_call=2, **limits)
+    run, (answers, left, after) = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, **limits)
     assert [answer.error.code for answer in answers] == codes
     assert run.rounds == [calls]
     assert left == 0
@@ -88,9 +96,19 @@ def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes
 
 def test_time_passes_by_rounds():
     ask = Ask(Model(), [question()])
-    run, received = sent_into(ask, RoundsLeft(), ask, seconds_per_call=2, deadline=10)
+    run, received = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, deadline=10)
     assert received[1] == 3  # of two seconds and a margin, in eight
     assert run.rounds == [1, 1]
+
+
+def test_a_dry_run_repairs_nothing_and_keeps_no_exception(caplog):
+    caplog.set_level("DEBUG", "secondpass.diagnostics")
+    ledger = SimulatedLedger()
+    call = PassCall(ledger)
+    assert (call.rounds_left(repairs=True), call.rounds_left()) == (0, None)
+    call.raised(ValueError("mine"), "the method")
+    assert ledger.error is None
+    assert not caplog.records
 
 
 SUMS = [

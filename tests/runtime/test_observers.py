@@ -21,7 +21,7 @@ from fakes import (
     within_deadlines,
 )
 from secondpass import Candidate, InputError, Reranker, RerankError
-from secondpass.effects import Completion, Ended, Judgement
+from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError
 from secondpass.runtime.judgements import judged
 from secondpass.runtime.observers import (
@@ -522,8 +522,7 @@ def test_a_method_that_closes_another_has_its_own_end(recorder):
 
         def judge(self, task):
             other = judged(Listwise(Model(ranked)), task)
-            started = yield next(other)
-            yield other.send(started)  # how many rounds are left
+            yield next(other)
             other.close()
             return Judgement([1.0] * len(task.texts))
 
@@ -531,7 +530,8 @@ def test_a_method_that_closes_another_has_its_own_end(recorder):
     outer, inner = recorder.only(MethodOperation)
     assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
     assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
-    assert recorder.ended[:2] == [inner, outer]
+    ended = [item for item in recorder.ended if isinstance(item, MethodOperation)]
+    assert ended == [inner, outer]
 
 
 def test_a_method_that_ends_none_does_no_harm(recorder):
@@ -539,9 +539,11 @@ def test_a_method_that_ends_none_does_no_harm(recorder):
         name, score_kind, scale = "ending", "unbounded", None
 
         def judge(self, task):
-            yield Ended(None, None)
-            yield Ended(RankingOperation(name="none", candidates=1, top_k=None, query=0), 1)
-            return Judgement([1.0] * len(task.texts))
+            judgement = Judgement([1.0] * len(task.texts))
+            for started in (None, RankingOperation(name="none", candidates=1, top_k=None, query=0)):
+                task.call.ended(started, judgement)
+            return judgement
+            yield
 
     assert Reranker(Ending()).rerank("q", TEXTS).report.status == "ok"
     assert sorted(recorder.ended, key=id) == sorted(recorder.started, key=id)

@@ -5,7 +5,7 @@ import pytest
 from fakes import ByTable
 from secondpass import Candidate
 from secondpass.blending import Blend
-from secondpass.effects import Judgement
+from secondpass.effects import Call, Judgement
 from secondpass.methods import to_method
 from secondpass.ordering import LostInTheMiddle
 from secondpass.rendering import Rendering
@@ -19,7 +19,8 @@ CANDIDATES = [Candidate(f"text {number}", f"id {number}", score=0.5) for number 
 
 def outcome(*scores, head=range(4), candidates=CANDIDATES, **judgement):
     """The outcome of a judgement of the candidates within the depth."""
-    result = Outcome(candidates, head, head, [], lambda error, _source: raised.append(error))
+    on_exception = lambda error, _source: raised.append(error)  # noqa: E731
+    result = Outcome(candidates, head, head, [], on_exception, Call())
     raised.clear()
     result.apply(Judgement(list(scores), **judgement), "m", Rendering())
     return result

@@ -1,11 +1,10 @@
 """The scheduler, driven by sending outcomes in."""
 
-import logging
 import time
 
 import pytest
 
-from secondpass.effects import Answer, Ask, Estimate, Question, Raised, RoundsLeft, Score
+from secondpass.effects import Answer, Ask, Estimate, Question, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
 from secondpass.runtime.commands import CallScorer, StartQuestions, WaitForAnswers
@@ -299,24 +298,6 @@ def test_failed_start_answers_every_question():
 def test_no_effects_no_commands():
     assert drive([]) == ([], [])
     assert drive([pass_of(), pass_of()]) == ([[], []], [])
-
-
-def test_rounds_left_come_from_the_ledger():
-    assert drive([pass_of(RoundsLeft(), calls=5)]) == ([[5]], [])
-    assert drive([pass_of(RoundsLeft(2), calls=5)]) == ([[2]], [])
-    assert drive([pass_of(RoundsLeft())]) == ([[None]], [])
-
-
-def test_raised_exceptions_are_recorded(caplog):
-    caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
-    errors = [ValueError("first"), KeyError("second")]
-    item = pass_of(*(Raised(error, "the reader") for error in errors))
-    assert drive([item]) == ([[None, None]], [])
-    assert item.ledger.error is errors[0]
-    assert [record.getMessage() for record in caplog.records] == [
-        "the reader raised ValueError",
-        "the reader raised KeyError",
-    ]
 
 
 def test_unknown_effect_is_thrown_back():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
+from secondpass.effects import Call
 from secondpass.ordering import to_ordering
 from secondpass.runtime.dry_run import SimulatedLedger, dry_run
 from secondpass.scorers import minilm
@@ -202,7 +203,7 @@ def test_vectors_have_length_one():
 def test_dry_run_counts_the_passages():
     pytest.importorskip("tokenizers")
     order = Diverse(similarity="embedded", window=3)
-    (expected,) = dry_run(order.effects(ranked(LIKE)), SimulatedLedger()).uses
+    (expected,) = dry_run(order.effects(ranked(LIKE), Call()), SimulatedLedger()).uses
     assert (expected.model, expected.calls, expected.pairs) == (minilm.MODEL_NAME, 0, 3)
 
 

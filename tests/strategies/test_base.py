@@ -2,7 +2,7 @@
 
 import pytest
 
-from secondpass.effects import Answer
+from secondpass.effects import Answer, Call
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.strategies.base import (
@@ -32,13 +32,12 @@ def test_one_batch_on_another_scale_refuses_all():
     ],
 )
 def test_runs_that_the_limits_allow(runs, left, allowed):
-    plan = affordable(runs, 13)
-    try:
-        effect = next(plan)
-        while True:
-            effect = plan.send(left.pop(effect.questions))
-    except StopIteration as stop:
-        assert stop.value == allowed
+    class Bounded(Call):
+        def rounds_left(self, questions=1, *, repairs=False):
+            return left.pop(questions)
+
+    left = dict(left)
+    assert affordable(Bounded(), runs, 13) == allowed
     assert not left
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from fakes import Model, failing, in_answer, numbered, play, ranked, shown_in, task_of
 from sampling import examples
 from secondpass import Reranker
-from secondpass.effects import LimitsLeft
+from secondpass.effects import Call, Left
 from secondpass.errors import LLMError, MethodError
-from secondpass.limits import Left, Prices
+from secondpass.limits import Prices
 from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
 
 
@@ -201,9 +201,13 @@ def test_the_first_are_ordered_in_full_within_the_limits(limits, prices, calls, 
 
 def test_blocks_that_the_pace_of_an_earlier_stage_does_not_allow_are_left_out():
     left = Left(seconds=2.9, concurrency=8, question_seconds=1.0, question_waves=1)
-    plan = Blocks(Model()).judge(task_of(numbered(range(100))))
-    assert isinstance(next(plan), LimitsLeft)
-    assert len(plan.send(left).questions) == 8
+
+    class Late(Call):
+        def limits_left(self):
+            return left
+
+    plan = Blocks(Model()).judge(task_of(numbered(range(100)), call=Late()))
+    assert len(next(plan).questions) == 8
 
 
 @examples(25)

@@ -1,5 +1,7 @@
 """Interim judgements: what each strategy has found after each round, and their conversion."""
 
+from dataclasses import replace
+
 import pytest
 
 from fakes import (
@@ -8,18 +10,19 @@ from fakes import (
     always,
     graded,
     in_answer,
+    listening,
     number_of,
     numbered,
     play,
     ranked,
     task_of,
 )
-from secondpass.effects import Interim, Judgement, RoundsLeft, Windows
+from secondpass.effects import Judgement, Windows
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
-from secondpass.strategies.interim import converted, relayed
+from secondpass.strategies.interim import converted
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.windows import judged_by_windows
 
@@ -29,7 +32,7 @@ DOWN = LLMError("the server failed", "server_error")
 def interims(method, texts, reply=ranked):
     """The interim judgements of a method, and the last one."""
     found = []
-    last, _ = play(method.judge(task_of(texts)), in_answer(reply), interims=found)
+    last, _ = play(method.judge(listening(task_of(texts), found)), in_answer(reply))
     return found, last
 
 
@@ -57,7 +60,7 @@ class Steps:
 
     def judge(self, task):
         for judgement in self.judgements[:-1]:
-            yield Interim(self.task or task, lambda found=judgement: found)
+            yield from task.call.interim(self.task or task, lambda found=judgement: found)
         return self.judgements[-1]
 
 
@@ -151,7 +154,9 @@ def test_an_interim_judgement_leaves_the_cascade_as_it_is():
 
     def judge(interims):
         method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 4))
-        return play(method.judge(task_of(texts)), in_answer(ranked), interims=interims)[0]
+        task = task_of(texts)
+        task = task if interims is None else listening(task, interims)
+        return play(method.judge(task), in_answer(ranked))[0]
 
     found = []
     assert judge(found) == judge(None)
@@ -179,14 +184,14 @@ def test_interim_judgements_of_windows_become_those_of_their_texts():
     each = Steps(Judgement([1.0, 3.0, 2.0]), Judgement([4.0, 3.0, 2.0]))
     each.windows = "each"
     found = []
-    last, _ = play(judged_by_windows(each, task), None, interims=found)
+    last, _ = play(judged_by_windows(each, listening(task, found)), None)
     assert [(one.scores, one.spans) for one in [*found, last]] == [
         ([3.0, 2.0], [(3, 5), (0, 2)]),
         ([4.0, 2.0], [(0, 2), (0, 2)]),
     ]
     one = Steps(Judgement([None, 2.0], frozenset({0})), Judgement([1.0, 2.0]))
     found = []
-    last, _ = play(judged_by_windows(one, task), None, interims=found)
+    last, _ = play(judged_by_windows(one, listening(task, found)), None)
     assert [judgement.scores for judgement in found] == [[None, 2.0]]
     assert found[0].spans == [None, (0, 2)]
     assert last.spans[1] == (0, 2)
@@ -196,58 +201,33 @@ def test_interim_judgements_of_windows_become_those_of_their_texts():
 
 
 def test_a_judgement_about_another_task_is_dropped():
-    task, other = task_of(["a"]), task_of(["a"])
     judgement = Judgement([1.0])
-    for about, expected in ((task, [judgement]), (other, [])):
-        plan = Steps(judgement, judgement, task=about).judge(task)
+    for about, expected in ((None, [judgement]), (task_of(["a"]), [])):
         found = []
-        last, _ = play(converted(plan, task, task, lambda one: one), None, interims=found)
+        whole = listening(task_of(["a"]), found)
+        part = converted(task_of(["a"]), whole, lambda one: one)
+        last, _ = play(Steps(judgement, judgement, task=about).judge(part), None)
         assert found == expected
         assert last is judgement
 
 
+def test_a_part_that_is_copied_without_conversion_shows_nothing():
+    found = []
+    part = replace(listening(task_of(["a"]), found), query="another")
+    play(Steps(Judgement([1.0]), Judgement([2.0])).judge(part), None)
+    assert found == []
+
+
 def test_what_is_converted_was_validated():
-    task = task_of(["a"])
-    plan = converted(
-        Steps(Judgement([]), Judgement([1.0])).judge(task), task, task, lambda one: one
-    )
+    whole = listening(task_of(["a"]), [])
+    part = converted(task_of(["a"]), whole, lambda one: one)
     with pytest.raises(MethodError, match="0 scores for 1 texts"):
-        next(plan).judgement()
-    plan.close()
+        next(Steps(Judgement([]), Judgement([1.0])).judge(part))
 
 
-def test_other_effects_results_and_errors_pass():
-    def plan():
-        received = [(yield RoundsLeft())]
-        try:
-            yield "no effect"
-        except MethodError as error:
-            received.append(error)
-        received.append((yield RoundsLeft()))
-        return received
-
-    relaying = relayed(plan(), lambda interim: None)
-    assert isinstance(next(relaying), RoundsLeft)
-    assert relaying.send(3) == "no effect"
-    assert isinstance(relaying.throw(DOWN), RoundsLeft)
-    with pytest.raises(StopIteration) as stop:
-        relaying.send(4)
-    assert stop.value.value == [3, DOWN, 4]
-
-
-def test_closing_closes_the_plan():
-    closed = []
-
-    def plan():
-        try:
-            yield RoundsLeft()
-        finally:
-            closed.append(True)
-
-    relaying = relayed(plan(), lambda interim: None)
-    next(relaying)
-    relaying.close()
-    assert closed == [True]
+def test_without_a_listener_nothing_is_converted():
+    part = task_of(["a"])
+    assert converted(part, task_of(["b"]), None) is part
 
 
 def test_several_shuffles_show_nothing():

@@ -3,7 +3,8 @@
 import pytest
 
 from fakes import ByTable, Model, numbered, task_of
-from secondpass.limits import Left, Limits
+from secondpass.effects import Left
+from secondpass.limits import Limits
 from secondpass.methods import to_method
 from secondpass.runtime.dry_run import SimulatedLedger
 from secondpass.strategies.cascade import Cascade

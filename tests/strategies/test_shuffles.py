@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fakes import (
     ByTable,
+    Limited,
     Model,
     graded,
     in_answer,
@@ -23,14 +24,14 @@ from fakes import (
 )
 from sampling import examples
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Judgement, RoundsLeft
+from secondpass.effects import Call, Judgement
 from secondpass.errors import LLMError, MethodError
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.shuffles import Shuffles, side_by_side
+from secondpass.strategies.shuffles import Shuffles, SideBySide
 
 METHODS = {
     "graded": lambda model, **settings: Graded(model, scale=(0, 300), **settings),
@@ -46,7 +47,8 @@ def kind(request):
 
 
 def judge(method, texts, reply, rounds=lambda asked: None):
-    return play(method.judge(task_of(texts)), in_answer(reply), rounds)
+    limited = Limited(rounds)
+    return play(method.judge(task_of(texts, call=limited)), in_answer(reply), limited)
 
 
 def planned(method, count):
@@ -270,30 +272,10 @@ def test_limits_allow_fewer_shuffles(kind, calls, runs):
 
 def test_shuffles_are_given_up_for_the_windows_of_the_first():
     # After two rounds of three windows each, what is left suffices for one shuffle.
-    asked = []
-
-    def rounds(done):
-        asked.append(done)
-        return None if done < 2 else 7
-
-    answer = in_answer(ranked)
-    plan, asks, effect = (
-        Listwise(Model(), shuffles=3).judge(task_of(numbered(range(100)))),
-        [],
-        None,
-    )
-    try:
-        effect = next(plan)
-        while True:
-            if isinstance(effect, RoundsLeft):
-                left = rounds(len(asks))
-                effect = plan.send(left and left // effect.questions)
-            else:
-                asks.append(len(effect.questions))
-                effect = plan.send([answer(question) for question in effect.questions])
-    except StopIteration as stop:
-        judgement = stop.value
-    assert asks == [3, 3, 1, 1, 1, 1, 1, 1, 1]
+    texts = numbered(range(100))
+    method = Listwise(Model(), shuffles=3)
+    judgement, asks = judge(method, texts, ranked, lambda done: None if done < 2 else 7)
+    assert [len(ask.questions) for ask in asks] == [3, 3, 1, 1, 1, 1, 1, 1, 1]
     assert order_of(judgement)[:10] == list(range(99, 89, -1))
     assert [issue.code for issue in judgement.issues] == ["fewer_runs"]
     assert list(judgement.spreads) == [None] * 100
@@ -330,15 +312,12 @@ def test_plans_of_different_lengths_share_rounds():
         broken(),
         plan_of(Blocks(Model(), block=10), 25),
     ]
-    merged, asks = side_by_side(plans, 10), []
+    merged, asks = SideBySide(Call(), 10).results(plans), []
     try:
         effect = next(merged)
         while True:
-            if isinstance(effect, RoundsLeft):
-                effect = merged.send(None)
-            else:
-                asks.append(len(effect.questions))
-                effect = merged.send([answer(question) for question in effect.questions])
+            asks.append(len(effect.questions))
+            effect = merged.send([answer(question) for question in effect.questions])
     except StopIteration as stop:
         results = stop.value
     alone = [play(plan_of(Listwise(Model(), window=10), 25), answer)[0]]

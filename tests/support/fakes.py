@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,20 +18,17 @@ from secondpass import Candidate
 from secondpass.effects import (
     Answer,
     Ask,
+    Call,
     Completion,
-    Interim,
     Judgement,
-    LimitsLeft,
     Plan,
     Prompt,
     Question,
     RawScores,
-    RoundsLeft,
     Score,
     Task,
 )
 from secondpass.errors import LLMError, MethodError
-from secondpass.limits import Left
 from secondpass.types import Issue
 
 
@@ -191,9 +189,39 @@ def numbered(numbers: Sequence[int]) -> list[str]:
     return [f"{number} wombats" for number in numbers]
 
 
-def task_of(texts: Sequence[str], query: str = "wombats") -> Task:
+def task_of(texts: Sequence[str], query: str = "wombats", **fields: Any) -> Task:
     """A task about these texts."""
-    return Task(query, list(texts), [Candidate(text) for text in texts])
+    return Task(query, list(texts), [Candidate(text) for text in texts], **fields)
+
+
+class Limited(Call):
+    """The handle of a plan that :func:`play` plays, in place of that of a ranking.
+
+    Args:
+        rounds: number of rounds of one question that are left, by the number of past rounds; None:
+            no limit.
+    """
+
+    def __init__(self, rounds: Callable[[int], int | None]) -> None:
+        self.rounds = rounds
+        self.asked = 0
+
+    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
+        left = self.rounds(self.asked)
+        return None if left is None else left // questions
+
+
+def listening(task: Task, interims: list[Judgement]) -> Task:
+    """The task, whose interim judgements are added to a list."""
+
+    def relay(about: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
+        if about is heard:
+            interims.append(judgement())
+        return
+        yield
+
+    heard = replace(task, call=task.call.heard_by(relay))
+    return heard
 
 
 def graded(passages: Shown) -> str:
@@ -235,17 +263,14 @@ def in_answer(reply: Callable[[Shown], Reply]) -> Callable[[Question[Any, Any]],
 def play(
     plan: Plan[Judgement],
     answer: Callable[[Question[Any, Any]], Answer[Any]],
-    rounds: Callable[[int], int | None] = lambda _asked: None,
-    interims: list[Judgement] | None = None,
+    limited: Limited | None = None,
 ) -> tuple[Judgement, list[Ask[Any, Any]]]:
     """Send answers into a plan; return its result and its questions.
 
     Args:
         plan: the generator that a method's ``judge`` returns.
         answer: answers a question.
-        rounds: number of rounds of one question that are left, by the number of past rounds; None:
-            no limit.
-        interims: list for the interim judgements.
+        limited: the handle of its task, if that counts the rounds.
     """
     asks: list[Ask[Any, Any]] = []
     try:
@@ -253,20 +278,12 @@ def play(
         while True:
             if isinstance(effect, Ask):
                 asks.append(effect)
+                if limited is not None:
+                    limited.asked += 1
                 effect = plan.send([answer(question) for question in effect.questions])
-            elif isinstance(effect, RoundsLeft):
-                left = rounds(len(asks))
-                effect = plan.send(None if left is None else left // effect.questions)
-            elif isinstance(effect, LimitsLeft):
-                effect = plan.send(Left())
-            elif isinstance(effect, Interim):
-                if interims is not None:
-                    interims.append(effect.judgement())
-                effect = next(plan)
-            elif isinstance(effect, Score):
-                effect = plan.send(scored(effect))
             else:
-                effect = next(plan)
+                assert isinstance(effect, Score)
+                effect = plan.send(scored(effect))
     except StopIteration as stop:
         check_issues(stop.value.issues)
         return stop.value, asks

@@ -1,10 +1,11 @@
 """Plans of listwise, and answers to their questions."""
 
-from fakes import in_answer, number_of, numbered, play, ranked, shown_in, task_of
+from fakes import Limited, in_answer, number_of, numbered, play, ranked, shown_in, task_of
 
 
 def judge(method, texts, reply=ranked, rounds=lambda asked: None):
-    return play(method.judge(task_of(texts)), in_answer(reply), rounds)
+    limited = Limited(rounds)
+    return play(method.judge(task_of(texts, call=limited)), in_answer(reply), limited)
 
 
 def numbers_of(ask):

@@ -1,7 +1,6 @@
 """The cache keys of each method's questions. Other processes import it, so it imports no tests."""
 
-from secondpass.effects import Ask, LimitsLeft, Task
-from secondpass.limits import Left
+from secondpass.effects import Task
 from secondpass.methods import to_method
 from secondpass.runtime.answer_keys import answer_key, service_key
 from secondpass.types import Candidate
@@ -22,9 +21,6 @@ def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, ins
     candidates = [Candidate(text, id=one) for text, one in zip(texts, ids or texts, strict=True)]
     method = to_method(settings)
     task = Task(query, list(texts), candidates, context, instruction=instruction)
-    plan = method.judge(task)
-    effect = next(plan)
-    while not isinstance(effect, Ask):
-        effect = plan.send(Left() if isinstance(effect, LimitsLeft) else None)
+    effect = next(method.judge(task))
     start = service_key(effect.service)
     return [answer_key(start, question) for question in effect.questions]

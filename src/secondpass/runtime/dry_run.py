@@ -10,18 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from secondpass.effects import (
-    Answer,
-    Ask,
-    Effect,
-    KeepTime,
-    LimitsLeft,
-    Plan,
-    Question,
-    RawScores,
-    RoundsLeft,
-    Score,
-)
+from secondpass.effects import Answer, Ask, Plan, Question, RawScores, Score
 from secondpass.errors import BudgetError, DeadlineError, MethodError
 from secondpass.limits import Prices
 from secondpass.runtime.ledger import Ledger
@@ -75,6 +64,13 @@ class SimulatedLedger(Ledger):
         """Simulated seconds since the start."""
         return self.elapsed
 
+    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
+        """As that of a ranking, in which nothing has to be repaired."""
+        return 0 if repairs else Ledger.rounds_left(self, questions)
+
+    def record_exception(self, error: BaseException, source: str) -> None:
+        """Nothing: a plan says what failed, and nobody takes the exception."""
+
 
 @dataclass(slots=True)
 class DryRun:
@@ -122,22 +118,14 @@ def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
     return run
 
 
-def _result(effect: Effect, ledger: SimulatedLedger, run: DryRun) -> Any:
+def _result(effect: object, ledger: SimulatedLedger, run: DryRun) -> Any:
     """The simulated result of an effect."""
     if isinstance(effect, Score):
         count = len(effect.texts)
         name = str(member(effect.scorer, "model_name", None) or type(effect.scorer).__name__)
         run.uses.append(Expected(name, pairs=count))
         return RawScores([0.0] * count, called=False)
-    if isinstance(effect, Ask):
-        return _answers(effect, ledger, run)
-    if isinstance(effect, RoundsLeft):
-        return 0 if effect.repairs else ledger.rounds_left(effect.questions)
-    if isinstance(effect, LimitsLeft):
-        return ledger.left()
-    if isinstance(effect, KeepTime):
-        return ledger.keep_time(effect.last, effect.before, until_scored=effect.until_scored)
-    return None
+    return _answers(effect, ledger, run) if isinstance(effect, Ask) else None
 
 
 def merged(uses: Iterable[Expected]) -> list[Expected]:

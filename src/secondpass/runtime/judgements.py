@@ -6,9 +6,8 @@ import math
 from dataclasses import replace
 from typing import SupportsIndex
 
-from secondpass.effects import Ended, Judgement, Method, Plan, Raised, Started, Task
+from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import MethodError
-from secondpass.runtime.observers import observed
 from secondpass.scoring import check_kind, member, to_span
 from secondpass.types import Issue
 
@@ -24,22 +23,8 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: the method raised an exception, or its result is not usable.
     """
-    return _judged_observed(method, task) if observed() else _judged(method, task)
-
-
-def _judged_observed(method: Method, task: Task) -> Plan[Judgement]:
-    started = yield Started(method.name, len(task.texts))
-    try:
-        judgement = yield from _judged(method, task)
-    except MethodError as error:
-        yield Ended(started, None, error.code)
-        raise
-    yield Ended(started, sum(score is not None for score in judgement.scores))
-    return judgement
-
-
-def _judged(method: Method, task: Task) -> Plan[Judgement]:
     cause: BaseException | None
+    started = task.call.started(method, len(task.texts))
     try:
         judgement = checked((yield from method.judge(task)), task)
     except MethodError as error:
@@ -49,13 +34,15 @@ def _judged(method: Method, task: Task) -> Plan[Judgement]:
         failure = MethodError(f"it raised {type(error).__name__}", "method_failed")
         cause = error
     else:
+        task.call.ended(started, judgement)
         if task.instruction is None or member(method, "takes_instruction", False) is True:
             return judgement
         message = "the method takes no instruction, so that of this call had no effect"
         issue = Issue(INSTRUCTION_NOT_USED, message, (), (), method.name)
         return replace(judgement, issues=[*judgement.issues, issue])
     if cause is not None:
-        yield Raised(cause, "the method")
+        task.call.raised(cause, "the method")
+    task.call.ended(started, failure)
     raise failure
 
 

@@ -6,9 +6,9 @@ import sys
 import time
 from dataclasses import dataclass, field, replace
 
-from secondpass.effects import Completion, Estimate
+from secondpass.effects import Completion, Estimate, Left
 from secondpass.errors import BudgetError
-from secondpass.limits import Left, Limits, Prices
+from secondpass.limits import Limits, Prices
 from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.observers import Operation
 from secondpass.runtime.response_cache import ResponseCache

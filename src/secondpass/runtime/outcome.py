@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from secondpass.blending import Blend, with_weight
 from secondpass.candidates import first_stage_scores, retrieval_score
-from secondpass.effects import Judgement, Method, Plan, Span
+from secondpass.effects import Call, Judgement, Method, Plan, Span
 from secondpass.ordering import Ordering, failure, reordered
 from secondpass.rendering import Rendering
 from secondpass.runtime.floors import Floor
@@ -35,6 +35,7 @@ class Outcome:
         head: candidates within the depth.
         renderable: those of the head that have a text for a method.
         on_exception: called with an exception of an ordering, and with its source.
+        call: the handle of the pass, for orderings that run a model.
         original: the method's weight of the original order.
         trace: shares the lists, and has what else ``Ranking.explain`` needs.
     """
@@ -44,6 +45,7 @@ class Outcome:
     renderable: Sequence[int]
     issues: list[Issue]
     on_exception: Callable[[BaseException, str], None]
+    call: Call
     status: list[ItemStatus] = field(init=False)
     rerank_score: list[float | None] = field(init=False)
     final_score: list[float | None] = field(init=False)
@@ -204,7 +206,8 @@ class Outcome:
         count = top_k if getattr(ordering, "arranges", False) else None
         items, rest = order[:count], order[count:] if count else []
         try:
-            moved = yield from reordered(ordering, self.trace.items(self.candidates, items))
+            ranked = self.trace.items(self.candidates, items)
+            moved = yield from reordered(ordering, ranked, self.call)
             self.order_followed = sorted(moved) == sorted(items)
         except Exception as error:
             self.on_exception(error, "the ordering")

@@ -11,8 +11,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from secondpass.effects import Ask, Effect, ListScores, Plan, RawScores, Score
-from secondpass.errors import DeadlineError, MethodError
+from secondpass.effects import Ask, ListScores, Plan, RawScores, Score
+from secondpass.errors import DeadlineError, MethodError, with_article
 from secondpass.runtime.commands import (
     CallBatches,
     CallLists,
@@ -26,7 +26,6 @@ from secondpass.runtime.commands import (
 )
 from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.gate import Gate
-from secondpass.runtime.immediate import carry_out
 from secondpass.runtime.ledger import Ledger
 from secondpass.scoring import is_finite, member
 
@@ -53,16 +52,12 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
     asking = 0
 
     def advance(number: int, result: Any) -> None:
-        plan, ledger = passes[number].plan, passes[number].ledger
+        plan = passes[number].plan
         try:
-            effect: Effect = plan.send(result)
+            effect: object = plan.send(result)
             while not isinstance(effect, Score | Ask):
-                try:
-                    result = carry_out(effect, ledger)
-                except MethodError as error:
-                    effect = plan.throw(error)
-                else:
-                    effect = plan.send(result)
+                message = f"the method yielded {with_article(type(effect).__name__)}, not an effect"
+                effect = plan.throw(MethodError(message, "unknown_effect"))
         except StopIteration as stop:
             results[number] = stop.value
         else:

@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.candidates import as_candidate, field_value
-from secondpass.effects import Plan, Ran, RawScores, Score
+from secondpass.effects import Call, Plan, Score
 from secondpass.ordering import Item
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
@@ -93,7 +93,7 @@ class Diverse:
             vectors = self._encoder.score_pairs("", self._texts(items))
         return self._ordered(items, vectors)
 
-    def effects(self, items: Sequence[Item]) -> Plan[list[Item]]:
+    def effects(self, items: Sequence[Item], call: Call) -> Plan[list[Item]]:
         """The same as a plan, so that the model runs where scorers do, until the deadline.
 
         Raises:
@@ -101,13 +101,13 @@ class Diverse:
         """
         if self.similarity != "embedded" or not items:
             return self._ordered(items, None)
-        raw: RawScores = yield Score(self._encoder, "", self._texts(items))
+        raw = yield from Score(self._encoder, "", self._texts(items))
         if raw.failures:
             raise raw.failures[0][2]
         if not raw.called:  # a dry run
             return list(items)
         if (engine := self._encoder.engine) is not None:
-            yield Ran(replace(engine, method=minilm.MODEL_NAME))
+            call.ran(replace(engine, method=minilm.MODEL_NAME))
         return self._ordered(items, raw.values)
 
     def warm_up(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from secondpass.effects import LLM, Answer, Ask, Judgement, Plan, Question, RoundsLeft
+from secondpass.effects import LLM, Answer, Ask, Call, Judgement, Plan, Question
 from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem, ReplyError
 from secondpass.llms import has_logprobs
 from secondpass.prompts.replies.values import BatchScores, Order
@@ -79,10 +79,25 @@ def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan
             questions.append(make())
         except MethodError as error:
             failed[number] = Answer(error=error)
-    answers: list[Answer[T]] = (yield Ask(llm, questions)) if questions else []
+    if questions and not failed:
+        return iter(Ask(llm, questions))
+    return _ask_others(llm, questions, failed)
+
+
+def _ask_others(
+    llm: LLM, questions: Sequence[Question[Any, T]], failed: Mapping[int, Answer[T]]
+) -> Plan[list[Answer[T]]]:
+    """The answers to these questions, among those of the others, by their numbers."""
+    answers = (yield from Ask(llm, questions)) if questions else []
     others = iter(answers)
     count = len(failed) + len(questions)
     return [failed[number] if number in failed else next(others) for number in range(count)]
+
+
+def returned(value: T) -> Plan[T]:
+    """A plan without effects that returns a value."""
+    return value
+    yield
 
 
 def unanswered(error: MethodError) -> MethodError:
@@ -104,12 +119,9 @@ def check_logprobs(llm: LLM) -> None:
         raise ConfigurationError([Problem(("llm",), message)])
 
 
-def affordable(runs: int, questions: int) -> Plan[int]:
+def affordable(call: Call, runs: int, questions: int) -> int:
     """How many of ``runs`` runs, each of ``questions`` questions, the limits allow; at least 1."""
-    while runs > 1:
-        rounds: int | None = yield RoundsLeft(runs * questions)
-        if rounds is None or rounds > 0:
-            break
+    while runs > 1 and call.rounds_left(runs * questions) == 0:
         runs -= 1
     return runs
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Interim, Judgement, LimitsLeft, Plan, Task
-from secondpass.limits import Left
+from secondpass.effects import Judgement, Left, Plan, Task
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
@@ -91,24 +90,24 @@ class Blocks(OrderStrategy):
         """
         count = len(task.texts)
         groups = Groups(self, task)
-        size, final = yield from self._affordable(task, groups)
+        size, final = self._affordable(task, groups)
         if size == count and final:
-            return (yield from super().judge(task))
+            return super().judge(task)
         message = f"the limits allow questions about the first {size} candidates only"
         groups.issues.add("budget", message, range(size, count))
         if self.shuffles > 1:
             message = f"the limits allow 1 of {self.shuffles} shuffles"
             groups.issues.add("fewer_runs", message)
-        return (yield from self._order(task, groups, size, final))
+        return self._order(task, groups, size, final)
 
-    def _affordable(self, task: Task, groups: Groups) -> Plan[tuple[int, bool]]:
+    def _affordable(self, task: Task, groups: Groups) -> tuple[int, bool]:
         """How many of the first candidates the limits allow to be ordered, at least 2.
 
         And whether the last question is among those: without it, a limit that is too low for more
         than one block with it may allow more.
         """
         count = len(task.texts)
-        left: Left = yield LimitsLeft()
+        left = task.call.limits_left()
         if left.calls is left.tokens is left.cost is left.seconds is None or count < 2:
             return count, True
         size = self._largest(task, groups, left, final=self.final > 1)
@@ -181,7 +180,7 @@ class Blocks(OrderStrategy):
         order = joint_order([order for order in ordered if joined.issuperset(order)])
         degraded = False
         if final and self.final > 1 and len(blocks) > 1:
-            yield Interim(task, lambda: groups.judgement(count, order, unjudged))
+            yield from task.call.interim(task, lambda: groups.judgement(count, order, unjudged))
             best = order[: self.final]
             (answer,) = yield from groups.ask(best)
             group = groups.read(answer, best)

@@ -15,14 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.blending import Blend
-from secondpass.effects import LLM, Interim, Judgement, Method, Plan, Span, Task
+from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.runtime.partial_order import failed, merged
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.interim import converted
-from secondpass.strategies.parts import in_turn
 from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
@@ -140,11 +139,10 @@ class Cascade:
             indices = state.order[: stage.depth]
             name = stage.method.name
             try:
-                part = state.part(task, indices)
-                plan = judged_by_windows(stage.method, part)
                 so_far = partial(state.interim, name, indices)
-                plan = converted(plan, part, task, so_far)
-                judgement = yield from in_turn(plan, last=number == len(self.stages))
+                part = converted(state.part(task, indices), task, so_far)
+                with task.call.keeping_time(last=number == len(self.stages)):
+                    judgement = yield from judged_by_windows(stage.method, part)
             except MethodError as error:
                 errors.append(error)
                 state.add_error(name, error, indices)
@@ -152,7 +150,7 @@ class Cascade:
                 state.apply(name, judgement, indices)
                 scored = any(score is not None for score in judgement.scores)
                 if scored and number < len(self.stages):
-                    yield Interim(task, state.judgement)
+                    yield from task.call.interim(task, state.judgement)
         if len(errors) == len(self.stages):
             raise errors[0]
         return state.judgement()

@@ -129,7 +129,7 @@ class Decisions(Client[Statements]):
         issues = IssueCollector(self.name)
         batches = list(split_batches(count, self.batch_size))
         question = partial(self._question, task)
-        answers = yield from ask_batches(self, question, batches, issues)
+        answers = yield from ask_batches(task.call, self, question, batches, issues)
         return merge_batches(count, answers, word="score", issues=issues)
 
     # ------------------------------------------------------------------ one request

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.effects import Answer, Ask, Estimate, Judgement, Plan, Question, RoundsLeft, Task
+from secondpass.effects import Answer, Ask, Estimate, Judgement, Plan, Question, Task
 from secondpass.errors import ConfigurationError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
@@ -176,7 +176,8 @@ class Endpoint(RerankClient):
         def ask(parts: Sequence[range], repairs: bool) -> Plan[dict[range, Answer[ResponseScores]]]:
             return self._ask_in_rounds(task, parts, repairs, issues)
 
-        answers = yield from ask_in_halves(ask, self._parts(task, range(len(task.texts))), issues)
+        parts = self._parts(task, range(len(task.texts)))
+        answers = yield from ask_in_halves(task.call, ask, parts, issues)
         return self._judgement(task, answers, issues)
 
     def _ask_in_rounds(
@@ -203,11 +204,10 @@ class Endpoint(RerankClient):
                 issues.add("asked_again", f"{code}: {error}")
                 skips_empty = skips_empty or code == EMPTY_REJECTED
             parts = [smaller for part in again for smaller in self._parts(task, part)]
-            if not parts and not repairs and rounds_left > (half is None):
-                left: int | None = yield RoundsLeft(1, repairs=True)
-                if left != 0:
-                    parts, half = rerank_batches.next_parts(answers, half, issues)
-                    halved = halved or bool(parts)
+            may_halve = not parts and not repairs and rounds_left > (half is None)
+            if may_halve and task.call.rounds_left(repairs=True) != 0:
+                parts, half = rerank_batches.next_parts(answers, half, issues)
+                halved = halved or bool(parts)
             if not parts:
                 break
         if halved and all(answer.value is not None for answer in answers.values()):
@@ -288,7 +288,7 @@ class Endpoint(RerankClient):
                 question = replace(question, repairs=halved)
                 questions[part] = repairing(question) if repairs else question
         if questions or not answers:
-            results: list[Answer[ResponseScores]] = yield Ask(self, [*questions.values()])
+            results = yield from Ask(self, [*questions.values()])
             answers |= zip(questions, results, strict=True)
         return answers
 

@@ -30,6 +30,7 @@ from secondpass.strategies.base import (
     LLMStrategy,
     equal_scores,
     merge_batches,
+    returned,
     split_batches,
 )
 from secondpass.strategies.halving import ask_batches
@@ -121,10 +122,10 @@ class Graded(LLMStrategy):
         """
         count = len(task.texts)
         if count == 1 and not self.judge_single:
-            return Judgement([None], beyond=frozenset({0}))
+            return returned(Judgement([None], beyond=frozenset({0})))
         shuffles = Shuffles(self.shuffles, self.scale)
         rounds = [sum(1 for _ in split_batches(count, self.batch_size))]
-        return (yield from shuffles.judge(self.name, self._judge_once, task, rounds))
+        return shuffles.judge(self.name, self._judge_once, task, rounds)
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
         questions = Questions(task, self.llm, self.prompting, self._format, scale=self.scale)
@@ -135,5 +136,5 @@ class Graded(LLMStrategy):
 
         issues = IssueCollector(self.name)
         batches = list(split_batches(len(task.texts), self.batch_size))
-        answers = yield from ask_batches(self.llm, question, batches, issues)
+        answers = yield from ask_batches(task.call, self.llm, question, batches, issues)
         return merge_batches(len(task.texts), answers, word="grade", issues=issues)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from secondpass.effects import Answer, Plan, Question, RoundsLeft, Service
+from secondpass.effects import Answer, Call, Plan, Question, Service
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.strategies.base import IssueCollector, ask_each
 
@@ -29,6 +29,7 @@ _CONTENT = frozenset({"content_filter", "empty_reply", "reply_refused", "too_lon
 
 
 def ask_batches(
+    call: Call,
     service: Service[Any],
     question: Callable[[range], Question[Any, T]],
     batches: Sequence[range],
@@ -37,6 +38,7 @@ def ask_batches(
     """Ask a question about each batch, and about the halves of those that are refused.
 
     Args:
+        call: that of the task.
         service: what is asked.
         question: builds the question about some texts of the task; may raise MethodError.
         batches: their indices.
@@ -50,11 +52,11 @@ def ask_batches(
         answers = yield from ask_each(service, [partial(made, part) for part in parts])
         return dict(zip(parts, answers, strict=True))
 
-    return (yield from ask_in_halves(ask, batches, issues))
+    return ask_in_halves(call, ask, batches, issues)
 
 
 def ask_in_halves(
-    ask: AskParts[T], batches: Sequence[range], issues: IssueCollector
+    call: Call, ask: AskParts[T], batches: Sequence[range], issues: IssueCollector
 ) -> Plan[dict[range, Answer[T]]]:
     """Ask about batches; about the halves of those that are refused, as far as limits allow.
 
@@ -62,6 +64,7 @@ def ask_in_halves(
     and followed down to a passage: a service that refuses everything is given up after that.
 
     Args:
+        call: that of the task.
         ask: asks about some texts of the task.
         batches: indices of texts.
         issues: gets the errors of questions whose halves were asked instead.
@@ -77,8 +80,7 @@ def ask_in_halves(
                 break
             refused = [min(refused, key=len)]
             followed = len(refused[0]) == 2
-        left: int | None = yield RoundsLeft(2, repairs=True)
-        if left == 0:
+        if call.rounds_left(2, repairs=True) == 0:
             break
         halves = [half for part in refused for half in _halves(part)]
         for part in refused:

@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import replace
 
-from secondpass.effects import Interim, Judgement, Plan, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.runtime.judgements import checked
 
-T = TypeVar("T")
 
+def converted(part: Task, whole: Task, convert: Callable[[Judgement], Judgement]) -> Task:
+    """A task of a method that runs in a method that judges ``whole``.
 
-def relayed(plan: Plan[T], relay: Callable[[Interim], Plan[None]]) -> Plan[T]:
-    """Run a plan, with each interim judgement replaced by the effects of ``relay``."""
-    resume, value = plan.send, None
-    try:
-        while True:
-            try:
-                effect = resume(value)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            resume, value = plan.send, None
-            if isinstance(effect, Interim):
-                yield from relay(effect)
-                continue
-            try:
-                value = yield effect
-            except Exception as error:  # from the scheduler, if the value is no effect
-                resume, value = plan.throw, error
-    finally:
-        plan.close()
-
-
-def converted(
-    plan: Plan[T], part: Task, whole: Task, convert: Callable[[Judgement], Judgement]
-) -> Plan[T]:
-    """Run the plan of a method that judges ``part``, in a method that judges ``whole``.
+    Its interim judgements become those of the whole task.
 
     Args:
-        plan: of the inner method.
         part: the task of the inner method.
         whole: the task of the outer method.
         convert: converts a judgement of ``part`` into one of ``whole``.
     """
+    if whole.call.relay is None:
+        return part
 
-    def relay(interim: Interim) -> Plan[None]:
-        if interim.task is part:
-            yield Interim(whole, lambda: convert(checked(interim.judgement(), part)))
+    def relay(task: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
+        if task is heard:
+            yield from whole.call.interim(whole, lambda: convert(checked(judgement(), heard)))
 
-    return relayed(plan, relay)
+    heard = replace(part, call=whole.call.heard_by(relay))
+    return heard

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.effects import Interim, Judgement, Plan, RoundsLeft, Task
+from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
@@ -91,7 +91,7 @@ class Listwise(OrderStrategy):
         state = _State(list(range(count)), size - self._stride)
         start = count - size
         while True:
-            rounds: int | None = yield RoundsLeft()
+            rounds = task.call.rounds_left()
             if rounds is not None:
                 # Skip the last candidates if the windows could not reach the top otherwise.
                 start = min(start, max(0, rounds - 1) * self._stride)
@@ -104,7 +104,7 @@ class Listwise(OrderStrategy):
             if start == 0:
                 break
             if group is not None:
-                yield Interim(task, lambda: groups.judgement(count, state.order))
+                yield from task.call.interim(task, lambda: groups.judgement(count, state.order))
             start = max(0, start - self._stride)
         order, unjudged = state.joined()
         if unjudged:

@@ -18,7 +18,7 @@ from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.replies.values import Order
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each
+from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
@@ -84,10 +84,10 @@ class OrderStrategy(LLMStrategy):
             MethodError: no candidate could be ranked.
         """
         if len(task.texts) == 1:
-            return Judgement([None], beyond=frozenset({0}))
+            return returned(Judgement([None], beyond=frozenset({0})))
         shuffles = Shuffles(self.shuffles)
         rounds = self._rounds(len(task.texts))
-        return (yield from shuffles.judge(self.name, self._judge_once, task, rounds))
+        return shuffles.judge(self.name, self._judge_once, task, rounds)
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
         """The effects of :meth:`_order`."""
@@ -112,7 +112,7 @@ class Groups:
 
     def ask(self, *groups: Sequence[int]) -> Plan[list[Answer[Order]]]:
         """Ask about all groups side by side, as one round."""
-        return (yield from ask_each(self._llm, (partial(self._about, group) for group in groups)))
+        return ask_each(self._llm, (partial(self._about, group) for group in groups))
 
     def expense(self, groups: Iterable[Sequence[int]]) -> tuple[float, float]:
         """Estimated tokens and cost of the questions about groups; the cost is 0 without prices."""

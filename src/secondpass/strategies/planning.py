@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from secondpass.effects import Judgement, Method, Plan, Task
+from secondpass.effects import Judgement, Left, Method, Plan, Task
 from secondpass.errors import InputError
-from secondpass.limits import Left, Limits
+from secondpass.limits import Limits
 from secondpass.methods import Stage
 from secondpass.prompts.fencing import as_text
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.questions import cut
+from secondpass.runtime.call import PassCall
 from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, total
 from secondpass.settings import describe
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
@@ -89,17 +90,15 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
 
     A method that runs others has a member ``parts``, which returns these with their tasks.
     """
-    task = counted(task)
+    task = replace(counted(task), call=PassCall(ledger))
     parts = getattr(method, "parts", None)
     if parts is None:
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
         return
     inner = parts(task)
     for number, (item, part) in enumerate(inner, 1):
-        last = number == len(inner)
-        before = ledger.keep_time(last)
-        yield from trials(item, part, ledger)
-        ledger.keep_time(last, before)
+        with task.call.keeping_time(last=number == len(inner)):
+            yield from trials(item, part, ledger)
 
 
 def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:

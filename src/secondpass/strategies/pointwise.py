@@ -144,5 +144,5 @@ class Pointwise(LLMStrategy):
 
         issues = IssueCollector(self.name)
         batches = list(split_batches(count, 1))
-        answers = yield from ask_batches(self.llm, question, batches, issues)
+        answers = yield from ask_batches(task.call, self.llm, question, batches, issues)
         return merge_batches(count, answers, word="score", issues=issues)

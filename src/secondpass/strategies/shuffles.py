@@ -22,7 +22,7 @@ from itertools import islice
 from statistics import fmean, median_low
 from typing import Any, TypeVar
 
-from secondpass.effects import Ask, Interim, Judgement, Plan, RoundsLeft, Task
+from secondpass.effects import Answer, Ask, Call, Judgement, Left, Plan, Task
 from secondpass.errors import MethodError
 from secondpass.strategies.base import IssueCollector, affordable
 
@@ -66,12 +66,22 @@ class Shuffles:
             MethodError: no run scored anything, or one has scores on another scale.
         """
         if self.runs == 1 or len(task.texts) == 1:
-            return (yield from judge(task))
+            return judge(task)
+        return self._judge_in_orders(name, judge, task, rounds)
+
+    def _judge_in_orders(
+        self,
+        name: str,
+        judge: Callable[[Task], Plan[Judgement]],
+        task: Task,
+        rounds: Sequence[int],
+    ) -> Plan[Judgement]:
         issues = IssueCollector(name)
-        number = yield from affordable(self.runs, sum(rounds))
+        number = affordable(task.call, self.runs, sum(rounds))
         orders = self.orders(len(task.texts))[:number]
-        plans = [judge(_in_order(task, order)) for order in orders]
-        results = sorted((yield from side_by_side(plans, len(rounds))).items())
+        runs_together = SideBySide(task.call, len(rounds))
+        plans = [judge(_in_order(task, order, runs_together)) for order in orders]
+        results = sorted((yield from runs_together.results(plans)).items())
         if len(results) < self.runs:
             message = f"the limits allow {len(results)} of {self.runs} shuffles"
             issues.add("fewer_runs", message)
@@ -152,62 +162,83 @@ class _Run:
         return [self.order[position] for position in positions]
 
 
-def side_by_side(plans: Sequence[Plan[T]], rounds: int) -> Plan[dict[int, T | MethodError]]:
-    """Run plans that ask the same service, so that their questions share rounds.
+class SideBySide(Call):
+    """Runs that ask the same service, so that their questions share rounds; the handle of each.
 
-    If a plan asks how many rounds are left, and the limits do not allow the rounds of all plans,
-    the last plans are abandoned: one complete plan is worth more than several incomplete ones.
+    If a run asks how many rounds are left, and the limits do not allow the rounds of all runs, the
+    last runs are abandoned: one complete run is worth more than several incomplete ones. Interim
+    judgements are ignored: each would be about one order only.
 
     Args:
-        plans: at least one; their effects are Ask, RoundsLeft and Interim.
-        rounds: how many each takes at most.
-
-    Returns:
-        What each plan returned, or the error that it raised, by its index; abandoned ones are
-        absent.
+        call: the handle of the method.
+        rounds: how many each run takes at most.
     """
-    results: dict[int, T | MethodError] = {}
-    effects: dict[int, Any] = {}
 
-    def advance(number: int, value: Any) -> None:
-        try:
-            effect = plans[number].send(value)
-            while isinstance(effect, Interim):  # it would be about one order only
-                effect = next(plans[number])
-            effects[number] = effect
-        except StopIteration as stop:
-            results[number] = stop.value
-        except MethodError as error:
-            results[number] = error
+    def __init__(self, call: Call, rounds: int) -> None:
+        self._call = call
+        self._rounds = rounds
+        self._running: dict[int, None] = {}
+        self._asked = False
+        self._left: int | None = None
+        """How many rounds are left for all that run, once one has asked in this round."""
 
-    for number in range(len(plans)):
-        advance(number, None)
-    while effects:
-        waiting = {number: effects.pop(number) for number in sorted(effects)}
-        limited = [number for number in waiting if isinstance(waiting[number], RoundsLeft)]
-        if limited:
-            repairs = waiting[limited[0]].repairs
-            left = yield waiting[limited[0]] if repairs else RoundsLeft(len(limited))
-            while not repairs and left is not None and left < rounds and len(limited) > 1:
-                del waiting[limited.pop()]
-                left = yield RoundsLeft(len(limited))
-            for number in limited:
-                del waiting[number]
-            effects |= waiting
-            for number in limited:
-                advance(number, left)
-            continue
-        questions = [question for ask in waiting.values() for question in ask.questions]
-        answers = iter((yield Ask(next(iter(waiting.values())).service, questions)))
-        for number, ask in waiting.items():
-            advance(number, list(islice(answers, len(ask.questions))))
-        rounds -= 1
-    return results
+    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
+        """How many rounds of questions of all runs are left; the same for all in one round."""
+        if repairs:
+            return self._call.rounds_left(questions, repairs=True)
+        if not self._asked:
+            self._asked = True
+            left = self._call.rounds_left(questions * len(self._running))
+            while left is not None and left < self._rounds and len(self._running) > 1:
+                self._running.popitem()
+                left = self._call.rounds_left(questions * len(self._running))
+            self._left = left
+        return self._left
+
+    def limits_left(self) -> Left:
+        """What the limits leave for all runs."""
+        return self._call.limits_left()
+
+    def results(self, plans: Sequence[Plan[T]]) -> Plan[dict[int, T | MethodError]]:
+        """What each plan returned, or the error that it raised, by its index.
+
+        Abandoned ones are absent.
+
+        Args:
+            plans: at least one, of tasks with this handle.
+        """
+        results: dict[int, T | MethodError] = {}
+        running = self._running = dict.fromkeys(range(len(plans)))
+        answers: dict[int, list[Answer[Any]] | None] = {**running}
+        while True:
+            asks: dict[int, Any] = {}
+            self._asked = False
+            for number, received in answers.items():
+                if number not in running:  # abandoned by one before it
+                    continue
+                try:
+                    asks[number] = plans[number].send(received)
+                    continue
+                except StopIteration as stop:
+                    results[number] = stop.value
+                except MethodError as error:
+                    results[number] = error
+                running.pop(number, None)
+            asks = {number: asks[number] for number in running}
+            if not asks:
+                return results
+            questions = [question for ask in asks.values() for question in ask.questions]
+            joint = iter((yield from Ask(next(iter(asks.values())).service, questions)))
+            answers = {
+                number: list(islice(joint, len(ask.questions))) for number, ask in asks.items()
+            }
+            self._rounds -= 1
 
 
-def _in_order(task: Task, order: Sequence[int]) -> Task:
+def _in_order(task: Task, order: Sequence[int], call: Call) -> Task:
     return replace(
         task,
+        call=call,
         texts=[task.texts[index] for index in order],
         candidates=[task.candidates[index] for index in order],
     )

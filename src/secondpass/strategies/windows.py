@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from secondpass.effects import Judgement, Method, Plan, RawScores, Score, Span, Task, Windows
+from secondpass.effects import Judgement, Method, Plan, Score, Span, Task, Windows
 from secondpass.errors import MethodError
 from secondpass.rendering import Rendering
 from secondpass.runtime.judgements import judged
@@ -39,21 +39,22 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
     """
     needed = getattr(method, "windows", "one")
     if task.windows is None or needed == "task":
-        return (yield from judged(method, task))
+        return judged(method, task)
     if needed == "each":
-        return (yield from _each_judged(method, task, task.windows))
-    return (yield from _one_judged(method, task, task.windows))
+        return _each_judged(method, task, task.windows)
+    return _one_judged(method, task, task.windows)
 
 
 def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have every window judged, and combine the results of each candidate."""
     owners = [index for index, item in enumerate(windows) for _ in item.spans]
-    part = _part(task, _window_texts(task, windows), owners)
+    texts = _window_texts(task, windows)
 
     def combine(judgement: Judgement) -> Judgement:
         return _combined(judgement, windows, owners, mean=task.mean)
 
-    return combine((yield from converted(judged(method, part), part, task, combine)))
+    part = converted(_part(task, texts, owners), task, combine)
+    return combine((yield from judged(method, part)))
 
 
 def _combined(
@@ -118,7 +119,6 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
     texts = [
         item.text(text, span) for item, text, span in zip(windows, task.texts, chosen, strict=True)
     ]
-    part = _part(task, texts, range(len(texts)))
 
     def with_spans(judgement: Judgement) -> Judgement:
         spans = [
@@ -127,7 +127,8 @@ def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[
         ]
         return replace(judgement, spans=spans)
 
-    return with_spans((yield from converted(judged(method, part), part, task, with_spans)))
+    part = converted(_part(task, texts, range(len(texts))), task, with_spans)
+    return with_spans((yield from judged(method, part)))
 
 
 def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
@@ -166,7 +167,7 @@ def _word_scores(task: Task, windows: Sequence[Windows]) -> Plan[list[float]]:
     if len(windows) == 1:
         # Not an effect: a single candidate needs no call, and this one would be in the report.
         return scorer.score_pairs(task.query, texts)
-    raw: RawScores = yield Score(scorer, task.query, texts)
+    raw = yield from Score(scorer, task.query, texts)
     return [] if raw.failures else raw.values
 
 
