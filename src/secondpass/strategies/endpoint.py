@@ -161,6 +161,13 @@ class Endpoint(Client[Pairs]):
         self._about = about
         self._prepare()
 
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._credentials: Credentials | None = None
+        self._learned_limit: tuple[int, float] | None = None
+        self._learned_tokens: tuple[float, float] | None = None
+        self._learned: dict[str, float] = {}
+
     @property
     def name(self) -> str:
         """The model's name, or the API's."""
@@ -341,13 +348,6 @@ class Endpoint(Client[Pairs]):
         )
 
     # ------------------------------------------------------------------ the client
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        self._credentials: Credentials | None = None
-        self._learned_limit: tuple[int, float] | None = None
-        self._learned_tokens: tuple[float, float] | None = None
-        self._learned: dict[str, float] = {}
 
     @property
     def _is_built_in(self) -> bool:
