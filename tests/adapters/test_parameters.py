@@ -5,7 +5,7 @@ import re
 import pytest
 
 from secondpass import ConfigurationError, Reranker
-from secondpass.adapters.parameters import PER_CALL, PLACES, Parameters
+from secondpass.adapters.parameters import PATHS, PER_CALL, Parameters
 from secondpass.config import resolve
 
 
@@ -25,9 +25,7 @@ class Component:
         vars(self).update(PARAMETERS.arguments(locals()))
 
 
-PARAMETERS = Parameters(
-    Component.__init__, {"top_n": "top_k"}, assignable={"label"}, beside_ready={"top_n"}
-)
+PARAMETERS = Parameters(Component.__init__, assignable={"label"}, beside_ready={"top_n"})
 
 
 def test_reads_the_signature():
@@ -35,8 +33,9 @@ def test_reads_the_signature():
         "reranker", "top_n", "floor", "model", "document_prefix", "dedupe", "label",
     ]  # fmt: skip
     assert PARAMETERS.per_call == {"top_n": "top_k", "floor": "floor", "dedupe": "dedupe"}
-    assert PARAMETERS.places == {
-        **PARAMETERS.per_call, "model": "model", "document_prefix": "document_prefix",
+    assert PARAMETERS.paths == {
+        "top_n": ("top_k",), "floor": ("floor",), "dedupe": ("dedupe",),
+        "model": ("method.model", "method.llm.model"), "document_prefix": ("render.prefix",),
     }  # fmt: skip
 
 
@@ -68,7 +67,7 @@ def test_every_place_is_a_setting():
     names = set()
     for preset in ("default", "blended_scores", "listwise_guided", "cohere", "lexical"):
         names |= resolve({"preset": preset}).to_config().keys()
-    assert {place.partition(".")[0] for places in PLACES.values() for place in places} <= {
+    assert {path.partition(".")[0] for paths in PATHS.values() for path in paths} <= {
         *names, "method", "render", *PER_CALL, "strict",
     }  # fmt: skip
 

@@ -14,43 +14,59 @@ from secondpass.methods import place_of
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry, suggestion
 
-PLACES: Mapping[str, tuple[str, ...]] = {
+_BATCH_SIZE = ("method.batch_size", "method.window")
+_KEY = ("method.token", "method.api_key", "method.llm.api_key")
+
+PATHS: Mapping[str, tuple[str, ...]] = {
     "top_k": ("top_k",),
+    "top_n": ("top_k",),
     "depth": ("depth",),
     "floor": ("floor",),
+    "score_threshold": ("floor",),
+    "similarity_cutoff": ("floor",),
     "dedupe": ("dedupe",),
     "order": ("order",),
     "strict": ("strict",),
+    "raise_on_failure": ("strict",),
     "model": ("method.model", "method.llm.model"),
     "device": ("method.device",),
-    "batch_size": ("method.batch_size", "method.window"),
+    "batch_size": _BATCH_SIZE,
+    "choice_batch_size": _BATCH_SIZE,
     "activation": ("method.activation",),
+    "scale_score": ("method.activation",),
     "backend": ("method.backend",),
     "trust_remote_code": ("method.trust_remote_code",),
     "model_kwargs": ("method.model_kwargs",),
     "tokenizer_kwargs": ("method.tokenizer_kwargs",),
     "config_kwargs": ("method.config_kwargs",),
-    "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
+    "api_key": _KEY,
+    "token": _KEY,
     "api_key_env": ("method.token_env", "method.api_key_env", "method.llm.api_key_env"),
     "fields": ("render.fields",),
+    "meta_fields_to_embed": ("render.fields",),
     "separator": ("render.separator",),
+    "embedding_separator": ("render.separator",),
     "query_prefix": ("render.query_prefix",),
     "query_suffix": ("render.query_suffix",),
     "document_prefix": ("render.prefix",),
     "document_suffix": ("render.suffix",),
 }
-"""Name of a parameter -> possible paths of its setting in a configuration; see `Override`."""
+"""Name of a parameter, in any framework -> path of its setting in a configuration.
+
+Where methods name that setting differently, or their language model has it, there are several; see
+`Override`.
+"""
 
 _SYNONYMS = {
     **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
     **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff"), "floor"),
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
-    **dict.fromkeys(("apitoken", "authtoken", "key", "token"), "api_key"),
+    **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
     "metadataseparator": "separator",
     "prefix": "document_prefix",
     "suffix": "document_suffix",
 }
-"""Names of other libraries, without underscores -> name in `PLACES`, for hints."""
+"""Names of other libraries, without underscores -> name in `PATHS`, for hints."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
@@ -61,7 +77,6 @@ class Parameters:
 
     Args:
         constructor: its ``__init__``.
-        aliases: name of a parameter in the framework -> name in `PLACES`.
         assignable: parameters without a setting that can be assigned to a component.
         beside_ready: parameters of `PER_CALL` that can be used with a ready Reranker that does not
             set them.
@@ -69,14 +84,13 @@ class Parameters:
 
     Attributes:
         defaults: name of each parameter -> default.
-        places: name of each parameter with a setting -> name in `PLACES`.
-        per_call: the part of ``places`` that is in `PER_CALL`.
+        paths: the part of `PATHS` about its parameters.
+        per_call: name of each parameter of `PER_CALL` -> name of its setting.
     """
 
     def __init__(
         self,
         constructor: Callable[..., Any],
-        aliases: Mapping[str, str],
         *,
         assignable: Collection[str] = (),
         beside_ready: Collection[str] = (),
@@ -89,9 +103,10 @@ class Parameters:
         ]
         self.component = constructor.__qualname__.split(".", maxsplit=1)[0]
         self.defaults = {parameter.name: parameter.default for parameter in parameters}
-        names = {name: aliases.get(name, name) for name in self.defaults}
-        self.places = {name: place for name, place in names.items() if place in PLACES}
-        self.per_call = {name: place for name, place in self.places.items() if place in PER_CALL}
+        self.paths = {name: PATHS[name] for name in self.defaults if name in PATHS}
+        self.per_call = {
+            name: paths[0] for name, paths in self.paths.items() if paths[0] in PER_CALL
+        }
         self.assignable = {*assignable, *self.per_call}
         self._beside_ready = beside_ready
         self._instead = instead or {}
@@ -117,8 +132,8 @@ class Parameters:
             per_call: whether to include those of `per_call`.
         """
         return {
-            name: Override(values[name], PLACES[place])
-            for name, place in self.places.items()
+            name: Override(values[name], paths)
+            for name, paths in self.paths.items()
             if values[name] is not None
             and values[name] != self.defaults[name]
             and (per_call or name not in self.per_call)
@@ -126,7 +141,7 @@ class Parameters:
 
     def call_settings(self, component: object, **options: Any) -> dict[str, Any]:
         """Arguments for `Reranker.rerank`: a component's parameters, and over them the options."""
-        settings = {place: getattr(component, name) for name, place in self.per_call.items()}
+        settings = {setting: getattr(component, name) for name, setting in self.per_call.items()}
         return settings | {name: value for name, value in options.items() if value is not None}
 
     # ------------------------------------------------------------------ checks
@@ -144,10 +159,11 @@ class Parameters:
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
         """A problem for each name that is not a parameter, with what to write instead."""
-        by_place = {place: parameter for parameter, place in self.places.items()}
+        by_paths = {paths: parameter for parameter, paths in self.paths.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
-            synonym = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
+            meant = name if name in PATHS else _SYNONYMS.get(name.replace("_", ""), "")
+            synonym = by_paths.get(PATHS.get(meant, ()))
             if name in self._instead:
                 hint = f"; {self._instead[name]}"
             elif synonym is not None:
@@ -162,12 +178,12 @@ class Parameters:
         if isinstance(reranker, Reranker):
             return frozenset(
                 name
-                for name, place in self.per_call.items()
+                for name, setting in self.per_call.items()
                 if name not in self._beside_ready
-                or (place != "dedupe" and getattr(reranker, place) is not None)
+                or (setting != "dedupe" and getattr(reranker, setting) is not None)
             )
         config = reranker if isinstance(reranker, Mapping) else {}
-        return frozenset(name for name, place in self.per_call.items() if place in config)
+        return frozenset(name for name, setting in self.per_call.items() if setting in config)
 
     def check_free(self, name: str, value: object, fixed: Collection[str]) -> None:
         """Check that the reranker does not set a parameter that has a value.
@@ -176,7 +192,9 @@ class Parameters:
             ConfigurationError: it does.
         """
         if value is not None and name in fixed:
-            message = f"can't be set, because the reranker sets {self.places[name]!r}; set it there"
+            message = (
+                f"can't be set, because the reranker sets {self.per_call[name]!r}; set it there"
+            )
             raise ConfigurationError([Problem((name,), message)])
 
     def assigned(
@@ -208,10 +226,10 @@ class Parameters:
         if problems:
             raise ConfigurationError(problems, self.component)
         self.check_free(name, value, fixed)
-        place = self.places.get(name)
-        if place in {"top_k", "depth"}:
+        setting = self.per_call.get(name)
+        if setting in {"top_k", "depth"}:
             return whole_number(name, value)
-        return finite_number(name, value) if place == "floor" else value
+        return finite_number(name, value) if setting == "floor" else value
 
 
 def _as_setting(name: str) -> str:

@@ -28,7 +28,6 @@ from pydantic_core import PydanticSerializationError, ValidationError
 from llama_index.postprocessor.secondpass.events import Observed, dispatcher, observe
 from llama_index.postprocessor.secondpass.nodes import candidates, checked_nodes, ranked
 from llama_index.postprocessor.secondpass.parameters import (
-    ALIASES,
     BESIDE_READY,
     INSTEAD,
     holds_a_key,
@@ -519,7 +518,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         """A copy. A shallow copy shares the models, unless ``update`` replaces them."""
         original = deepcopy(self) if deep else self
         copied = super(SecondPassRerank, original).model_copy(update=update)
-        fixed = {"reranker", "llm", "cross_encoder_kwargs", *self.PARAMETERS.places}
+        fixed = {"reranker", "llm", "cross_encoder_kwargs", *self.PARAMETERS.paths}
         fixed -= self.PARAMETERS.per_call.keys()
         if update and not update.keys().isdisjoint(fixed):
             core = resolved(copied.reranker, self.PARAMETERS, copied._values())
@@ -558,7 +557,7 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
 
 SecondPassRerank.PARAMETERS = Parameters(
-    SecondPassRerank.__init__, ALIASES, beside_ready=BESIDE_READY, instead=INSTEAD
+    SecondPassRerank.__init__, beside_ready=BESIDE_READY, instead=INSTEAD
 )
 
 

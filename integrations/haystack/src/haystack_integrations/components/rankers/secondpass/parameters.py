@@ -12,20 +12,11 @@ from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError
 from secondpass.adapters.options import plain_number
-from secondpass.adapters.parameters import PLACES, Parameters
+from secondpass.adapters.parameters import PATHS, Parameters
 from secondpass.config.overrides import Override
 from secondpass.errors import Problem, with_article
 from secondpass.settings import OptionalVariables
 
-ALIASES = {
-    "score_threshold": "floor",
-    "scale_score": "activation",
-    "meta_fields_to_embed": "fields",
-    "embedding_separator": "separator",
-    "token": "api_key",
-    "raise_on_failure": "strict",
-}
-"""Haystack's names of parameters that adapters share."""
 KWARGS = ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 """Parameters that hold further arguments for a local model, and may hold types of torch."""
 ASSIGNABLE = {"meta_prefix"}
@@ -102,7 +93,7 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
         }
     )
     if isinstance(token, list):
-        overrides["token"] = Override(token, PLACES["api_key_env"])
+        overrides["token"] = Override(token, PATHS["api_key_env"])
     return overrides
 
 

@@ -19,7 +19,6 @@ from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
 from haystack_integrations.components.rankers.secondpass.parameters import (
-    ALIASES,
     ASSIGNABLE,
     BESIDE_READY,
     INSTEAD,
@@ -435,7 +434,6 @@ class SecondPassRanker:
 
 SecondPassRanker.PARAMETERS = Parameters(
     SecondPassRanker.__init__,
-    ALIASES,
     assignable=ASSIGNABLE,
     beside_ready=BESIDE_READY,
     instead=INSTEAD,
