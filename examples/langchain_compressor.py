@@ -18,7 +18,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, Field
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.adapters.options import checked_list
+from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
 
 

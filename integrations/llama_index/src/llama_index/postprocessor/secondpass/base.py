@@ -37,8 +37,13 @@ from llama_index.postprocessor.secondpass.parameters import (
 )
 from llama_index.postprocessor.secondpass.prompts import prompts_of, with_prompts
 from secondpass import Ranking, Report, Reranker
-from secondpass.adapters.options import check_depth, check_floor, check_order, whole_number
-from secondpass.adapters.parameters import Parameters
+from secondpass.adapters.parameters import (
+    Parameters,
+    check_depth,
+    check_floor,
+    check_order,
+    whole_number,
+)
 from secondpass.call_options import validate
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.config import preset_names

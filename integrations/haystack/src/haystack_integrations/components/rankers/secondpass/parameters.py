@@ -11,8 +11,7 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError
-from secondpass.adapters.options import plain_number
-from secondpass.adapters.parameters import PATHS, Parameters
+from secondpass.adapters.parameters import PATHS, Parameters, plain_number
 from secondpass.config.overrides import Override
 from secondpass.errors import Problem, with_article
 from secondpass.settings import OptionalVariables

@@ -18,6 +18,7 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
+from haystack_integrations.components.rankers.secondpass.life_cycle import LifeCycle
 from haystack_integrations.components.rankers.secondpass.parameters import (
     ASSIGNABLE,
     BESIDE_READY,
@@ -28,15 +29,14 @@ from haystack_integrations.components.rankers.secondpass.parameters import (
     saved_path,
 )
 from secondpass import Candidate, ConfigurationError, Ranking, Reranker
-from secondpass.adapters.life_cycle import LifeCycle
-from secondpass.adapters.options import (
+from secondpass.adapters.parameters import (
+    Parameters,
     check_floor,
     checked_list,
     finite_number,
     plain_number,
     whole_number,
 )
-from secondpass.adapters.parameters import Parameters
 from secondpass.adapters.scores import results
 from secondpass.candidates import kind_of
 from secondpass.config import resolve

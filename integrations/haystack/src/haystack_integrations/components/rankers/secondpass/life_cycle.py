@@ -11,7 +11,7 @@ from secondpass.reranker import Reranker
 
 
 class OwnedLLM(Protocol):
-    """The language model of a component, which the component warms up and closes."""
+    """The chat generator of a component, which the component warms up and closes."""
 
     def warm_up_sync(self) -> None: ...
     async def warm_up_async(self) -> None: ...
