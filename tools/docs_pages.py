@@ -34,9 +34,8 @@ from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
-from secondpass.strategies.rerank_apis import APIS, RerankApi, Verified
+from secondpass.strategies.rerank_apis import APIS, RerankApi, RerankSpans, Verified
 from secondpass.strategies.rerank_auth import Auth
-from secondpass.strategies.rerank_spans import RerankSpans
 from secondpass.strategies.rerank_template import PLACEHOLDERS
 from secondpass.strategies.skipping import Agreement, Range, When
 

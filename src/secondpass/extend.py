@@ -5,7 +5,7 @@ Everything else below :mod:`secondpass` that is not exported here, by :mod:`seco
 """
 
 from secondpass.adapters.opentelemetry import instrument
-from secondpass.adapters.options import checked_list
+from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
 from secondpass.blending import Blend, Blended
 from secondpass.effects import (

@@ -18,7 +18,7 @@ from rotation import rotated
 from secondpass import Reranker
 from secondpass.services import http as module
 from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
-from secondpass.strategies import rerank_client
+from secondpass.strategies import endpoint
 
 __all__ = ["_closing", "_environment", "_sdks"]
 
@@ -173,7 +173,7 @@ ROOT = {"openai": "choices", "anthropic": "content", "google": "candidates", "te
 @pytest.mark.parametrize(("flavour", "packed"), rotated(ROOT, [False, True]))
 def test_answers_of_too_many_values(flavour, packed, make, provider, monkeypatch):
     if flavour == "tei":
-        monkeypatch.setattr(rerank_client, "MAX_VALUES", MAX_SDK_VALUES)
+        monkeypatch.setattr(endpoint, "MAX_VALUES", MAX_SDK_VALUES)
     body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MAX_SDK_VALUES)
     headers = {"Content-Encoding": "gzip"} if packed else None
     provider.play(fake.raw(http(200, gzip.compress(body) if packed else body, headers)))

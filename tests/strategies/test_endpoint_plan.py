@@ -11,7 +11,7 @@ from fakes import play, task_of
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
 from secondpass.limits import Prices
-from secondpass.strategies import rerank_client as module
+from secondpass.strategies import endpoint as module
 from secondpass.strategies.endpoint import Endpoint, Pairs
 
 BASE = {"base_url": "http://h"}

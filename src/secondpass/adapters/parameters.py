@@ -1,56 +1,80 @@
-"""Maps the parameters of adapters to settings of a configuration."""
+"""Parameters of adapters: checks of their values, and the settings that they stand for."""
 
 from __future__ import annotations
 
 import inspect
+import math
+import numbers
+import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from secondpass.adapters.options import finite_number, whole_number
+from secondpass.candidates import kind_of
 from secondpass.config.overrides import Override
-from secondpass.errors import ConfigurationError, Problem, with_article
-from secondpass.methods import place_of
+from secondpass.errors import ConfigurationError, InputError, Problem, with_article
+from secondpass.methods import Stage, place_of
+from secondpass.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.settings import model_of, registry, suggestion
+from secondpass.runtime.fits import check_fits
+from secondpass.runtime.floors import Floor
+from secondpass.settings import describe, model_of, registry, suggestion
 
-PLACES: Mapping[str, tuple[str, ...]] = {
+T = TypeVar("T")
+
+_BATCH_SIZE = ("method.batch_size", "method.window")
+_KEY = ("method.token", "method.api_key", "method.llm.api_key")
+
+PATHS: Mapping[str, tuple[str, ...]] = {
     "top_k": ("top_k",),
+    "top_n": ("top_k",),
     "depth": ("depth",),
     "floor": ("floor",),
+    "score_threshold": ("floor",),
+    "similarity_cutoff": ("floor",),
     "dedupe": ("dedupe",),
     "order": ("order",),
     "strict": ("strict",),
+    "raise_on_failure": ("strict",),
     "model": ("method.model", "method.llm.model"),
     "device": ("method.device",),
-    "batch_size": ("method.batch_size", "method.window"),
+    "batch_size": _BATCH_SIZE,
+    "choice_batch_size": _BATCH_SIZE,
     "activation": ("method.activation",),
+    "scale_score": ("method.activation",),
     "backend": ("method.backend",),
     "trust_remote_code": ("method.trust_remote_code",),
     "model_kwargs": ("method.model_kwargs",),
     "tokenizer_kwargs": ("method.tokenizer_kwargs",),
     "config_kwargs": ("method.config_kwargs",),
-    "api_key": ("method.token", "method.api_key", "method.llm.api_key"),
+    "api_key": _KEY,
+    "token": _KEY,
     "api_key_env": ("method.token_env", "method.api_key_env", "method.llm.api_key_env"),
     "fields": ("render.fields",),
+    "meta_fields_to_embed": ("render.fields",),
     "separator": ("render.separator",),
+    "embedding_separator": ("render.separator",),
     "query_prefix": ("render.query_prefix",),
     "query_suffix": ("render.query_suffix",),
     "document_prefix": ("render.prefix",),
     "document_suffix": ("render.suffix",),
 }
-"""Name of a parameter -> possible paths of its setting in a configuration; see `Override`."""
+"""Name of a parameter, in any framework -> path of its setting in a configuration.
+
+Where methods name that setting differently, or their language model has it, there are several; see
+`Override`.
+"""
 
 _SYNONYMS = {
     **dict.fromkeys(("k", "topk", "topn", "limit"), "top_k"),
     **dict.fromkeys(("threshold", "scorethreshold", "similaritycutoff"), "floor"),
     **dict.fromkeys(("modelname", "modelid", "modelnameorpath"), "model"),
-    **dict.fromkeys(("apitoken", "authtoken", "key", "token"), "api_key"),
+    **dict.fromkeys(("apitoken", "authtoken", "key"), "api_key"),
     "metadataseparator": "separator",
     "prefix": "document_prefix",
     "suffix": "document_suffix",
 }
-"""Names of other libraries, without underscores -> name in `PLACES`, for hints."""
+"""Names of other libraries, without underscores -> name in `PATHS`, for hints."""
 
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
@@ -61,7 +85,6 @@ class Parameters:
 
     Args:
         constructor: its ``__init__``.
-        aliases: name of a parameter in the framework -> name in `PLACES`.
         assignable: parameters without a setting that can be assigned to a component.
         beside_ready: parameters of `PER_CALL` that can be used with a ready Reranker that does not
             set them.
@@ -69,14 +92,13 @@ class Parameters:
 
     Attributes:
         defaults: name of each parameter -> default.
-        places: name of each parameter with a setting -> name in `PLACES`.
-        per_call: the part of ``places`` that is in `PER_CALL`.
+        paths: the part of `PATHS` about its parameters.
+        per_call: name of each parameter of `PER_CALL` -> name of its setting.
     """
 
     def __init__(
         self,
         constructor: Callable[..., Any],
-        aliases: Mapping[str, str],
         *,
         assignable: Collection[str] = (),
         beside_ready: Collection[str] = (),
@@ -89,9 +111,10 @@ class Parameters:
         ]
         self.component = constructor.__qualname__.split(".", maxsplit=1)[0]
         self.defaults = {parameter.name: parameter.default for parameter in parameters}
-        names = {name: aliases.get(name, name) for name in self.defaults}
-        self.places = {name: place for name, place in names.items() if place in PLACES}
-        self.per_call = {name: place for name, place in self.places.items() if place in PER_CALL}
+        self.paths = {name: PATHS[name] for name in self.defaults if name in PATHS}
+        self.per_call = {
+            name: paths[0] for name, paths in self.paths.items() if paths[0] in PER_CALL
+        }
         self.assignable = {*assignable, *self.per_call}
         self._beside_ready = beside_ready
         self._instead = instead or {}
@@ -117,8 +140,8 @@ class Parameters:
             per_call: whether to include those of `per_call`.
         """
         return {
-            name: Override(values[name], PLACES[place])
-            for name, place in self.places.items()
+            name: Override(values[name], paths)
+            for name, paths in self.paths.items()
             if values[name] is not None
             and values[name] != self.defaults[name]
             and (per_call or name not in self.per_call)
@@ -126,7 +149,7 @@ class Parameters:
 
     def call_settings(self, component: object, **options: Any) -> dict[str, Any]:
         """Arguments for `Reranker.rerank`: a component's parameters, and over them the options."""
-        settings = {place: getattr(component, name) for name, place in self.per_call.items()}
+        settings = {setting: getattr(component, name) for name, setting in self.per_call.items()}
         return settings | {name: value for name, value in options.items() if value is not None}
 
     # ------------------------------------------------------------------ checks
@@ -144,10 +167,11 @@ class Parameters:
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
         """A problem for each name that is not a parameter, with what to write instead."""
-        by_place = {place: parameter for parameter, place in self.places.items()}
+        by_paths = {paths: parameter for parameter, paths in self.paths.items()}
         problems = []
         for name in sorted(set(names) - self.defaults.keys()):
-            synonym = by_place.get(name) or by_place.get(_SYNONYMS.get(name.replace("_", ""), ""))
+            meant = name if name in PATHS else _SYNONYMS.get(name.replace("_", ""), "")
+            synonym = by_paths.get(PATHS.get(meant, ()))
             if name in self._instead:
                 hint = f"; {self._instead[name]}"
             elif synonym is not None:
@@ -162,12 +186,12 @@ class Parameters:
         if isinstance(reranker, Reranker):
             return frozenset(
                 name
-                for name, place in self.per_call.items()
+                for name, setting in self.per_call.items()
                 if name not in self._beside_ready
-                or (place != "dedupe" and getattr(reranker, place) is not None)
+                or (setting != "dedupe" and getattr(reranker, setting) is not None)
             )
         config = reranker if isinstance(reranker, Mapping) else {}
-        return frozenset(name for name, place in self.per_call.items() if place in config)
+        return frozenset(name for name, setting in self.per_call.items() if setting in config)
 
     def check_free(self, name: str, value: object, fixed: Collection[str]) -> None:
         """Check that the reranker does not set a parameter that has a value.
@@ -176,7 +200,9 @@ class Parameters:
             ConfigurationError: it does.
         """
         if value is not None and name in fixed:
-            message = f"can't be set, because the reranker sets {self.places[name]!r}; set it there"
+            message = (
+                f"can't be set, because the reranker sets {self.per_call[name]!r}; set it there"
+            )
             raise ConfigurationError([Problem((name,), message)])
 
     def assigned(
@@ -208,10 +234,10 @@ class Parameters:
         if problems:
             raise ConfigurationError(problems, self.component)
         self.check_free(name, value, fixed)
-        place = self.places.get(name)
-        if place in {"top_k", "depth"}:
+        setting = self.per_call.get(name)
+        if setting in {"top_k", "depth"}:
             return whole_number(name, value)
-        return finite_number(name, value) if place == "floor" else value
+        return finite_number(name, value) if setting == "floor" else value
 
 
 def _as_setting(name: str) -> str:
@@ -228,3 +254,117 @@ def _as_setting(name: str) -> str:
 
 def _types(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) or (annotation,)
+
+
+# ---------------------------------------------------------------------- values
+
+
+def whole_number(name: str, value: Any) -> int | None:
+    """A number of documents as Python's int, which can be saved; None stays None.
+
+    Raises:
+        InputError: it is not an integer of 1 or more.
+    """
+    if value is None:
+        return None
+    # A numpy array has an __index__, which raises unless it holds a single number.
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < 1:
+        raise InputError(f"{name}: give a whole number of 1 or more, not {describe(value)}")
+    return number
+
+
+def plain_number(value: Any) -> Any:
+    """Python's float for a real number of another library, which cannot be saved."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return float(value) if is_number else value
+
+
+def finite_number(name: str, value: Any) -> float | None:
+    """A threshold as Python's float; None stays None.
+
+    Raises:
+        InputError: it is not a finite number.
+    """
+    number = plain_number(value)
+    if number is not None and (type(number) is not float or not math.isfinite(number)):
+        raise InputError(f"{name}: give a finite number, not {describe(value)}")
+    return number
+
+
+def check_order(order: object, reranker: Reranker) -> None:
+    """Check that an ordering exists.
+
+    Raises:
+        ConfigurationError: it does not, or its settings are wrong.
+    """
+    try:
+        to_ordering(order, reranker.orders)
+    except ConfigurationError as error:
+        problems = [problem.under(("order",)) for problem in error.problems]
+        raise ConfigurationError(problems) from None
+
+
+def check_floor(name: str, value: object, reranker: Reranker) -> None:
+    """Check that a component may have a threshold.
+
+    Args:
+        name: of the parameter.
+        value: the threshold; None for none.
+        reranker: the reranker that it is passed to.
+
+    Raises:
+        ConfigurationError: the scores of the reranker's method are ranks.
+    """
+    if value is None:
+        return
+    stage = reranker._stages[0]
+    try:
+        Floor(0.0).check(stage.method, stage.blend)
+    except ConfigurationError as error:
+        problems = [Problem((name,), problem.message) for problem in error.problems]
+        raise ConfigurationError(problems) from None
+
+
+def check_depth(depth: int | None, reranker: Reranker) -> None:
+    """Check that fitted settings, such as a threshold, are valid for a component's depth.
+
+    Raises:
+        ConfigurationError: a setting was fitted for another depth.
+    """
+    if depth is None:
+        return
+    first = Stage(reranker.method, reranker.blend, reranker.floor, reranker.probabilities)
+    stages = (first, *reranker.fallback)
+    check_fits(stages, depth, reranker.render, reranker.passages)
+
+
+def checked_list(
+    values: object, kind: type[T], name: str, plural: str, hints: Mapping[Any, str] | None = None
+) -> list[T]:
+    """The framework's documents as a list.
+
+    Args:
+        values: documents; any iterable of them.
+        kind: their class.
+        name: name of the argument.
+        plural: plural of the class's name.
+        hints: other class -> text for the message on what to write instead.
+
+    Raises:
+        InputError: one is not of the class; the message has its index.
+    """
+    hints = hints or {}
+    is_single = isinstance(values, (str, bytes, Mapping, kind, *hints))
+    if is_single or not isinstance(values, Iterable):
+        raise InputError(f"{name}: give a list of {plural}, not {kind_of(values)}")
+    checked = list(values)
+    for index, value in enumerate(checked):
+        if not isinstance(value, kind):
+            hint = next((hints[other] for other in hints if isinstance(value, other)), "")
+            message = f"give {with_article(kind.__name__)}, not {kind_of(value)}{hint}"
+            raise InputError(f"{name}[{index}]: {message}")
+    return checked

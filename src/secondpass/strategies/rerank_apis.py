@@ -13,6 +13,7 @@ from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import (
@@ -28,9 +29,7 @@ from secondpass.settings import (
     yaml_text,
 )
 from secondpass.strategies import rerank_template
-from secondpass.strategies.rerank_address import check_path, check_url
 from secondpass.strategies.rerank_auth import Auth, check_headers
-from secondpass.strategies.rerank_spans import RerankSpans
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
@@ -59,6 +58,33 @@ class Verified:
     by: Annotated[str, MinLen(1)]
     version: Annotated[str, MinLen(1)] | None = None
     address: Annotated[str, MinLen(1)] | None = None
+
+
+@configurable
+@dataclass(frozen=True)
+class RerankSpans:
+    """Where a rerank API has the parts of a document that are relevant.
+
+    Places are names, joined by dots where one is inside another.
+
+    Attributes:
+        rows: place of the list of spans in the row of a document; without it, there are none.
+        start: place of the offset of a span's first character, from 0.
+        end: place of the offset after its last character.
+        score: place of a span's score, on the scale of the documents' scores; None if the best
+            span is the first.
+        text: place of the span's own text, which is compared if it is there.
+        unit: what offsets count: ``code_points``, ``utf16`` code units, or ``bytes`` of UTF-8.
+        request: members of the request that ask for spans.
+    """
+
+    rows: Annotated[str, MinLen(1)] = "spans"
+    start: Annotated[str, MinLen(1)] = "start"
+    end: Annotated[str, MinLen(1)] = "end"
+    score: Annotated[str, MinLen(1)] | None = "score"
+    text: Annotated[str, MinLen(1)] | None = "text"
+    unit: Literal["code_points", "utf16", "bytes"] = "code_points"
+    request: Mapping[str, Any] | None = None
 
 
 @configurable
@@ -188,6 +214,36 @@ class RerankApi:
     def named_by_string(self) -> bool:
         """Whether responses name documents by their index as a string."""
         return "id" in self.placeholders
+
+
+def check_url(url: str, setting: str) -> None:
+    """Check a base URL.
+
+    Raises:
+        ConfigurationError: it is invalid, or contains a password.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{setting}: must begin with http:// or https://")
+    try:
+        host = urlsplit(url).netloc
+    except ValueError:
+        raise ConfigurationError(f"{setting}: is not a valid URL; give one with http") from None
+    if "@" in host:
+        raise ConfigurationError(f"{setting}: must not contain a password, as http allows it")
+
+
+def check_path(path: str, setting: str) -> None:
+    """Check the path of a URL, in which ``$model`` is the only placeholder.
+
+    Raises:
+        ConfigurationError: it is invalid.
+    """
+    if re.search(r"[\s\x00-\x1f\x7f#]", path):
+        message = "must not contain spaces or '#', as http allows none"
+        raise ConfigurationError([Problem((setting,), message)])
+    if wrong := [name for name in re.findall(r"\$\w+", path) if name != "$model"]:
+        message = f"{wrong[0]!r} is no placeholder; '$model' is one"
+        raise ConfigurationError([Problem((setting,), message)])
 
 
 # ---------------------------------------------------------------------- built in, and others

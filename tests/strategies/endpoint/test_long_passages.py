@@ -16,7 +16,7 @@ from rerank_answers import answer, documents, where
 from rerank_dialects import NUMBERS
 from rotation import rotated
 
-client = importlib.import_module("secondpass.strategies.rerank_client")
+client = importlib.import_module("secondpass.strategies.endpoint")
 
 LONG = "7 " + "word " * 6000
 WORDINGS = {

@@ -15,7 +15,7 @@ from llama_index.core.schema import (
 )
 
 from secondpass import Candidate, Ranked, Ranking
-from secondpass.adapters.options import checked_list
+from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
 
 _EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadata_keys"})

@@ -18,8 +18,6 @@ from secondpass.config.overrides import Override
 from secondpass.errors import Problem, with_article
 from secondpass.settings.registry import dump_part
 
-ALIASES = {"top_n": "top_k", "similarity_cutoff": "floor", "choice_batch_size": "batch_size"}
-"""LlamaIndex's names of parameters that adapters share."""
 BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
 """Parameters that can be used with a ready Reranker that does not set them."""
 _NONE = "there is no equivalent; leave it out"

@@ -11,21 +11,11 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError
-from secondpass.adapters.options import plain_number, whole_number
-from secondpass.adapters.parameters import PLACES, Parameters
+from secondpass.adapters.parameters import PATHS, Parameters, plain_number
 from secondpass.config.overrides import Override
-from secondpass.errors import InputError, Problem, with_article
-from secondpass.settings import OptionalVariables, describe
+from secondpass.errors import Problem, with_article
+from secondpass.settings import OptionalVariables
 
-ALIASES = {
-    "score_threshold": "floor",
-    "scale_score": "activation",
-    "meta_fields_to_embed": "fields",
-    "embedding_separator": "separator",
-    "token": "api_key",
-    "raise_on_failure": "strict",
-}
-"""Haystack's names of parameters that adapters share."""
 KWARGS = ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 """Parameters that hold further arguments for a local model, and may hold types of torch."""
 ASSIGNABLE = {"meta_prefix"}
@@ -102,33 +92,11 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
         }
     )
     if isinstance(token, list):
-        overrides["token"] = Override(token, PLACES["api_key_env"])
+        overrides["token"] = Override(token, PATHS["api_key_env"])
     return overrides
 
 
 _ACTIVATIONS = {True: "sigmoid", False: "none"}
-
-
-def checked_top_k(value: Any) -> int | None:
-    """A number of documents; the error message is that of Haystack's rankers.
-
-    :raises ValueError:
-        If it is not an integer greater than 0.
-    """
-    if type(value) is int and value <= 0:
-        raise ValueError(f"top_k must be > 0, but got {describe(value)}")
-    return whole_number("top_k", value)
-
-
-def checked_scale(value: Any, own: bool | None) -> None:
-    """Check a `scale_score` that is given at run time.
-
-    :raises secondpass.InputError:
-        If it is neither `None` nor that of the component.
-    """
-    if value is not None and value is not bool(own):
-        message = f"is {own} here and can't be changed at run time; create a ranker for each"
-        raise InputError(f"scale_score: {message}")
 
 
 def plain_types(value: Any) -> Any:

@@ -1,49 +1,58 @@
 """The Haystack component around :class:`secondpass.Reranker`."""
 
 # Annotations are evaluated here, because Haystack derives a component's sockets from them.
-from collections.abc import Mapping
-from copy import copy
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import replace
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from haystack import Document, component
+from haystack import Document, component, default_from_dict, default_to_dict, logging
 from haystack.components.generators.chat.types import ChatGenerator
+from haystack.core.serialization import component_to_dict
 from haystack.utils import ComponentDevice, Secret
+from haystack.utils.deserialization import deserialize_chatgenerator_inplace
 
 from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
-from haystack_integrations.components.rankers.secondpass.documents import (
-    candidates,
-    checked_documents,
-    ranked,
-)
-from haystack_integrations.components.rankers.secondpass.life_cycle import (
-    LOGGER_NAME,
-    Loaded,
-    warn,
-)
+from haystack_integrations.components.rankers.secondpass.life_cycle import LifeCycle
 from haystack_integrations.components.rankers.secondpass.parameters import (
-    ALIASES,
     ASSIGNABLE,
     BESIDE_READY,
     INSTEAD,
-    checked_scale,
-    checked_top_k,
+    KWARGS,
     overrides_of,
+    plain_types,
     saved_path,
 )
-from secondpass import ConfigurationError, Ranking, Reranker
-from secondpass.adapters.life_cycle import LifeCycle
-from secondpass.adapters.options import check_floor, finite_number, plain_number
-from secondpass.adapters.parameters import Parameters
+from secondpass import Candidate, ConfigurationError, Ranking, Reranker
+from secondpass.adapters.parameters import (
+    Parameters,
+    check_floor,
+    checked_list,
+    finite_number,
+    plain_number,
+    whole_number,
+)
+from secondpass.adapters.scores import results
+from secondpass.candidates import kind_of
 from secondpass.config import resolve
+from secondpass.config.overrides import Override, without
+from secondpass.errors import InputError
 from secondpass.runtime.diagnostics import use_logger
+from secondpass.settings import describe
 
+logger = logging.getLogger(__name__)
+LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
+"""The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
 
 
 @component
-class SecondPassRanker(Loaded):
+class SecondPassRanker:
     """Reranks documents: best first, none lost, with a report of what was done.
 
     An error of the model does not fail the pipeline unless `raise_on_failure` is set: scored
@@ -65,6 +74,29 @@ class SecondPassRanker(Loaded):
     print(result["documents"][0].content, result["report"]["status"])
     ```
     """
+
+    PARAMETERS: ClassVar[Parameters]
+    model: str | Path | None
+    depth: int | None
+    scale_score: bool | None
+    dedupe: bool | None
+    meta_prefix: str
+    chat_generator: ChatGenerator | None
+    _name: str | None
+    _is_ready: bool
+    _fixed: frozenset[str]
+    _overrides: dict[str, Override]
+    _life: LifeCycle
+
+    def __new__(cls, *_arguments: Any, **named: Any) -> Self:
+        """Reject unknown arguments; the message has the nearest parameter, unlike Python's."""
+        own = inspect.signature(cls.__init__).parameters.values()  # a subclass may have others
+        names = named.keys() - {parameter.name for parameter in own}
+        if names and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
+            unknown = "; ".join(map(str, cls.PARAMETERS.unknown(names)))
+            raise TypeError(f"{cls.__name__}: {unknown}")
+        # `component` makes the class anew, which a bare super() does not know.
+        return super(SecondPassRanker, cls).__new__(cls)  # noqa: UP008  # see above
 
     def __init__(
         self,
@@ -187,6 +219,21 @@ class SecondPassRanker(Loaded):
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
         self._life = LifeCycle(self.reranker, llm, warn)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_parameter = not name.startswith("_") and not hasattr(type(self), name)
+        if "PARAMETERS" not in vars(type(self)):  # a subclass, which may have other attributes
+            is_parameter = name in self.PARAMETERS.defaults
+        if is_parameter and "_life" in vars(self):  # constructed
+            value = self.PARAMETERS.assigned(name, value, self._overrides, self._fixed)
+            if name == "score_threshold":
+                check_floor(name, value, self.reranker)
+        super(SecondPassRanker, self).__setattr__(name, value)  # noqa: UP008  # as in __new__
+
+    @property
+    def model_name(self) -> str:
+        """The name of the method: a model's name, or for example `listwise by gpt-4.1-mini`."""
+        return self.reranker.method.name
+
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """Return how many documents to ask the retriever for.
 
@@ -290,11 +337,172 @@ class SecondPassRanker(Loaded):
         copies = ranked(documents, ranking, self.meta_prefix)
         return {"documents": copies, "report": ranking.report.to_dict()}
 
+    def _trace_top_k(self, top_k: int | None, documents: int) -> None:
+        opentelemetry = sys.modules.get("opentelemetry.trace")
+        if opentelemetry is None:
+            return
+        span = opentelemetry.get_current_span()
+        name = type(self).__name__
+        if getattr(span, "name", None) in (f"{name}.run", f"{name}.run_async"):
+            span.set_attribute("reranker.top_k", top_k or self.reranker.top_k or documents)
+
+    # ------------------------------------------------------------------ life cycle
+
+    def warm_up(self) -> None:
+        """Load the models and create the clients, unless they exist.
+
+        Pipelines call this at each run, so an error is raised only if `raise_on_failure` is set.
+        Otherwise it is logged, and the next `report` lists it.
+
+        :raises Exception:
+            If `raise_on_failure` is set and no model can be loaded.
+        """
+        with use_logger(LOGGER_NAME):
+            self._life.warm_up()
+
+    async def warm_up_async(self) -> None:
+        """Like `warm_up`; the chat generator in this event loop, the rest in a thread."""
+        with use_logger(LOGGER_NAME):
+            await self._life.awarm_up()
+
+    def close(self) -> None:
+        """Close models and connections; they are loaded again when they are needed.
+
+        The asynchronous interface of a chat generator that has a `close_async` stays open.
+        """
+        self._life.close()
+
+    async def close_async(self) -> None:
+        """Close both interfaces of the chat generator and, in a thread, the models."""
+        await self._life.aclose()
+
+    # ------------------------------------------------------------------ saving, loading and copies
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize this component to a dictionary.
+
+        :returns:
+            Dictionary with serialized data.
+        :raises secondpass.NotSerializableError:
+            If the reranker holds an object that no configuration can describe.
+        :raises ValueError:
+            If `token` is not taken from the environment.
+        """
+        values = self.PARAMETERS.values(self)
+        if self.chat_generator is not None:
+            values["chat_generator"] = component_to_dict(self.chat_generator, "chat_generator")
+        if self.model is not None:
+            values["model"] = str(self.model)
+        values |= {name: plain_types(values[name]) for name in KWARGS}
+        values["reranker"] = self._name or self._configuration()
+        return default_to_dict(self, **values)
+
+    def _configuration(self) -> dict[str, Any]:
+        config = without(self.reranker.to_config(), self._overrides)
+        if not config.pop("dedupe", False) and not self._is_ready and self.dedupe is None:
+            config["dedupe"] = False  # the default of the core, not of the component
+        return config
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Deserialize this component from a dictionary.
+
+        :param data:
+            The dictionary to deserialize from.
+        :returns:
+            The deserialized component.
+        """
+        if data.get("init_parameters", {}).get("chat_generator"):
+            deserialize_chatgenerator_inplace(data["init_parameters"])
+        return default_from_dict(cls, data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__, _life=deepcopy(self._life))
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        shared = (self.reranker, self.chat_generator)
+        memo.update((id(value), value) for value in shared)
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
+
 
 SecondPassRanker.PARAMETERS = Parameters(
     SecondPassRanker.__init__,
-    ALIASES,
     assignable=ASSIGNABLE,
     beside_ready=BESIDE_READY,
     instead=INSTEAD,
 )
+
+
+def warn(name: str, error: Exception) -> None:
+    """Log that the chat generator or the models cannot be warmed up."""
+    logger.warning("{what} can't be warmed up: {error}", what=name, error=type(error).__name__)
+
+
+def checked_top_k(value: Any) -> int | None:
+    """A number of documents; the error message is that of Haystack's rankers.
+
+    :raises ValueError:
+        If it is not an integer greater than 0.
+    """
+    if type(value) is int and value <= 0:
+        raise ValueError(f"top_k must be > 0, but got {describe(value)}")
+    return whole_number("top_k", value)
+
+
+def checked_scale(value: Any, own: bool | None) -> None:
+    """Check a `scale_score` that is given at run time.
+
+    :raises secondpass.InputError:
+        If it is neither `None` nor that of the component.
+    """
+    if value is not None and value is not bool(own):
+        message = f"is {own} here and can't be changed at run time; create a ranker for each"
+        raise InputError(f"scale_score: {message}")
+
+
+def checked_documents(documents: object) -> list[Document]:
+    """The documents as a list.
+
+    :raises secondpass.InputError:
+        If one is not a Document; the message has its index. It is a `ValueError`.
+    """
+    checked = checked_list(documents, Document, "documents", "Documents")
+    for index, document in enumerate(checked):
+        if document.meta is not None and not isinstance(document.meta, Mapping):
+            message = f"give a dictionary, not {kind_of(document.meta)}"
+            raise InputError(f"documents[{index}].meta: {message}")
+    return checked
+
+
+def candidates(documents: Sequence[Document]) -> list[Candidate]:
+    """The documents as candidates.
+
+    Those without a text, such as images, are kept by the core and not scored.
+    """
+    return [
+        Candidate(document.content, document.id, document.score, document.meta)  # type: ignore[arg-type]
+        for document in documents
+    ]
+
+
+def ranked(documents: Sequence[Document], ranking: Ranking, prefix: str) -> list[Document]:
+    """Copies of the documents in the order of the ranking, with its scores.
+
+    :param documents:
+        The documents that were ranked.
+    :param ranking:
+        Their ranking.
+    :param prefix:
+        The prefix of the metadata keys that are added.
+    """
+    return [
+        replace(document, score=score, meta={**(document.meta or {}), **added})
+        for document, score, added in results(documents, ranking, attrgetter("meta"), prefix)
+    ]

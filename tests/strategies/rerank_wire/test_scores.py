@@ -5,7 +5,7 @@ import pytest
 from secondpass.effects import Answer
 from secondpass.errors import MethodError
 from secondpass.strategies.base import IssueCollector
-from secondpass.strategies.rerank_scores import (
+from secondpass.strategies.rerank_wire import (
     ResponseScores,
     SpanScores,
     clipped,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.strategies.rerank_scores import SpanScores, dump, load
-from secondpass.strategies.rerank_spans import RerankSpans, SpanReader
+from secondpass.strategies.rerank_apis import RerankSpans
+from secondpass.strategies.rerank_wire import SpanReader, SpanScores, dump, load
 from span_texts import TEXTS, span
 
 SIZES = {

@@ -5,8 +5,8 @@ import copy
 
 import pytest
 
+from haystack_integrations.components.rankers.secondpass.life_cycle import LifeCycle
 from secondpass import Reranker
-from secondpass.adapters.life_cycle import LifeCycle
 
 
 class Model:

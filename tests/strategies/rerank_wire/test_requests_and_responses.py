@@ -10,8 +10,8 @@ import pytest
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass.errors import ReplyError
 from secondpass.strategies.rerank_apis import APIS
-from secondpass.strategies.rerank_scores import ResponseScores
 from secondpass.strategies.rerank_wire import (
+    ResponseScores,
     read_scores,
     request_body,
     request_url,

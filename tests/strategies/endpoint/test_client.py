@@ -9,7 +9,7 @@ from secondpass.errors import LLMError, ReplyError
 from secondpass.services.client import NO_KEY
 from secondpass.services.echoes import Sent
 from secondpass.services.http import MAX_VALUES
-from secondpass.strategies import rerank_client as module
+from secondpass.strategies import endpoint as module
 from secondpass.strategies.endpoint import Endpoint, Pairs
 from secondpass.strategies.rerank_batches import BatchRefusedError
 
