@@ -8,7 +8,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SOURCES = [ROOT / "src" / "secondpass", *sorted((ROOT / "integrations").glob("*/src"))]
+SOURCES = [
+    *(ROOT / "src" / name for name in ("secondpass", "secondpass_ray", "secondpass_server")),
+    *sorted((ROOT / "integrations").glob("*/src")),
+]
 IDENTIFIER = re.compile(r"[a-z]+(?:_[a-z]+)*")
 
 

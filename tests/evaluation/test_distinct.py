@@ -81,10 +81,10 @@ def test_repeating_every_query_changes_no_threshold(seed, times, per):
         calibrate("lexical", suite_of(seed, 30, n), keep=0.8, per=per) for n in (1, times)
     )
     assert more.floor == once.floor
-    assert (more.queries, more.candidates, more.auroc) == (
+    assert (more.queries, more.candidates, more.found_empty) == (
         once.queries,
         once.candidates,
-        once.auroc,
+        once.found_empty,
     )
     assert more.relevant_kept == pytest.approx(once.relevant_kept)
 
