@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, nan
-from typing import Annotated, Any, Literal
-
-from annotated_types import Ge, MinLen
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.blending import sigmoid
 from secondpass.concurrency.lazy import Lazy
@@ -33,6 +31,9 @@ from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.hub import HubModel
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, Issue, ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, MinLen
 
 
 @configurable

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, cast
-
-from annotated_types import Ge, Le
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
@@ -26,6 +24,9 @@ from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores
 from secondpass.scorers.truncation import span_before
 from secondpass.settings import configurable
 from secondpass.types import EngineInfo, ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Le
 
 _QUERIES = 256
 """Queries that are kept encoded."""

@@ -23,11 +23,10 @@ from secondpass.scorers.engines.score_cache import text_digest
 from secondpass.scorers.engines.torch_vectors import VectorModel
 
 if TYPE_CHECKING:
+    from annotated_types import Ge, MinLen
     from torch import Tensor
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
-
-from annotated_types import Ge, MinLen
 
 from secondpass.concurrency.lazy import Lazy, require
 from secondpass.errors import ConfigurationError, ModelLoadError

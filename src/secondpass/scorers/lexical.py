@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
-
-from annotated_types import Ge, Le
+from typing import TYPE_CHECKING, Annotated
 
 from secondpass.scorers.words import split_words
 from secondpass.settings import configurable
 from secondpass.types import ScoreKind
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Le
 
 
 @configurable

@@ -12,7 +12,7 @@ be stored as an attribute of the same name.
 
 Constraints such as ``Ge`` are those of annotated_types; with postponed annotations a module may
 import them under ``TYPE_CHECKING`` only. pydantic does the checking. It is imported at the first
-construction, not with the package.
+construction with a setting that is not :func:`nested`, since it costs more than a ranking.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from secondpass.errors import ConfigurationError, with_article
@@ -77,6 +78,12 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigurationError: every problem, with its place.
     """
+    try:
+        built = _built(cls, settings)
+    except (ValueError, AssertionError):  # those that pydantic collects, to report all at once
+        built = None
+    if built is not None:
+        return built
     from pydantic import ValidationError
 
     model = model_of(cls)
@@ -87,6 +94,35 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
         problems = problems_of(error, lambda name: _hint(cls, settings, name, known))
         raise ConfigurationError(problems) from None
     return {name: getattr(instance, name) for name in instance.model_fields_set}
+
+
+def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The validated settings, if all of them are nested and none is missing; otherwise None."""
+    parameters = inspect.signature(inspect.unwrap(cls.__init__)).parameters  # type: ignore[misc]
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in settings and name != "self":
+            return None
+    nested_ = {name: _nested_parameter(cls, name) for name in settings}
+    if None in nested_.values():
+        return None
+    return {name: mark.build(settings[name]) for name, mark in nested_.items() if mark is not None}
+
+
+@functools.cache
+def _nested_parameter(cls: type, name: str) -> Nested | None:
+    """The mark of a constructor parameter that pydantic only passes on to it; None without one."""
+    construct = inspect.unwrap(cls.__init__)  # type: ignore[misc]
+    own = {key: hint for key, hint in construct.__annotations__.items() if key == name}
+    try:
+        hints = typing.get_type_hints(
+            SimpleNamespace(__annotations__=own), construct.__globals__, include_extras=True
+        )
+    except NameError:  # a constraint that the module does not import
+        return None
+    match getattr(hints.get(name), "__metadata__", ()):
+        case [Nested() as mark]:
+            return mark
+    return None
 
 
 @functools.cache

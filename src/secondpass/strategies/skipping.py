@@ -230,7 +230,7 @@ def signal(name: str, query: str, candidates: Sequence[Candidate]) -> float:
         case "top_score":
             return _scores(candidates, fewest=1)[0]
         case "words":
-            from secondpass.scorers.words import split_words  # 15 ms to import
+            from secondpass.scorers.words import split_words
 
             return len(split_words(query))
         case "english":
