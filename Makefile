@@ -9,7 +9,7 @@ HERE := -e integrations/haystack -e integrations/llama_index
 PROJECTS := pyproject.toml integrations/haystack/pyproject.toml integrations/llama_index/pyproject.toml
 ROOTS := src integrations/haystack/src integrations/llama_index/src
 
-.PHONY: demo test test-long check-wheels mutation lint format bench bench-speed bench-speed-full docs clean
+.PHONY: demo test test-long check-wheels mutation lint size format bench bench-speed bench-speed-full docs clean
 
 demo: $(VENV)/.prepared
 	@$(BIN)/python examples/demo.py
@@ -41,6 +41,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(ROOTS)
+
+# How much there is to read, and how much there is between a caller and the work.
+size: $(VENV)/.test
+	$(BIN)/python tools/size.py
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

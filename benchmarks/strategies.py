@@ -30,7 +30,7 @@ from quality import MEASURE, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion, Prompt
-from secondpass.prompts.truncation import estimate_tokens
+from secondpass.questions import estimate_tokens
 from secondpass_evaluation import evaluate, ranking_to_run
 
 DEPTH = 100

@@ -72,6 +72,16 @@ def test_importing_is_light_and_silent(importing):
     assert stderr == ""
 
 
+def test_a_first_lexical_ranking_validates_nothing_with_pydantic():
+    code = """
+import sys
+from secondpass import Reranker
+assert Reranker("lexical").rerank("a b", ["b", "a b"]).report.status == "ok"
+print(sorted({"annotated_types", "importlib.metadata", "pydantic"} & {*sys.modules}))
+"""
+    assert python(code).stdout == "[]\n"
+
+
 def test_importing_configures_no_logging_and_reads_no_environment(importing):
     _, read, handlers, _ = importing
     assert [key for key in read if not key.startswith("PYTHON")] == []

@@ -6,6 +6,7 @@ import importlib
 import pytest
 
 import rooms
+import size
 from rooms_picture import picture
 
 
@@ -98,21 +99,9 @@ def test_upward_imports_are_found():
     assert rooms.upward_imports(graph) == [("secondpass.types", "secondpass.cli.app")]
 
 
-PLACES = (
-    "secondpass",
-    "secondpass.config",
-    "secondpass.extend",
-    "secondpass.monitoring",
-    "secondpass_evaluation",
-    "secondpass_ray",
-    "secondpass_server",
-)
-"""Where public names are imported from."""
-
-
 def test_a_public_name_has_one_place():
     places = {}
-    for place in PLACES:
+    for place in size.PUBLIC:
         for name in importlib.import_module(place).__all__:
             places.setdefault(name, []).append(place)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

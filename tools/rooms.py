@@ -48,7 +48,7 @@ EXEMPT = frozenset(
         ("secondpass.reranker", "secondpass.config"),
         ("secondpass.types", "secondpass.formats.rankings"),
         ("secondpass.types", "secondpass.runtime.explanations"),
-        ("secondpass.types", "secondpass.runtime.trace"),
+        ("secondpass.types", "secondpass.runtime.outcome"),
     }
 )
 """Convenience methods, which import lazily:

@@ -60,6 +60,7 @@ def modules_crossed() -> dict[str, int]:
     }
     try:
         from haystack import Document
+
         from haystack_integrations.components.rankers.secondpass import SecondPassRanker
     except ImportError:  # the adapter is not installed
         pass

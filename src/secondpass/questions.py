@@ -13,6 +13,9 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
+_MIN_LENGTH = 80
+"""Minimum characters of a passage that is cut; a shorter one could not be judged."""
+
 Span: TypeAlias = tuple[int, int]
 """A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
 
@@ -98,6 +101,34 @@ def cut(text: str, length: int) -> str:
     head, tail = affixes(text)
     end = len(text) - tail
     return sliced(text, (0, max(length - tail, head)), (end, len(text)))
+
+
+def estimate_tokens(text: str) -> float:
+    """The estimated number of tokens of a text: one per four bytes of UTF-8."""
+    return len(text) / 4 if text.isascii() else len(text.encode("utf-8", "replace")) / 4
+
+
+def cut_evenly(texts: Sequence[str], characters: int) -> list[str] | None:
+    """Cut the longest texts to one length, so that all have ``characters`` characters together.
+
+    No text is cut to less than 80 characters, or loses a prefix or suffix of the configuration, so
+    they may have more. None if nothing can be cut.
+    """
+    room, left = characters, len(texts)
+    for length in sorted(map(len, texts)):
+        longest = room // left
+        if length > longest:
+            break
+        room -= length
+        left -= 1
+    else:
+        return None
+    if longest < _MIN_LENGTH:
+        longest = _MIN_LENGTH
+        if all(len(text) <= longest for text in texts):
+            return None
+    shorter = [cut(text, longest) for text in texts]
+    return None if shorter == list(texts) else shorter
 
 
 def text_key(text: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 if TYPE_CHECKING:
     from secondpass.runtime.explanations import Explanation
-    from secondpass.runtime.trace import Trace
+    from secondpass.runtime.outcome import Trace
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass.errors import InputError
-from secondpass.prompts.truncation import estimate_tokens
+from secondpass.questions import estimate_tokens
 from secondpass.settings import describe
 from secondpass.types import Ranked, Ranking
 

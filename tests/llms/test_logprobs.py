@@ -13,7 +13,7 @@ from secondpass.effects import Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import has_logprobs, to_llm
 from secondpass.prompts.replies.first_token import is_answered, word_probabilities
-from secondpass.runtime.completions import validated
+from secondpass.runtime.dispatch import validated
 from secondpass.strategies.pointwise import Pointwise
 
 TURNS = (Turn("user", "yes or no?"),)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from reply_cases import FROM_1, NUMBERS, OPAQUE
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import Labels
 
 ESCAPED = Labels(["a&lt;b&gt;", "&quot;quoted&quot;", "?x=1&y=2"], None)
 

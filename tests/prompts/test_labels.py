@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from secondpass import Candidate
 from secondpass.prompts.fencing import fenced
-from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.labels import label_all, replace_secret
+from secondpass.prompts.labels import Labels, label_all, replace_secret
 
 texts_of = st.lists(st.text(max_size=8), max_size=30)
 ids_of = st.lists(

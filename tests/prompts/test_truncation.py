@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.prompts.truncation import cut_evenly, estimate_tokens
-from secondpass.questions import RenderedText
+from secondpass.questions import RenderedText, cut_evenly, estimate_tokens
 
 
 @pytest.mark.parametrize(

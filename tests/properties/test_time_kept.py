@@ -29,7 +29,7 @@ from secondpass.effects import (
 from secondpass.errors import DeadlineError
 from secondpass.limits import Limits
 from secondpass.methods import Stage
-from secondpass.runtime import dispatch, recall
+from secondpass.runtime import dispatch
 from secondpass.runtime import ledger as ledger_module
 from secondpass.runtime.gate import Gate
 from secondpass.scoring import ScorerMethod
@@ -103,7 +103,7 @@ def rank_with_hanging_questions(method, fallbacks, deadline, mode, takes=float("
     with (
         patch.object(ledger_module, "time", fake_time),
         patch.object(reranker_module, "Ledger", partial(ledger_module.Ledger, started=0.0)),
-        patch.object(recall, "ask", hang),
+        patch.object(dispatch, "ask", hang),
     ):
         if mode == "rerank":
             ranking = reranker.rerank("q", TEXTS)

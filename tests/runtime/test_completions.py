@@ -6,7 +6,7 @@ import pytest
 
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
-from secondpass.runtime.completions import validated
+from secondpass.runtime.dispatch import validated
 
 COUNTS = [
     (7, 2, 7, 2),

@@ -9,9 +9,9 @@ from scripted_services import DOWN, ScriptedService, question
 from secondpass.effects import Ask
 from secondpass.limits import Limits
 from secondpass.questions import Recall
+from secondpass.runtime.dispatch import recall_or_ask
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.recall import ask
 from secondpass.runtime.response_cache import ResponseCache
 
 
@@ -34,7 +34,7 @@ def asked(cache, *texts, replies=("yes",), make=stored):
     """The answers to questions with these texts, the prompts that were sent, and the ledger."""
     service, ledger = Keyed(*replies), Ledger(Limits(retries=0), cache=cache)
     effect = Ask(service, [make(text) for text in texts])
-    answers = asyncio.run(ask(effect, ledger, Gate(1)))
+    answers = asyncio.run(recall_or_ask(effect, ledger, Gate(1)))
     sent = [prompt.turns[0].text for prompt in service.prompts]
     return [answer.value for answer in answers], sent, ledger
 

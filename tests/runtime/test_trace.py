@@ -6,7 +6,7 @@ import pytest
 
 from secondpass import Candidate
 from secondpass.ordering import LostInTheMiddle
-from secondpass.runtime.trace import Trace
+from secondpass.runtime.outcome import Trace
 
 
 def trace(**more):

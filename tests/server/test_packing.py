@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secondpass import Reranker
 from secondpass.errors import InputError
-from secondpass.prompts.truncation import estimate_tokens
+from secondpass.questions import estimate_tokens
 from secondpass_server.packing import pack
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import pytest
 from annotated_types import Ge
+from pydantic import ValidationError
 
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
@@ -69,3 +70,44 @@ def test_copies_with_changes():
 def test_the_model_mirrors_the_signature():
     assert model_of(Inner).model_json_schema()["properties"]["size"]["minimum"] == 1
     assert [*model_of(Outer).model_fields] == ["inner", "name"]
+
+
+@configurable
+class AllNested:
+    def __init__(
+        self,
+        first: Annotated[Inner, nested(Inner)],
+        second: Annotated[Inner | None, nested(Inner, optional=True)] = None,
+    ) -> None:
+        self.first, self.second = first, second
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"second": {"size": 2}},
+        {"first": {"size": 0}},
+        {"first": {"size": "x"}, "second": 3},
+        {"first": None},
+        {"first": {}, "third": {}},
+        {"first": {1: 2}},
+    ],
+    ids=str,
+)
+def test_errors_of_nested_settings_are_those_of_pydantic(settings):
+    model = model_of(AllNested)
+    with pytest.raises(ValidationError) as expected:
+        model.model_validate(settings)
+    with pytest.raises(ConfigurationError) as actual:
+        AllNested(**settings)
+    expected_paths = {detail["loc"][0] for detail in expected.value.errors()}
+    assert {problem.path[0] for problem in actual.value.problems} == expected_paths
+
+
+def test_nested_settings_are_objects():
+    inner = Inner(3)
+    nested_only = AllNested(inner, {"size": 2})
+    assert nested_only.first is inner
+    assert nested_only.second.size == 2
+    assert AllNested(first={}).second is None

@@ -14,8 +14,7 @@ from secondpass.prompts.fencing import as_attribute, as_text, between_tags, fenc
 from secondpass.prompts.labels import label_all, opaque_length
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.template import Prompting, call_instruction, fill, listed
-from secondpass.prompts.truncation import cut_evenly, estimate_tokens
-from secondpass.questions import Recall
+from secondpass.questions import Recall, cut_evenly, estimate_tokens
 
 T = TypeVar("T")
 
@@ -229,6 +228,8 @@ def _unread(_completion: Completion) -> NoReturn:
 
 
 def _context(prompting: Prompting, context: Any) -> str:
+    if prompting.context is None and context is None:
+        return ""
     build = prompting.context or plain_context
     try:
         text = build(context)

@@ -10,14 +10,17 @@ A question is asked again
 - after a pause, if the error was temporary (``Limits.retries``);
 - once, with the reason, if the reply could not be used (``Limits.repair``).
 
-Every attempt counts in the ledger.
+Every attempt counts in the ledger. A question whose answer is in the response cache is not asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from secondpass.concurrency.left_behind import ALLOWED
@@ -29,14 +32,16 @@ from secondpass.errors import (
     MissingExtraError,
     NestedCallError,
     ReplyError,
+    with_article,
 )
 from secondpass.limits import Prices
 from secondpass.prompts.repair import repair_prompt
 from secondpass.runtime import observers
-from secondpass.runtime.completions import validated
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.response_cache import is_doubtful
 from secondpass.runtime.scheduler import question_deadline_error
+from secondpass.scoring import in_range, to_float
 
 T = TypeVar("T")
 
@@ -51,6 +56,38 @@ _CLOCK_CHECK = 0.05
 """Seconds between checks whether the clock of a waiting ranking has started."""
 _CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
 """Codes of errors for which providers charge, even if they do not report the usage."""
+
+
+async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
+    """:func:`ask`, without the questions whose answers are stored.
+
+    Stored answers take no slot, no call, no round and no budget. Of equal questions in a round only
+    the first is asked. New answers are stored as they arrive, so that an interruption loses none.
+
+    Raises:
+        NestedCallError: the service called the ranking that waits for it.
+    """
+    cache, service = ledger.cache, effect.service
+    if cache is None:
+        return await ask(effect, ledger, gate)
+    values = await cache.find(service, effect.questions, ledger)
+    others = [question for index, question in enumerate(effect.questions) if index not in values]
+    answers: list[Answer[T]] = []
+    if others:
+        firsts = cache.first_of_equal(service, others, ledger)
+        distinct = [question for index, question in enumerate(others) if firsts[index] == index]
+        new_answers = iter(await ask(Ask(service, distinct), ledger, gate))
+        for index, first in enumerate(firsts):
+            answers.append(next(new_answers) if first == index else answers[first])
+            ledger.cached += first != index and answers[first].error is None
+        if any(map(is_doubtful, answers)):  # the others may be in range only by chance
+            cache.forget(service, others)
+        await cache.written(ledger)
+    rest = iter(answers)
+    return [
+        Answer(values[index]) if index in values else next(rest)
+        for index in range(len(effect.questions))
+    ]
 
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
@@ -90,6 +127,8 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ledger.retries += sum(item.requests[1:].count(False) for item in sent)
     if sent:
         ledger.add_question_round(time.perf_counter() - started, len(sent))
+    if not pending:
+        return [task.result() for task in tasks]
     late = question_deadline_error(ledger, "answered")
     return [
         question.failed(late) if task in pending else task.result()
@@ -269,3 +308,64 @@ class PendingQuestion:
         left = self.ledger.question_seconds_left
         longest = _LONGEST_RETRY_AFTER if left is None else min(left, _LONGEST_RETRY_AFTER)
         return pause if pause < longest else None
+
+
+# ---------------------------------------------------------------------- what services return
+
+_MAX_TOKENS = 10**12
+"""A larger count is wrong, and one of hundreds of digits cannot be converted to float."""
+
+
+def validated(result: Any) -> Completion:
+    """The result of a service as a completion.
+
+    Invalid token counts, units and log probabilities become None.
+
+    Raises:
+        LLMError: it is not a completion, or its text is not a string.
+    """
+    if not isinstance(result, Completion):
+        message = f"the model returned {with_article(type(result).__name__)}, not a Completion"
+        raise LLMError(message, "bad_response")
+    if not isinstance(result.text, str):
+        message = (
+            f"the text of the reply is {with_article(type(result.text).__name__)}, not a string"
+        )
+        raise LLMError(message, "bad_response")
+    return replace(
+        result,
+        input_tokens=_count(result.input_tokens),
+        output_tokens=_count(result.output_tokens),
+        logprobs=_logprobs(result.logprobs),
+        units=_units(result.units),
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
+
+
+def _units(value: Any) -> float | None:
+    units = None if value is None else to_float(value)
+    return units if units is not None and 0 <= units <= _MAX_TOKENS else None
+
+
+def _logprobs(value: Any) -> tuple[dict[str, float], ...] | None:
+    """The log probabilities of every token; None if one is no log probability."""
+    if not isinstance(value, list | tuple) or not value:
+        return None
+    tokens = []
+    for alternatives in value:
+        if not isinstance(alternatives, Mapping) or not alternatives:
+            return None
+        token = {}
+        for text, reported in alternatives.items():
+            number = to_float(reported)
+            if not isinstance(text, str) or number is None or not math.isfinite(number):
+                return None
+            clipped = in_range(number, (-math.inf, 0.0))
+            if clipped is None:
+                return None
+            token[text] = clipped
+        tokens.append(token)
+    return tuple(tokens)

@@ -104,14 +104,14 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 outcome = _collect_within(command)
             elif isinstance(command, StartQuestions):
                 from secondpass.concurrency.portal import portal
-                from secondpass.runtime.recall import ask
+                from secondpass.runtime.dispatch import recall_or_ask
 
                 if portal().is_here:
                     raise NestedCallError(
                         "rerank was called by a model's own asynchronous function, which it would "
                         "block; await arerank there"
                     )
-                asking = ask(command.effect, command.ledger, command.gate)
+                asking = recall_or_ask(command.effect, command.ledger, command.gate)
                 started[portal().submit(asking)] = command
                 outcome = None
             else:
@@ -149,9 +149,9 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
             elif isinstance(command, CallBatches | CallLists):
                 outcome = await _collect_in_thread(command)
             elif isinstance(command, StartQuestions):
-                from secondpass.runtime.recall import ask
+                from secondpass.runtime.dispatch import recall_or_ask
 
-                asking = ask(command.effect, command.ledger, command.gate)
+                asking = recall_or_ask(command.effect, command.ledger, command.gate)
                 task = asyncio.ensure_future(asking)
                 task.add_done_callback(retrieve_exception)
                 started[task] = command

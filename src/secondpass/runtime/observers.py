@@ -16,7 +16,7 @@ from secondpass.concurrency.callbacks import check_callback
 from secondpass.errors import InputError, MethodError, with_article
 from secondpass.questions import Completion, Prompt
 from secondpass.runtime.diagnostics import log, log_exception
-from secondpass.runtime.trace import Trace
+from secondpass.runtime.outcome import Trace
 from secondpass.scoring import member
 from secondpass.settings import registry
 from secondpass.types import Report

@@ -27,8 +27,7 @@ from secondpass.effects import (
 from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.values import BatchScores
-from secondpass.prompts.truncation import cut_evenly, estimate_tokens
-from secondpass.questions import Recall, cut
+from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection

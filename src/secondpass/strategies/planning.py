@@ -12,8 +12,7 @@ from secondpass.errors import InputError
 from secondpass.limits import Limits
 from secondpass.methods import Stage
 from secondpass.prompts.fencing import as_text
-from secondpass.prompts.truncation import estimate_tokens
-from secondpass.questions import cut
+from secondpass.questions import cut, estimate_tokens
 from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, total
 from secondpass.runtime.ledger import PassCall
 from secondpass.settings import describe

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.effects import LLM, Completion, Judgement, Plan, Prompt, Question, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.llms import LLM_SETTING
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import Labels
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, plain, word_probabilities

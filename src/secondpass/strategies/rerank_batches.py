@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from secondpass.effects import Answer
 from secondpass.errors import LLMError
-from secondpass.prompts.truncation import estimate_tokens
+from secondpass.questions import estimate_tokens
 from secondpass.scoring import TRUNCATED
 from secondpass.strategies.base import IssueCollector, split_batches
 from secondpass.types import Issue

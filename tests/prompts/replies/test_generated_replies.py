@@ -14,7 +14,7 @@ from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.permutation import read_order
 from secondpass.strategies.graded import Graded

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from secondpass.prompts.replies.json_object import JsonObject
+from secondpass.prompts.replies.json_text import JsonObject
 
 
 @pytest.mark.parametrize(

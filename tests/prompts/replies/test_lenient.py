@@ -2,9 +2,8 @@
 
 import pytest
 
-from secondpass.prompts.replies import lenient
-from secondpass.prompts.replies.json_object import JsonObject
-from secondpass.prompts.replies.lenient import MAX_LENGTH, lex, parse
+from secondpass.prompts.replies import json_text as lenient
+from secondpass.prompts.replies.json_text import MAX_LENGTH, JsonObject, lex, parse
 
 needs_json_repair = pytest.mark.skipif(not lenient.available(), reason="needs json-repair")
 

@@ -21,8 +21,8 @@ from rotation import rotated
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies import lenient
+from secondpass.prompts.labels import Labels
+from secondpass.prompts.replies import json_text as lenient
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.permutation import read_order
 from secondpass.strategies.graded import Graded

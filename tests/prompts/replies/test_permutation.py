@@ -15,7 +15,7 @@ from reply_cases import (
     order_of,
 )
 from secondpass.effects import Completion
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.permutation import Permutation
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.ranked import Ranked, read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)

@@ -6,10 +6,10 @@ import pytest
 
 from reply_cases import FROM_1, NONE, OPAQUE, ROWS, SEVERAL, check, order_of, scores_of
 from secondpass.effects import Completion
-from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.json_object import JsonObject
+from secondpass.prompts.labels import Labels
+from secondpass.prompts.replies.json_text import JsonObject
 from secondpass.prompts.replies.numbers import read_scores
-from secondpass.prompts.replies.rows import number_in
+from secondpass.prompts.replies.selection import number_in
 
 REMARKS = [
     *("why", "reason", "reasons", "reasoning", "explanation", "justification", "rationale"),

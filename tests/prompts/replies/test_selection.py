@@ -4,7 +4,7 @@ import pytest
 
 from reply_cases import BROKEN, FROM_1, NONE, OPAQUE, VALUES, G, check, order_of, scores_of
 from secondpass.effects import Completion
-from secondpass.prompts.label_lookup import Labels
+from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
 
 INDICES = '{"1": 3, "2": 9, "3": 5}'

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError
-from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.labels import LabelKind, label_all
+from secondpass.prompts.labels import LabelKind, Labels, label_all
 from secondpass.prompts.replies import values
 from secondpass.types import Candidate
 

@@ -10,13 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels, plain
-from secondpass.prompts.labels import LabelKind
+from secondpass.prompts.labels import LabelKind, Labels, plain
 from secondpass.prompts.replies.base import ArrayFormat, ReplyFormat, object_schema
 from secondpass.prompts.replies.permutation import check_unknown
-from secondpass.prompts.replies.rows import number_in
-from secondpass.prompts.replies.selection import only_answer
-from secondpass.prompts.replies.unwrapping import score_pairs
+from secondpass.prompts.replies.selection import number_in, only_answer, score_pairs
 from secondpass.prompts.replies.values import BatchScores, Order
 from secondpass.scoring import in_range
 

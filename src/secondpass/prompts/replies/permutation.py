@@ -8,11 +8,9 @@ from typing import Any
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels, plain
+from secondpass.prompts.labels import Labels, plain
 from secondpass.prompts.replies.base import ArrayFormat
-from secondpass.prompts.replies.rows import falling
-from secondpass.prompts.replies.selection import only_answer
-from secondpass.prompts.replies.unwrapping import order_rows
+from secondpass.prompts.replies.selection import falling, only_answer, order_rows
 from secondpass.prompts.replies.values import Order
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels, plain
+from secondpass.prompts.labels import Labels, plain
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.replies.json_text import answer_text
 from secondpass.prompts.replies.permutation import check_unknown, order_of, read_order

@@ -1,17 +1,30 @@
-"""Selects the one JSON value of a reply that answers its question."""
+"""Selects the one JSON value of a reply that answers its question, and reads its rows.
+
+A row is a label with a number or with words, in the notations of models.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
-from secondpass.prompts.label_lookup import Labels
-from secondpass.prompts.replies.json_object import JsonObject
-from secondpass.prompts.replies.json_text import Value, Values, answer_text, completed, find_values
-from secondpass.prompts.replies.rows import JoinedRows, join_rows, string_lines
+from secondpass.prompts.labels import Labels, plain
+from secondpass.prompts.replies.json_text import (
+    JsonObject,
+    Value,
+    Values,
+    answer_text,
+    completed,
+    find_values,
+    parse_whole,
+)
 
 T = TypeVar("T")
 Parse: TypeAlias = Callable[[Any, bool], T | None]
@@ -105,3 +118,287 @@ def _check_rest(values: Values, labels: Labels) -> None:
                 places.add(-1)  # this row would show that indices count from another number
             if len(places) >= enough or pieces > _MAX_PIECES:
                 raise ReplyError("it holds another answer, which cannot be read")
+
+
+# ---------------------------------------------------------------------- rows
+
+_NUMBER = re.compile(
+    r"[+-]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:e[+-]?\d{1,5})?", re.A | re.I
+)
+# After the number in a string such as "7/10", "70 %" or "7 points".
+_UNIT = re.compile(r"\s*(?:[%/]|out of\b|of\b|points?\b|pts?\b|percent\b)", re.I)
+_SCORE_KEYS = frozenset(["score", "grade", "rating", "relevance"])
+_REMARK_KEYS = frozenset(
+    [
+        *("why", "reason", "reasons", "reasoning", "explanation", "justification", "rationale"),
+        *("comment", "note", "notes", "title", "text", "passage", "document", "content"),
+        *("summary", "snippet", "name", "description"),
+    ]
+)
+"""Keys of remarks beside a label or a number."""
+_LOW_IS_GOOD = frozenset(
+    [
+        *("rank", "ranking", "position", "pos", "place", "placement", "order", "number", "no"),
+        *("index", "id", "tier", "distance", "cost", "#"),
+    ]
+)
+"""Words in keys of numbers of which the lowest is the best."""
+_BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
+_KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
+
+
+@dataclass(slots=True)
+class Row:
+    """One label of an answer.
+
+    Attributes:
+        label: as in the reply; None if the row has none.
+        pairs: (label, number) of this row, as in the reply.
+        members: (key, value) of all other members of the row, except for remarks.
+    """
+
+    label: Any
+    pairs: list[tuple[Any, Any]] = field(default_factory=list)
+    members: list[tuple[str, Any]] = field(default_factory=list)
+
+
+def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
+    """Read an element as a row; None if it is none.
+
+    Args:
+        value: ``{"id": label, …}``, or ``{label: number}`` if numbers are read.
+        labels: of the question.
+        word: key of the number; None if an order is read.
+    """
+    if not isinstance(value, JsonObject):
+        return None
+    key = next((name for name in ("id", "index") if name in value), None)
+    # One of the two may only count the rows.
+    both = labels.first is not None and "id" in value and "index" in value
+    if both and labels.place(value["id"]) != labels.place(value["index"]):
+        return Row(None, [], [(str(key), None)])
+    if key is not None and (word is None or word in value):
+        return _named_row(value, key, word)
+    if word is not None and len(value.pairs) == 1 and labels.place(value.pairs[0][0]) is not None:
+        return Row(value.pairs[0][0], list(value.pairs))
+    return None
+
+
+def _named_row(value: JsonObject, key: str, word: str | None) -> Row:
+    label = _label(value[key])
+    if key in value.contested:
+        pairs = [(_label(label), None) for name, label in value.pairs if name == key]
+        return Row(None, pairs, [(key, None)])
+    if word is not None:
+        return Row(label, [(label, None if word in value.contested else value[word])])
+    rest = [pair for pair in value.pairs if pair[0] != key]
+    return Row(label, [], [pair for pair in rest if not _is_remark(*pair)])
+
+
+def _label(value: Any) -> Any:
+    """Take a label out of an array of one, or out of ``{"id": …}``."""
+    for _ in range(2):
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        elif isinstance(value, JsonObject) and len(value.pairs) == 1:
+            ((name, inner),) = value.pairs
+            if name not in {"id", "index"}:
+                return None
+            value = inner
+    return None if isinstance(value, list | dict) else value
+
+
+def _is_remark(name: str, value: Any) -> bool:
+    return (
+        name.casefold() in _REMARK_KEYS and isinstance(value, str) and number_in(value)[0] is None
+    )
+
+
+def falling(rows: Sequence[Row]) -> bool:
+    """Whether each row has one number of one meaning, and these fall along the list."""
+    numbers: list[float] = []
+    keys: set[str] = set()
+    for row in rows:
+        if len(row.members) != 1:
+            return False
+        ((name, value),) = row.members
+        if any(part.lower() in _LOW_IS_GOOD for part in _KEY_PARTS.findall(name)):
+            return False
+        number, usable = number_in(value)
+        if number is None or not usable:
+            return False
+        numbers.append(number)
+        keys.add(name.casefold())
+    if len(keys) != 1:
+        return False
+    return all(number > following for number, following in itertools.pairwise(numbers))
+
+
+def number_in(value: Any, word: str = "score") -> tuple[float | None, bool]:
+    """The finite number that a value states, and whether it can be used.
+
+    ``7``, ``"7"``, ``[7]`` and ``{"value": 7}`` state 7. ``"70%"`` and ``"7/10"`` state a number
+    that cannot be used, but shows which scale was meant. ``{"score": 7}`` states no rank, and
+    ``{"rank": 7}`` no score.
+    """
+    keys = {"value", word} | (_SCORE_KEYS if word in _SCORE_KEYS else set())
+    for _ in range(3):
+        if isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        elif isinstance(value, JsonObject):
+            numbers = [pair for pair in value.pairs if not _is_remark(*pair)]
+            if len(numbers) != 1 or numbers[0][0].casefold() not in keys:
+                return None, False
+            value = numbers[0][1]
+        else:
+            break
+    if isinstance(value, str):
+        return _spelled(value.strip())
+    if type(value) not in {int, float} or not math.isfinite(value):
+        return None, False
+    return value, True
+
+
+def _spelled(text: str) -> tuple[float | None, bool]:
+    match = _NUMBER.match(text)
+    if match is None:
+        return None, False
+    whole = match.end() == len(text)
+    if not whole and not _UNIT.match(text, match.end()):
+        return None, False
+    number = float(match[0])
+    return (number, whole) if math.isfinite(number) else (None, False)
+
+
+class JoinedRows(Value):
+    """Successive rows, read as one array."""
+
+
+def join_rows(values: Values, labels: Labels, word: str | None) -> Iterator[Value]:
+    """The values of a reply, with successive rows of different labels joined."""
+    run: list[Value] = []
+    seen: dict[str, None] = {}
+    runs: list[tuple[list[Value], dict[str, None]]] = []
+    for value in values.items:
+        row = row_of(value.value, labels, word) or _single_label(value.value, labels, word)
+        follows = bool(run) and _BETWEEN_ROWS.fullmatch(values.text, run[-1].stop, value.start)
+        if run and (row is None or not follows):
+            runs.append((run, seen))
+            run, seen = [], {}
+        run.append(value)
+        if row is None:
+            runs.append((run, {}))
+            run = []
+        else:
+            seen[plain(str(row.label))] = None
+    if run:
+        runs.append((run, seen))
+    for run, seen in runs:
+        if len(run) > 1 and len(seen) == len(run):
+            yield JoinedRows([value.value for value in run], run[0].start, run[-1].stop)
+        else:
+            yield from run
+
+
+def _single_label(value: Any, labels: Labels, word: str | None) -> Row | None:
+    """The row of an array of one label, if an order is read."""
+    if word is not None or labels.numeric or not isinstance(value, list) or len(value) != 1:
+        return None
+    return Row(value[0]) if isinstance(value[0], str) else None
+
+
+def string_lines(text: str, word: str | None) -> Iterator[Value]:
+    """The array of a reply of only JSON strings, one per line, if an order is read."""
+    lines = [line.strip().removesuffix(",") for line in text.strip(" \n`").splitlines()]
+    if word is not None or len(lines) < 2 or not all(line[:1] == '"' for line in lines):
+        return
+    try:
+        labels = [json.loads(line) for line in lines]
+    except ValueError:
+        return
+    if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels):
+        yield Value(labels, 0, len(text))
+
+
+# ---------------------------------------------------------------------- objects around rows
+
+
+_WRAPPERS = frozenset(
+    [
+        *("answer", "answers", "arguments", "content", "data", "docs", "documents", "final"),
+        *("final_answer", "grades", "ids", "indices", "input", "items", "json", "list", "message"),
+        *("order", "ordered", "output", "parameters", "passages", "payload", "permutation"),
+        *("ranked", "ranking", "rankings", "ranks", "ratings", "relevance", "reply", "reranked"),
+        *("response", "result", "results", "scores", "sorted"),
+    ]
+)
+"""Keys under which models put an answer. Not any key: there are ``irrelevant`` ones."""
+_SCORE_WRAPPERS = frozenset(["grades", "ratings", "relevance", "scores"])
+"""Keys of numbers of which the highest is the best."""
+_RANK_WRAPPERS = frozenset(
+    [
+        *("order", "ordered", "permutation", "ranked", "ranking", "rankings", "ranks", "reranked"),
+        "sorted",
+    ]
+)
+"""Keys of numbers of which the lowest is the best."""
+_MAX_DEPTH = 3
+"""Objects around an answer: the one that was asked for, and two more."""
+
+
+def score_pairs(value: Any, labels: Labels, word: str) -> list[tuple[Any, Any]]:
+    """(label, number) of a keyed object, a row or an array of rows, as in the reply."""
+    misleading = _SCORE_WRAPPERS if word == "rank" else _RANK_WRAPPERS
+    trusted = True  # whether numbers without a key are scores or ranks, as requested
+    for _ in range(_MAX_DEPTH + 1):
+        if not isinstance(value, JsonObject):
+            break
+        wrapped = isinstance(value.get("grades"), list | dict)  # a label may be that word
+        if any(labels.place(key) is not None for key in value if not wrapped or key != "grades"):
+            # With another answer beside it, it is ambiguous which one counts.
+            return value.pairs if trusted and not wrapped else []
+        row = None if wrapped else row_of(value, labels, word)
+        if row is not None:
+            return row.pairs
+        key, value = _unwrap(value, "grades")
+        trusted = trusted and key not in misleading
+    if not isinstance(value, list):
+        return []
+    rows = (
+        row_of(item, labels, word)
+        for item in value
+        if trusted or (isinstance(item, JsonObject) and word in item)
+    )
+    return [pair for row in rows if row is not None for pair in row.pairs]
+
+
+def order_rows(value: Any, labels: Labels) -> list[Row]:
+    """The rows of an array, each with its label."""
+    holds_numbers = False
+    for _ in range(_MAX_DEPTH):
+        if not isinstance(value, JsonObject):
+            break
+        key, value = _unwrap(value, "ranking")
+        holds_numbers |= key == "ranks" or key in _SCORE_WRAPPERS
+    # Bare numbers there are scores or ranks of the documents as shown, not labels.
+    if not isinstance(value, list) or (
+        holds_numbers and any(number_in(item)[0] is not None for item in value)
+    ):
+        return []
+    # An array for each label. Numbers in brackets may be anything.
+    if not labels.numeric and all(isinstance(item, list) and len(item) == 1 for item in value):
+        value = [label for (label,) in value]
+    return [
+        row_of(item, labels, None) or Row(None) if isinstance(item, list | dict) else Row(item)
+        for item in value
+    ]
+
+
+def _unwrap(value: JsonObject, name: str) -> tuple[str, Any]:
+    """The key and value of ``name``, else of the only key that is a usual wrapper."""
+    keys = [name] if name in value else [key for key in value if key.casefold() in _WRAPPERS]
+    if len(keys) != 1 or (value.contested and keys != [name]) or name in value.contested:
+        return name, None
+    (key,) = keys
+    inner = value[key]
+    return key.casefold(), parse_whole(inner) if isinstance(inner, str) else inner
