@@ -1,10 +1,13 @@
 """Deadlines of examples are longer here: a busy machine keeps up with them, too."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from secondpass import reranker
 from secondpass.limits import Limits
+from secondpass.runtime.ledger import Ledger
 from secondpass.settings import changed
 
 _FACTOR = 30
@@ -12,12 +15,10 @@ _FACTOR = 30
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    until = Limits.until
+    def ledger(limits: Limits | None = None, **settings: Any) -> Ledger:
+        limits = limits or Limits()
+        if limits.deadline is not None:
+            limits = changed(limits, deadline=_FACTOR * limits.deadline)
+        return Ledger(limits, **settings)
 
-    def longer(limits: Limits, deadline: float | None) -> Limits:
-        found = until(limits, deadline)
-        if found.deadline is None:
-            return found
-        return changed(found, deadline=_FACTOR * found.deadline)
-
-    monkeypatch.setattr(Limits, "until", longer)
+    monkeypatch.setattr(reranker, "Ledger", ledger)
