@@ -10,8 +10,8 @@ from secondpass.errors import InputError, MissingExtraError, ModelLoadError, Sec
 from secondpass.formats.lines import AnyPath
 from secondpass.reranker import Reranker
 from secondpass.types import Progress
-from secondpass_evaluation import environment
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
+from secondpass_evaluation.environment import machine, now, versions
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run
@@ -180,7 +180,7 @@ def tune(
         MeasureError: the measure is unknown.
         MissingExtraError: ir_measures or scipy is not installed.
     """
-    started = environment.now()
+    started = now()
     check_arguments(
         suite,
         depths=depths,
@@ -237,8 +237,8 @@ def tune(
         "resamples": RESAMPLES,
         "seed": seed,
         "date": started,
-        "versions": environment.versions(),
-        "machine": environment.machine(),
+        "versions": versions(),
+        "machine": machine(),
     }
     tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
     return Tuning(**vars(tuning))
