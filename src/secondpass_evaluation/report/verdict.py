@@ -56,6 +56,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
     difference = best.differences[measure]
     parts = [
         _figures(comparison, best, difference),
+        _next(comparison, best, difference),
         _grades(comparison, best),
         _costs(best),
         _failures(best),
@@ -137,14 +138,18 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
     if few := too_few(difference):
         return f"{few} whether {subject if over_reranker else 'the second pass'} pays."
     corrected = _corrected(comparison, best)
+    by_what = corrected or difference
+    gain, low, high = by_what.mean, by_what.low, by_what.high
     if corrected is None:
-        gain, significant = difference.mean, is_significant(difference)
+        significant = is_significant(difference)
     else:
-        gain, significant = corrected.mean, excludes_zero(corrected, _compared(comparison))
+        significant = excludes_zero(corrected, _compared(comparison))
     alone = comparison.judged_by is not None and corrected is None
     by = ", by a model's grades alone" if alone else ""
     if abs(gain) < _ZERO:
-        return f"{subject} makes no difference{by}."
+        if low is None or high is None:
+            return f"{subject} makes no difference{by}."
+        return f"{subject} makes no difference on average{by}; from {low:+.4f} to {high:+.4f}."
     if gain < 0:
         makes = "makes" if significant else "may make"
         return f"{subject} does not pay: it {makes} things worse{by}."
@@ -189,9 +194,13 @@ def _figures(comparison: ComparisonData, best: Result, difference: Difference) -
     base = comparison.base_of(best)
     no_difference = abs(difference.mean) < _ZERO
     more = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
-    how = "the same as" if no_difference else more
+    how = "the same on average as" if no_difference else more
+    is_stage = any(
+        result.name == base and result.first_stage is None for result in comparison.results
+    )
     text = (
-        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} {base}"
+        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
+        f"{'the first stage, ' if is_stage else ''}{base}"
     )
     if difference.enough_queries and difference.low is not None and difference.high is not None:
         interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
@@ -208,6 +217,15 @@ def _figures(comparison: ComparisonData, best: Result, difference: Difference) -
         fewest = fewest_queries(difference.confidence)
         text += f" A difference can be told from chance with {fewest} queries or more."
     return text
+
+
+def _next(comparison: ComparisonData, best: Result, difference: Difference) -> str:
+    """What would tell a difference that may be chance; empty if it is none."""
+    if not difference.enough_queries or is_significant(difference) or difference.low is None:
+        return ""
+    if _corrected(comparison, best) is not None:
+        return ""
+    return "With four times as many judged queries, the interval would be about half as wide."
 
 
 def _costs(best: Result) -> str:
