@@ -52,6 +52,8 @@ def verdict(tuning: TuningData) -> str:
             text += f" The choice among the rerankers gains {tuning.gain.mean:+.4f}."
         if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
             text += " Expect less: it was adopted because it was high."
+        if takes := _takes(trial):
+            text += f" It takes {takes}."
         return f"{text} {_rule_of_three(tuning.queries)}"
     text = (
         f"Keep the first stage, {tuning.stage}: no reranker is sure to gain enough "
@@ -94,7 +96,6 @@ def provenance(tuning: TuningData) -> list[str]:
     limits = [f"{name} {settings[name]}" for name in ("latency", "latency_of", "cost")
               if name in settings]  # fmt: skip
     trial = tuning[tuning.adopted] if tuning.adopted is not None else None
-    takes = "" if trial is None else _takes(trial)
     others = "; ".join(
         f"{other.name} ({other.reason})" for other in tuning.trials if other is not trial
     )
@@ -105,7 +106,6 @@ def provenance(tuning: TuningData) -> list[str]:
         f"candidates of the first stage, {tuning.stage}, {tuning.measure} {tuning.baseline:.4f} "
         "without reranking.",
         *(f"Note: {note}" for note in tuning.notes),
-        *([f"Second pass: {takes}."] if takes else []),
         *([f"Limits: {', '.join(limits)}."] if limits else []),
         *([f"Not adopted: {others}."] if others else []),
         f"Smallest gain {settings.get('smallest_gain')}, confidence {settings.get('confidence')}, "

@@ -13,6 +13,9 @@ from secondpass_evaluation.significance import Difference, fewest_queries
 _ZERO = 5e-5
 """Mean differences below this are printed as 0.0000."""
 
+_MOST = 0.9
+"""Share of the gain that a smaller depth has to keep to be named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -59,6 +62,7 @@ def verdict(comparison: ComparisonData) -> Verdict:
         _next(comparison, best, difference),
         _grades(comparison, best),
         _costs(best),
+        _smaller_depth(comparison, best),
         _failures(best),
         *_others(comparison, best),
         *_not_measured(comparison),
@@ -153,9 +157,48 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
     if gain < 0:
         makes = "makes" if significant else "may make"
         return f"{subject} does not pay: it {makes} things worse{by}."
-    return (
-        f"{subject} pays{by}." if significant else f"{subject} may pay, but that may be chance{by}."
+    at = "" if (times := _times(comparison, best)) is None else f", at {times}"
+    if significant:
+        return f"{subject} improves the order{by}{at}."
+    return f"{subject} may improve the order{at}, but that may be chance{by}."
+
+
+def _times(comparison: ComparisonData, best: Result) -> str | None:
+    """The time of a reranker relative to what it is compared with; None if that is not known."""
+    base = next(
+        (each for each in comparison.results if each.name == comparison.base_of(best)), None
     )
+    if base is None or best.cost.cached or base.cost.cached:  # answers of a cache took no time
+        return None
+    seconds, others = best.cost.percentile(0.5), base.cost.percentile(0.5)
+    if not seconds:
+        return None
+    if not others:  # candidates that are part of the suite have no search time
+        return f"{milliseconds(seconds)} a query"
+    ratio = seconds / others
+    if ratio < 0.095:
+        times = "less than a tenth of"
+    else:
+        times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
+    return f"{times} {'the search' if base.first_stage is None else base.name}'s time"
+
+
+def _smaller_depth(comparison: ComparisonData, best: Result) -> str:
+    """The smallest depth that keeps most of a significant gain; empty if none is known."""
+    difference = best.differences[comparison.measures[0]]
+    is_own = comparison.base_of(best) == best.first_stage
+    if not is_own or not best.depths or not _is_gain(comparison, best) or difference.mean < _ZERO:
+        return ""
+    own = max(best.depths)
+    base = mean(best) - difference.mean
+    for depth, value in sorted(best.depths.items()):
+        kept = (value - base) / difference.mean
+        if depth < own and kept >= _MOST:
+            return (
+                f"Reranking the first {depth:,} of {own:,} candidates would keep {kept:.0%} of the "
+                f"gain on these queries, in about {depth / own:.0%} of the reranking time."
+            )
+    return ""
 
 
 def _corrected(comparison: ComparisonData, result: Result) -> Corrected | None:
