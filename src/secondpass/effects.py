@@ -121,7 +121,7 @@ class Call:
     """What a method can know and say of the ranking that it is part of: ``task.call``.
 
     This one is part of no ranking: nothing is limited, and nothing is recorded.
-    :class:`secondpass.runtime.call.PassCall` is that of a ranking, and of a dry run.
+    :class:`secondpass.runtime.ledger.PassCall` is that of a ranking, and of a dry run.
 
     Attributes:
         relay: gets the interim judgements, with their tasks; None if nobody listens.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from secondpass.settings import changed, configurable
+from secondpass.settings import configurable
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
@@ -42,10 +42,6 @@ class Limits:
     concurrency: Annotated[int, Ge(1)] = 8
     retries: Annotated[int, Ge(0)] = 2
     repair: Annotated[int, Ge(0), Le(1)] = 1
-
-    def until(self, deadline: float | None) -> Limits:
-        """These limits with another deadline, in seconds; None keeps the deadline."""
-        return self if deadline is None else changed(self, deadline=deadline)
 
 
 @configurable

@@ -10,12 +10,10 @@ from secondpass.call_options import PassSettings
 from secondpass.candidates import first_stage_scores, keep_best_of_each_id
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError, RerankError
-from secondpass.methods import Stage
-from secondpass.runtime.call import PassCall
+from secondpass.methods import Stage, doubts
 from secondpass.runtime.diagnostics import log_exception
-from secondpass.runtime.fits import doubts
-from secondpass.runtime.judgements import checked
-from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.judgements import checked, judged
+from secondpass.runtime.ledger import Ledger, PassCall
 from secondpass.runtime.observers import RankingOperation, Running, end, observed
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
 from secondpass.runtime.repeats import query_hash
@@ -143,7 +141,8 @@ class RankingPass:
                 # The partial scores of a method that asks questions are not known before it ends.
                 until_scored = isinstance(stage.method, ScorerMethod)
                 with task.call.keeping_time(last, until_scored=until_scored):
-                    judgement = yield from judged_by_windows(stage.method, task)
+                    run = judged if task.windows is None else judged_by_windows
+                    judgement = yield from run(stage.method, task)
                 stage.kind_of(judgement)
             except MethodError as error:
                 self._add_issue(error.code, str(error), (), stage.method.name)

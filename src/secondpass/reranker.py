@@ -15,14 +15,13 @@ from secondpass.candidates import CheckedRequest, to_request, to_requests
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.effects import Method, Task
 from secondpass.limits import Limits
-from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, place_of
+from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, place_of
 from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
 from secondpass.ranking_pass import RankingPass
 from secondpass.rendering import Rendering
-from secondpass.runtime import batches
+from secondpass.runtime import drivers
 from secondpass.runtime.diagnostics import log
 from secondpass.runtime.dry_run import Expected, merged
-from secondpass.runtime.fits import check_fits
 from secondpass.runtime.floors import FLOOR, Floor
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
@@ -30,7 +29,7 @@ from secondpass.runtime.probabilities import Probabilities
 from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
 from secondpass.runtime.scheduler import Pass
 from secondpass.scorers.passages import Passages
-from secondpass.settings import configurable, nested
+from secondpass.settings import changed, configurable, nested
 from secondpass.strategies.cost_plan import CostPlan
 from secondpass.strategies.life_cycle import (
     call_if_present,
@@ -194,10 +193,11 @@ class Reranker:
             InputError: an argument is of the wrong type or out of range; the message names it.
             RerankError: under ``strict``, if a candidate of the head could not be scored.
         """
-        check_callback("on_interim", on_interim)
+        if on_interim is not None:
+            check_callback("on_interim", on_interim)
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], self._settings(options), on_interim)
-        return batches.run(passes, self.log_level)[0]
+        return drivers.run_all(passes, self.log_level)[0]
 
     @show_call_options
     async def arerank(
@@ -211,7 +211,7 @@ class Reranker:
         """:meth:`rerank` for event loops: blocking calls run in worker threads."""
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         passes = self._passes([request], self._settings(options))
-        return (await batches.arun(passes, self.log_level))[0]
+        return (await drivers.arun_all(passes, self.log_level))[0]
 
     @show_call_options
     def astream(
@@ -233,7 +233,7 @@ class Reranker:
 
         async def work(listener: Callable[[Ranking], None]) -> Ranking:
             passes = self._passes([request], settings, listener)
-            return (await batches.arun(passes, self.log_level))[0]
+            return (await drivers.arun_all(passes, self.log_level))[0]
 
         return stream(work)
 
@@ -255,7 +255,7 @@ class Reranker:
             RerankError: under ``strict``, for the first request with unscored candidates.
         """
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        return batches.run(self._passes(checked, self._settings(options)), self.log_level)
+        return drivers.run_all(self._passes(checked, self._settings(options)), self.log_level)
 
     @show_call_options
     async def arerank_many(
@@ -263,7 +263,9 @@ class Reranker:
     ) -> list[Ranking]:
         """:meth:`rerank_many` for event loops."""
         checked = to_requests(requests, text_needed=self.render.needs_text)
-        return await batches.arun(self._passes(checked, self._settings(options)), self.log_level)
+        return await drivers.arun_all(
+            self._passes(checked, self._settings(options)), self.log_level
+        )
 
     def plan(
         self,
@@ -441,7 +443,10 @@ class Reranker:
         listener: Callable[[Ranking], None] | None = None,
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
-            ledger = Ledger(self.limits.until(settings.deadline), cache=self.response_cache)
+            limits = self.limits
+            if settings.deadline is not None:
+                limits = changed(limits, deadline=settings.deadline)
+            ledger = Ledger(limits, cache=self.response_cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 if TYPE_CHECKING:
@@ -236,7 +236,19 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
-        return dict(_rankings().plain(self))
+        return dict(_plain(self))
+
+
+def _plain(record: Any) -> Any:
+    """A record as a dict, with lists for tuples; only tuples of records are converted deeply."""
+    if isinstance(record, Mapping):
+        return {key: _plain(value) for key, value in record.items()}
+    if isinstance(record, tuple):
+        nested = bool(record) and is_dataclass(record[0])
+        return [_plain(value) for value in record] if nested else [*record]
+    if is_dataclass(record):
+        return {part.name: _plain(getattr(record, part.name)) for part in fields(record)}
+    return record
 
 
 def _rankings() -> Any:

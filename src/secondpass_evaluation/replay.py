@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from secondpass.blending import Blend, with_weight
 from secondpass.candidates import first_stage_scores, retrieval_score
 from secondpass.formats.runs import Run
-from secondpass.runtime.partial_order import completed
+from secondpass.runtime.outcome import completed
 from secondpass.types import Candidate, Ranked, Ranking
 
 

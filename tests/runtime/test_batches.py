@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from secondpass.limits import Limits
-from secondpass.runtime import batches
+from secondpass.runtime import drivers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.scheduler import Pass
@@ -27,8 +27,8 @@ def passes(count, started, issues=()):
 
 def run(asynchronous, items, log_level="warning"):
     if asynchronous:
-        return asyncio.run(batches.arun(items, log_level))
-    return batches.run(items, log_level)
+        return asyncio.run(drivers.arun_all(items, log_level))
+    return drivers.run_all(items, log_level)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -41,7 +41,7 @@ def test_rankings_are_in_the_order_of_the_passes(asynchronous):
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_few_passes_are_taken_at_a_time(asynchronous, monkeypatch):
     started, taken = [], []
-    drive, adrive = batches.drivers.run, batches.drivers.arun
+    drive, adrive = drivers.run, drivers.arun
 
     def counted(items):
         taken.append((len(items), len(started)))
@@ -51,8 +51,8 @@ def test_few_passes_are_taken_at_a_time(asynchronous, monkeypatch):
         taken.append((len(items), len(started)))
         return await adrive(items)
 
-    monkeypatch.setattr(batches.drivers, "run", counted)
-    monkeypatch.setattr(batches.drivers, "arun", acounted)
+    monkeypatch.setattr(drivers, "run", counted)
+    monkeypatch.setattr(drivers, "arun", acounted)
     run(asynchronous, passes(130, started))
     assert taken == [(64, 64), (64, 128), (2, 130)]
 

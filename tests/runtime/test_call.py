@@ -7,8 +7,7 @@ import pytest
 from secondpass.effects import Call, Left
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
-from secondpass.runtime.call import PassCall
-from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.ledger import Ledger, PassCall
 from secondpass.types import EngineInfo
 
 

@@ -7,7 +7,9 @@ import pytest
 from secondpass.effects import Ask, Estimate, Question
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.limits import Limits
-from secondpass.runtime.commands import (
+from secondpass.runtime.gate import Gate
+from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.scheduler import (
     CallBatches,
     CallLists,
     CallScorer,
@@ -15,8 +17,6 @@ from secondpass.runtime.commands import (
     question_deadline_error,
     scoring_deadline_error,
 )
-from secondpass.runtime.gate import Gate
-from secondpass.runtime.ledger import Ledger
 
 
 def ledger(deadline, ago=0.0):

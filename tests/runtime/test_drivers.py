@@ -15,11 +15,10 @@ from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Scor
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
 from secondpass.limits import Limits
 from secondpass.runtime import drivers
-from secondpass.runtime.commands import CallScorer, StartQuestions
+from secondpass.runtime.drivers import score as score_call
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scheduler import Pass
-from secondpass.runtime.scorer_calls import score as score_call
+from secondpass.runtime.scheduler import CallScorer, Pass, StartQuestions
 
 LATE = "the deadline passed before these were scored"
 NOT_ANSWERED = "the deadline passed before this was answered"

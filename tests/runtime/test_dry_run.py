@@ -7,8 +7,8 @@ from scripted_services import question
 from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits, Prices
-from secondpass.runtime.call import PassCall
 from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.runtime.ledger import PassCall
 
 PRICES = Prices(100_000, 1_000_000)  # a question of 10 and 5 tokens costs 1 + 5
 

@@ -15,11 +15,10 @@ from secondpass import Reranker
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.limits import Limits
-from secondpass.runtime.commands import CallLists, PartialList
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.list_scores import LatestLists, read_lists
-from secondpass.runtime.scheduler import Pass, schedule
+from secondpass.runtime.scheduler import CallLists, PartialList, Pass, schedule
 from secondpass.types import Issue
 
 LATE = "the deadline passed before these were scored"

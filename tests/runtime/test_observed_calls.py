@@ -9,10 +9,9 @@ from fakes import InOrder
 from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError, MethodError
 from secondpass.llms.openai import OpenAIChat
-from secondpass.runtime.commands import CallScorer
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.observed_calls import request, scoring
-from secondpass.runtime.observers import RankingOperation
+from secondpass.runtime.observers import RankingOperation, request, scoring
+from secondpass.runtime.scheduler import CallScorer
 
 PROMPT = Prompt("", (Turn("user", "which owl?"),))
 BUSY = LLMError("busy", "server_error", retryable=True)
@@ -43,15 +42,15 @@ def ledger():
 
 def test_without_an_observer_nothing_is_entered():
     completion = Completion("yes")
-    with request(Ledger(), object(), PROMPT, 1, []) as running:
+    with request((), object(), PROMPT, 1, []) as running:
         assert running.answered(completion) is completion
-    with scoring(CallScorer(object(), [], [Ledger()])) as call:
+    with scoring(object(), [], ()) as call:
         assert call.ended("outcome") == "outcome"
 
 
 def test_a_request(ledger, recorder):
     service = OpenAIChat("gpt", base_url="http://host:81/v1")
-    with request(ledger, service, PROMPT, 3, [BUSY]) as running:
+    with request(ledger.operations, service, PROMPT, 3, [BUSY]) as running:
         running.answered(Completion("yes", True, 7, 2, units=0.5))
     (operation,) = recorder.ended
     assert (operation.name, operation.kind, operation.provider) == ("gpt", "chat", "openai")
@@ -64,7 +63,7 @@ def test_a_request(ledger, recorder):
 
 
 def test_the_error_of_a_request(ledger, recorder):
-    with pytest.raises(LLMError), request(ledger, object(), PROMPT, 1, []):
+    with pytest.raises(LLMError), request(ledger.operations, object(), PROMPT, 1, []):
         raise BUSY
     assert recorder.ended[0].error == "server_error"
 
@@ -83,7 +82,7 @@ def test_the_error_of_a_request(ledger, recorder):
     ids=str,
 )
 def test_provider_and_server(members, provider, server, ledger, recorder):
-    with request(ledger, SimpleNamespace(**members), ["pairs"], 1, []):
+    with request(ledger.operations, SimpleNamespace(**members), ["pairs"], 1, []):
         pass
     (operation,) = recorder.ended
     assert (operation.kind, operation.name) == ("rerank", "SimpleNamespace")
@@ -92,7 +91,8 @@ def test_provider_and_server(members, provider, server, ledger, recorder):
 
 def test_a_scorer_call(ledger, recorder):
     requests = [("q", ["a", "b"]), ("p", ["c"])]
-    with scoring(CallScorer(InOrder([]), requests, [ledger, Ledger()])) as running:
+    call = CallScorer(InOrder([]), requests, [ledger, Ledger()])
+    with scoring(call.scorer, requests, call.operations) as running:
         running.ended(MethodError("down", "scorer_raised"))
     (operation,) = recorder.ended
     assert (operation.name, operation.queries, operation.pairs) == ("in-order", 2, 3)
@@ -101,6 +101,7 @@ def test_a_scorer_call(ledger, recorder):
 
 
 def test_a_call_of_no_observed_ranking(recorder):
-    with scoring(CallScorer(InOrder([]), [("q", ["a"])], [Ledger()])):
+    call = CallScorer(InOrder([]), [("q", ["a"])], [Ledger()])
+    with scoring(call.scorer, call.requests, call.operations):
         pass
     assert recorder.ended == []

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.runtime.partial_order import completed, failed, merged
+from secondpass.runtime.outcome import completed, failed, merged
 from secondpass.types import Issue
 
 CASES = {

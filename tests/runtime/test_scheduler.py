@@ -7,10 +7,9 @@ import pytest
 from secondpass.effects import Answer, Ask, Estimate, Question, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
-from secondpass.runtime.commands import CallScorer, StartQuestions, WaitForAnswers
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scheduler import Pass, schedule
+from secondpass.runtime.scheduler import CallScorer, Pass, StartQuestions, WaitForAnswers, schedule
 
 GATE = Gate(1)
 

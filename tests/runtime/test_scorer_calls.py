@@ -7,9 +7,9 @@ import pytest
 from fakes import Answering, ByTable
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError
 from secondpass.limits import Limits
-from secondpass.runtime.commands import CallBatches, CallScorer
+from secondpass.runtime.drivers import BatchScores, collect, score
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scorer_calls import BatchScores, collect, score
+from secondpass.runtime.scheduler import CallBatches, CallScorer
 
 LATE = Ledger(Limits(deadline=1), time.perf_counter() - 5)
 

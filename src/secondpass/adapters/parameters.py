@@ -13,10 +13,9 @@ from typing import Any, TypeVar, get_args
 from secondpass.candidates import kind_of
 from secondpass.config.overrides import Override
 from secondpass.errors import ConfigurationError, InputError, Problem, with_article
-from secondpass.methods import Stage, place_of
+from secondpass.methods import Stage, check_fits, place_of
 from secondpass.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.runtime.fits import check_fits
 from secondpass.runtime.floors import Floor
 from secondpass.settings import describe, model_of, registry, suggestion
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from secondpass.candidates import retrieval_score
@@ -24,18 +23,6 @@ def to_dict(ranking: Ranking, *, text: bool) -> dict[str, Any]:
     record: dict[str, Any] = {"query": ranking.query} if text else {}
     record["ranking"] = [_item(item, text=text) for item in ranking]
     record["report"] = ranking.report.to_dict()
-    return record
-
-
-def plain(record: Any) -> Any:
-    """A record as a dict, with lists for tuples; only tuples of records are converted deeply."""
-    if isinstance(record, Mapping):
-        return {key: plain(value) for key, value in record.items()}
-    if isinstance(record, tuple):
-        nested = bool(record) and is_dataclass(record[0])
-        return [plain(value) for value in record] if nested else [*record]
-    if is_dataclass(record):
-        return {part.name: plain(getattr(record, part.name)) for part in fields(record)}
     return record
 
 

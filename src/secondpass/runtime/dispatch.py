@@ -32,11 +32,11 @@ from secondpass.errors import (
 )
 from secondpass.limits import Prices
 from secondpass.prompts.repair import repair_prompt
-from secondpass.runtime import observed_calls
-from secondpass.runtime.commands import question_deadline_error
+from secondpass.runtime import observers
 from secondpass.runtime.completions import validated
 from secondpass.runtime.gate import Gate, Slots
 from secondpass.runtime.ledger import Ledger
+from secondpass.runtime.scheduler import question_deadline_error
 
 T = TypeVar("T")
 
@@ -197,8 +197,8 @@ class PendingQuestion:
             self.requests.append(first_of_repair or request is not self.question.request)
             timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
             try:
-                with observed_calls.request(
-                    ledger, self.service, request, self.question.documents, self.issues
+                with observers.request(
+                    ledger.operations, self.service, request, self.question.documents, self.issues
                 ) as running:
                     result = await with_timeout(self._call(request), min(timeouts, default=None))
                     completion = running.answered(validated(result))

@@ -9,7 +9,7 @@ from typing import Any
 
 from secondpass.errors import InputError
 from secondpass.runtime.floors import FloorOn
-from secondpass.runtime.partial_order import failed
+from secondpass.runtime.outcome import failed
 from secondpass.runtime.trace import Trace
 from secondpass.settings import describe, suggestion
 from secondpass.types import Issue, ItemStatus, Ranking, ReportStatus, ScoreKind

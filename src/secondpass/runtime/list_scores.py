@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from secondpass.effects import ListScores
 from secondpass.errors import MethodError, with_article
-from secondpass.runtime.commands import PartialList, scoring_deadline_error
+from secondpass.runtime.scheduler import PartialList, scoring_deadline_error
 from secondpass.scoring import in_range, is_finite, to_float, to_list, to_span
 from secondpass.types import Issue
 

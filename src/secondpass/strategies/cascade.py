@@ -19,7 +19,7 @@ from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.methods import METHOD, beside, beside_as_setting, inner
 from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
-from secondpass.runtime.partial_order import failed, merged
+from secondpass.runtime.outcome import failed, merged
 from secondpass.settings import Nested, configurable, definition
 from secondpass.strategies.interim import converted
 from secondpass.strategies.windows import judged_by_windows

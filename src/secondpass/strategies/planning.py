@@ -14,8 +14,8 @@ from secondpass.methods import Stage
 from secondpass.prompts.fencing import as_text
 from secondpass.prompts.truncation import estimate_tokens
 from secondpass.questions import cut
-from secondpass.runtime.call import PassCall
 from secondpass.runtime.dry_run import DryRun, Expected, SimulatedLedger, dry_run, total
+from secondpass.runtime.ledger import PassCall
 from secondpass.settings import describe
 from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.strategies.life_cycle import runnable

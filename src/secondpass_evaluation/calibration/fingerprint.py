@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from secondpass.methods import identity, precision_of
 from secondpass.reranker import Reranker
-from secondpass.runtime.fits import identity, precision_of
 from secondpass.types import Ranking
 
 

@@ -11,9 +11,9 @@ import pytest
 from batch_scorers import InBatches, both, ends, in_twos, raises, rerank, scores_of
 from secondpass.errors import MethodError, MissingExtraError
 from secondpass.limits import Limits
-from secondpass.runtime.commands import CallBatches
+from secondpass.runtime.drivers import BatchScores, collect
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scorer_calls import BatchScores, collect
+from secondpass.runtime.scheduler import CallBatches
 
 ENDED = "the scorer ended without scoring these"
 

@@ -8,10 +8,9 @@ from batch_scorers import LATE, InBatches, in_twos
 from secondpass.effects import Score
 from secondpass.errors import DeadlineError, MethodError
 from secondpass.limits import Limits
-from secondpass.runtime.commands import CallBatches, CallScorer, PartialScores
 from secondpass.runtime.gate import Gate
 from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.scheduler import Pass, schedule
+from secondpass.runtime.scheduler import CallBatches, CallScorer, PartialScores, Pass, schedule
 
 
 class Raising:

@@ -4,7 +4,7 @@ import pytest
 
 from batch_scorers import LATE
 from secondpass.errors import DeadlineError, MethodError
-from secondpass.runtime.scorer_calls import BatchScores
+from secondpass.runtime.drivers import BatchScores
 
 ROWS = [(0, 0, 0.5), (0, 2, 0.25)]
 

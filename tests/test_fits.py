@@ -4,7 +4,7 @@ import pytest
 
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
-from secondpass.runtime.fits import doubts, precision_of
+from secondpass.methods import doubts, precision_of
 from secondpass.runtime.floors import Fit, Floor
 from secondpass.types import EngineInfo
 from secondpass_evaluation.calibration.fingerprint import fingerprint
