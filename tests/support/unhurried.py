@@ -1,23 +1,22 @@
 """Deadlines of examples are longer here: a busy machine keeps up with them, too."""
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from secondpass import reranker
 from secondpass.limits import Limits
+from secondpass.runtime.ledger import Ledger
 from secondpass.settings import changed
 
 _FACTOR = 30
 
 
 @pytest.fixture(autouse=True)
-def _unhurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    until = Limits.until
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def longer(limits: Limits | None = None, **settings: Any) -> Ledger:
+        if limits is None or limits.deadline is None:
+            return Ledger(limits or Limits(), **settings)
+        return Ledger(changed(limits, deadline=_FACTOR * limits.deadline), **settings)
 
-    def longer(limits: Limits, deadline: float | None) -> Limits:
-        found = until(limits, deadline)
-        if found.deadline is None:
-            return found
-        return changed(found, deadline=_FACTOR * found.deadline)
-
-    monkeypatch.setattr(Limits, "until", longer)
+    monkeypatch.setattr(reranker, "Ledger", longer)
