@@ -1,8 +1,12 @@
-"""Prints how often the statistics of `tune`, `eval` and `drift` err, by simulation.
+"""Prints how often the statistics of `tune`, `eval`, `judge` and `drift` err, by simulation.
 
 Per-query values with a known truth are given to the functions that the commands use; only the
 measure is replaced by these values. Each function that is listed in ``PARTS`` prints a table. With
 another source tree first on ``PYTHONPATH``, the same script prints what an earlier version does.
+
+Targets, each with two standard errors of the simulation: a scorer without a gain is adopted, or
+significant, in 5 % at most; intervals cover the truth in 93 % or more; drift without a change
+alarms in 1 % at most. Exits with 1 if one is missed.
 
     python benchmarks/simulated.py
     python benchmarks/simulated.py --parts duplicates looks --simulations 1000
@@ -13,16 +17,18 @@ from __future__ import annotations
 import argparse
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from simulated_judges import Cell, cells
 
 from secondpass import Candidate, InputError, Reranker
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
-from secondpass_evaluation import Evaluation, compare, drift, make_suite
+from secondpass_evaluation import Evaluation, compare, corrected_mean, drift, make_suite
 from secondpass_evaluation.significance import difference
 from secondpass_evaluation.tuning import choosing
 from secondpass_evaluation.tuning.checks import check_arguments
@@ -31,6 +37,7 @@ from secondpass_evaluation.tuning.trials import Attempt
 
 BASE = 0.5
 """Value of the first stage on each query, unless a part draws it."""
+MOST_ADOPTED, MOST_ALARMS, LEAST_COVERED = 0.05, 0.01, 0.93
 SETTINGS = {"confidence": 0.95, "smallest_gain": 0.01, "seed": 0}
 
 
@@ -42,14 +49,22 @@ def share(count: float, total: int) -> str:
     return f"{p:.1%} ± {math.sqrt(p * (1 - p) / total):.1%}"
 
 
+def target(count: float, total: int, bound: float, *, at_least: bool = False) -> str:
+    """Whether a share is within its bound and two standard errors."""
+    slack = 2 * math.sqrt(bound * (1 - bound) / max(1, total))
+    met = count / total >= bound - slack if at_least else count / total <= bound + slack
+    return "met" if met else "MISSED"
+
+
 def table(title: str, *heads: str) -> None:
     """Print the head of a table."""
     print(f"\n## {title}\n\n| {' | '.join(heads)} |\n| --- {'| ---: ' * (len(heads) - 1)}|")
 
 
-def row(*cells: object) -> None:
-    """Print a row."""
-    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+def row(*values: object) -> bool:
+    """Print a row; whether it misses no target."""
+    print(f"| {' | '.join(map(str, values))} |", flush=True)
+    return "MISSED" not in values
 
 
 def _values(run: Mapping[str, Any], _qrels: object, measures: Sequence[str]) -> Evaluation:
@@ -105,7 +120,7 @@ def adoptions(
     draw: Callable[[Any], tuple[Any, Any, Sequence[int]]],
     truth: float,
 ) -> Iterator[str]:
-    """Cells: share of adoptions, and share of intervals that contain the true mean gain.
+    """Cells: share of adoptions, share of intervals that contain the true mean gain, targets.
 
     Args:
         options: of the command.
@@ -118,7 +133,7 @@ def adoptions(
         rng = np.random.default_rng([options.seed, *title.encode(), number])
         tuning = tuned(*draw(rng), options.resamples)
         if tuning is None:
-            yield from ("refused", "-")
+            yield from ("refused", "-", "-")
             return
         adopted += tuning.adopted is not None
         held = tuning.trials[0].held
@@ -126,11 +141,17 @@ def adoptions(
         covered += held.low is not None and held.low <= truth <= held.high
     yield share(adopted, known)
     yield share(covered, known)
+    targets = (
+        target(adopted, known, MOST_ADOPTED),
+        target(covered, known, LEAST_COVERED, at_least=True),
+    )
+    yield "MISSED" if "MISSED" in targets else "met"
 
 
-def duplicates(options: argparse.Namespace) -> None:
+def duplicates(options: argparse.Namespace) -> Iterator[bool]:
     """Tuning with a null scorer whose queries are repeated."""
-    table("tune: a null scorer, queries repeated", "distinct x times", "adopted", "covered")
+    heads = ("distinct x times", "adopted", "covered", "targets")
+    table("tune: a null scorer, queries repeated", *heads)
     for count, times in ((40, 1), (20, 2), (10, 4), (40, 2), (40, 5), (60, 3)):
 
         def draw(rng: Any, count: int = count, times: int = times) -> Any:
@@ -138,7 +159,7 @@ def duplicates(options: argparse.Namespace) -> None:
             return gains, np.full(count * times, BASE), [*range(count)] * times
 
         title = f"{count} x {times}"
-        row(title, *adoptions(options, title, draw, 0.0))
+        yield row(title, *adoptions(options, title, draw, 0.0))
 
 
 class _Stored:
@@ -150,9 +171,9 @@ class _Stored:
         return [float(text.split()[0]) for text in documents]
 
 
-def evaluated(options: argparse.Namespace) -> None:
+def evaluated(options: argparse.Namespace) -> Iterator[bool]:
     """`eval` with a null scorer whose queries are repeated."""
-    table("eval: a null scorer, queries repeated", "distinct x times", "p < .05")
+    table("eval: a null scorer, queries repeated", "distinct x times", "p < .05", "target")
     for count, times in ((40, 1), (20, 2), (10, 4), (1, 40)):
         significant = 0
         simulations = max(1, options.simulations // 2)
@@ -174,16 +195,17 @@ def evaluated(options: argparse.Namespace) -> None:
                 {"null": Reranker(_Stored())}, suite, measures=["nDCG@10"], progress=False
             )["given+null"].differences["nDCG@10"]
             significant += found.enough_queries and (found.p or 0.0) < 0.05
-        row(f"{count} x {times}", share(significant, simulations))
+        verdict = target(significant, simulations, MOST_ADOPTED)
+        yield row(f"{count} x {times}", share(significant, simulations), verdict)
 
 
 SKEWS = ((0.07, 0.5, -0.015), (0.05, 0.4, 0.0), (0.03, 0.5, 0.0), (0.1, 0.3, 0.0), (0.02, 0.5, 0.0))
 """Share of queries with a loss, the loss, and the mean gain; the other queries win equally."""
 
 
-def skew(options: argparse.Namespace) -> None:
+def skew(options: argparse.Namespace) -> Iterator[bool]:
     """Tuning with scorers that win a little often and lose much rarely."""
-    heads = ("losses, loss, mean", "queries", "adopted", "covered")
+    heads = ("losses, loss, mean", "queries", "adopted", "covered", "targets")
     table("tune: skewed scorers without a gain", *heads)
     for rare, loss, mean in SKEWS:
         for count in (20, 30, 40, 80, 150):
@@ -195,12 +217,13 @@ def skew(options: argparse.Namespace) -> None:
                 return gains, np.full(count, BASE), range(count)
 
             title = f"{rare:.0%}, {loss}, {mean}"
-            row(title, count, *adoptions(options, f"{title} {count}", draw, mean))
+            yield row(title, count, *adoptions(options, f"{title} {count}", draw, mean))
 
 
-def looks(options: argparse.Namespace) -> None:
+def looks(options: argparse.Namespace) -> Iterator[bool]:
     """Tuning again and again, with more queries each time."""
-    table("tune: six looks at a growing suite, null", "first stage", "adopted after 1", "2", "6")
+    heads = ("first stage", "adopted after 1", "2", "6", "target")
+    table("tune: six looks at a growing suite, null", *heads)
     for base in (0.2, 0.5, 0.8):
         adopted = np.zeros(6)
         for number in range(options.simulations):
@@ -212,10 +235,11 @@ def looks(options: argparse.Namespace) -> None:
                 tuning = tuned(gains[:, :count], values[:count], range(count), options.resamples)
                 found = found or (tuning is not None and tuning.adopted is not None)
                 adopted[look] += found
-        row(base, *(share(adopted[look], options.simulations) for look in (0, 1, 5)))
+        shares = [share(adopted[look], options.simulations) for look in (0, 1, 5)]
+        yield row(base, *shares, target(adopted[5], options.simulations, MOST_ADOPTED))
 
 
-def power(options: argparse.Namespace) -> None:
+def power(options: argparse.Namespace) -> Iterator[bool]:
     """How often a gain is adopted, how much too high it is then, and whether `eval` disagrees."""
     heads = ("gain", "queries", "adopted", "printed / true", "of these not significant in eval")
     table("tune: a true gain, five variants, deviation .15", *heads)
@@ -240,20 +264,19 @@ def power(options: argparse.Namespace) -> None:
                 )
                 contradicted += (found.p or 0.0) >= 0.05
             ratio = f"{np.mean(printed) / gain:.2f}" if printed else "-"
-            cells = (
-                share(len(printed), options.simulations),
-                ratio,
-                f"{contradicted} of {len(printed)}",
-            )
-            row(gain, count, *cells)
+            adopted = share(len(printed), options.simulations)
+            yield row(gain, count, adopted, ratio, f"{contradicted} of {len(printed)}")
 
 
 def _hash(query: int) -> int:
     return int.from_bytes(blake2b(str(query).encode(), digest_size=8).digest(), "big")
 
 
-def _days(rng: Any, queries: int, times: Any, first: int) -> Days:
-    """Rankings of the queries from ``first`` on, each so many times; three statistics."""
+def _days(rng: Any, queries: int, times: Any, first: int, equal: float | None = None) -> Days:
+    """Rankings of the queries from ``first`` on, each so many times; four statistics.
+
+    In a share ``equal`` of them all candidates have the score 0; then there is a fifth statistic.
+    """
     counts = DayCounts()
     takes_query = "query" in inspect.signature(counts.add).parameters
     numbers = np.broadcast_to(times, queries)
@@ -261,15 +284,20 @@ def _days(rng: Any, queries: int, times: Any, first: int) -> Days:
         names = ("rerank.highest", "rerank.median", "candidates.highest", "moves.correlation")
         statistics = dict(zip(names, map(float, rng.normal(4, 2, len(names))), strict=True))
         status = "partial" if rng.random() < 0.1 else "ok"
+        if equal is not None:
+            statistics["rerank.deviation"] = float(rng.normal(2, 0.5))
+            if rng.random() < equal:
+                scores = [name for name in statistics if name.startswith("rerank.")]
+                statistics |= dict.fromkeys(scores, 0.0)
         for _ in range(numbers[query]):
             given = [_hash(first + query)] if takes_query else []
             counts.add(*given, status, [], statistics)
     return {DayKey("2026-01-01", "m", "m", "logit", "1", None): counts}
 
 
-def repeated_rankings(options: argparse.Namespace) -> None:
+def repeated_rankings(options: argparse.Namespace) -> Iterator[bool]:
     """Drift between periods without a change, whose questions are ranked repeatedly."""
-    table("drift: no change, 200 and 200 questions", "rankings of each", "alarms")
+    table("drift: no change, 200 and 200 questions", "rankings of each", "alarms", "target")
     cases: tuple[Any, ...] = (1, 2, 5, "1 to 9", "a tenth 10 times")
     for case in cases:
         alarms = 0
@@ -284,14 +312,68 @@ def repeated_rankings(options: argparse.Namespace) -> None:
                     times = np.where(rng.random(200) < 0.1, 10, 1)
                 periods.append(_days(rng, 200, times, first + 1000 * number))
             alarms += bool(drift(*periods).alarms)
-        row(case, share(alarms, options.simulations))
+        verdict = target(alarms, options.simulations, MOST_ALARMS)
+        yield row(case, share(alarms, options.simulations), verdict)
 
 
-PARTS = (duplicates, evaluated, skew, looks, power, repeated_rankings)
+def equal_scores(options: argparse.Namespace) -> Iterator[bool]:
+    """Drift if a method gives all candidates one score in a share of the later rankings."""
+    table("drift: one score for all candidates", "share", "rankings before and after", "found")
+    for equal in (0.02, 0.05, 0.1):
+        for count in (250, 500):
+            found = 0
+            for number in range(options.simulations):
+                rng = np.random.default_rng([options.seed, 5, number])
+                periods = [_days(rng, count, 1, 0, 0.0), _days(rng, count, 1, count, equal)]
+                found += bool(drift(*periods).alarms)
+            yield row(f"{equal:.0%}", count, share(found, options.simulations))
+
+
+def judged(options: argparse.Namespace) -> Iterator[bool]:
+    """Figures by a judge of known errors, corrected by a person's share of the queries."""
+    heads = ("queries", "of a person", "corrected covers", "person alone covers")
+    widths = ("width, corrected", "width, person alone", "refused", "target")
+    table("judge: corrected means", "queries and judge", *heads, *widths)
+    for cell in cells():
+        for queries, people in ((200, 20), (400, 40)):
+            yield _corrected(cell, queries, people, options)
+
+
+def _corrected(cell: Cell, queries: int, people: int, options: argparse.Namespace) -> bool:
+    rng = np.random.default_rng(options.seed)
+    truth = float(cell.draw(rng, 200_000)[0].mean())
+    outcomes = []
+    for _ in range(options.simulations):
+        person, judge = cell.draw(rng, queries)
+        model = {str(number): float(value) for number, value in enumerate(judge)}
+        asked = {str(number): float(value) for number, value in enumerate(person[:people])}
+        try:
+            found = corrected_mean("m", model, asked)
+        except InputError:  # all values are equal
+            continue
+        outcomes.append(
+            (
+                found.low <= truth <= found.high,
+                found.people_low <= truth <= found.people_high,
+                found.high - found.low,
+                found.people_high - found.people_low,
+            )
+        )
+    covered, alone, *widths = np.mean(np.array(outcomes, float), axis=0)
+    count = len(outcomes)
+    verdict = "no target"
+    if cell.has_target:
+        verdict = target(covered * count, count, LEAST_COVERED, at_least=True)
+    shares = (f"{covered:.1%}", f"{alone:.1%}", *(f"{width:.3f}" for width in widths))
+    refused = f"{1 - count / options.simulations:.1%}"
+    return row(cell.name, queries, people, *shares, refused, verdict)
+
+
+PARTS = (duplicates, evaluated, skew, looks, power, repeated_rankings, equal_scores, judged)
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables; exit with 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     names = [part.__name__ for part in PARTS]
     parser.add_argument("--parts", nargs="+", choices=names, default=names, help="tables to print")
@@ -299,9 +381,8 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=499, help="of the test of signs")
     parser.add_argument("--seed", type=int, default=0, help="of everything that is drawn")
     options = parser.parse_args()
-    for part in PARTS:
-        if part.__name__ in options.parts:
-            part(options)
+    met = [all([*part(options)]) for part in PARTS if part.__name__ in options.parts]
+    sys.exit(not all(met))
 
 
 if __name__ == "__main__":

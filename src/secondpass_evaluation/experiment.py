@@ -10,10 +10,10 @@ from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
-from secondpass_evaluation import environment
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
+from secondpass_evaluation.environment import machine, now, versions
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.judging.correction import corrected_results
@@ -90,7 +90,7 @@ def compare(
     Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded; those
     created here are closed.
     """
-    started = environment.now()
+    started = now()
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
     check_numbers(
         depth=(depth, 1), concurrency=(concurrency, 1), shuffles=(shuffles, 0), seed=(seed, 0)
@@ -173,8 +173,8 @@ def compare(
             "seed": seed,
             "concurrency": concurrency,
             "date": started,
-            "versions": environment.versions(),
-            "machine": environment.machine(),
+            "versions": versions(),
+            "machine": machine(),
         },
         (*suite.notes, *repetition_notes(suite.queries), *notes),
         suite.judged_by,

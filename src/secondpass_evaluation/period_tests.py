@@ -17,6 +17,9 @@ from secondpass.runtime.repeats import Repeats, design_effect
 FEWEST = 20
 """Fewest rankings of a period, or of a method in it, to compare; repetitions do not count."""
 
+EQUAL_SCORES = "score equal for all candidates"
+"""The property of rankings whose method gives all candidates one score."""
+
 _EXACT_UP_TO = 500
 """Most rankings of a period for which the exact distribution of the test is computed."""
 
@@ -98,20 +101,56 @@ def counted_once(rankings: int, each: float) -> int:
 
 def share_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
     """Tests of the shares of rankings with a property; not of one that all rankings have."""
-    stats = _scipy_stats()
     each = repetition(before, after)
+    totals = before.rankings, after.rankings
     for name in sorted({*before.shares, *after.shares}):
-        counts = [before.shares.get(name, 0), after.shares.get(name, 0)]
-        totals = [before.rankings, after.rankings]
-        # Decided by both periods together, so that leaving tests out does not bias the others.
-        if sum(counts) == sum(totals):
+        counts = before.shares.get(name, 0), after.shares.get(name, 0)
+        yield from _share_test(None, name, counts, totals, each)
+    yield from _equal_score_tests(before, after)
+
+
+def _equal_score_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
+    """Tests of the share of each method's rankings in which all candidates have one score.
+
+    A few such rankings hardly move the distributions of the scores.
+    """
+    for method in sorted(before.methods.keys() & after.methods.keys()):
+        sketches = [
+            period.sketches.get(method, {}).get("rerank.deviation") for period in (before, after)
+        ]
+        first, second = (sketch or Sketch() for sketch in sketches)
+        each = repetition(before, after, method)
+        if counted_once(min(first.count, second.count), each) < FEWEST:
             continue
-        first, second = (count / total for count, total in zip(counts, totals, strict=True))
-        sizes = [counted_once(total, each) for total in totals]
-        scaled = _scaled(counts, totals, sizes)
-        table = [scaled, [size - count for count, size in zip(scaled, sizes, strict=True)]]
-        p = min(1.0, float(stats.fisher_exact(table).pvalue))
-        yield PeriodTest(None, name, first, second, abs(second - first), p, is_share=True)
+        counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
+        yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
+
+
+def _share_test(
+    method: str | None,
+    name: str,
+    counts: tuple[int, int],
+    totals: tuple[int, int],
+    each: float,
+) -> Iterator[PeriodTest]:
+    """The test of a share; none if all rankings have the property, or none has it.
+
+    Args:
+        method: whose rankings are counted; None: all.
+        name: of the property.
+        counts: rankings before and after that have it.
+        totals: rankings before and after.
+        each: how many rankings count as one.
+    """
+    # Decided by both periods together, so that leaving tests out does not bias the others.
+    if sum(counts) in {0, sum(totals)}:
+        return
+    first, second = (count / total for count, total in zip(counts, totals, strict=True))
+    sizes = [counted_once(total, each) for total in totals]
+    scaled = _scaled(counts, totals, sizes)
+    table = [scaled, [size - count for count, size in zip(scaled, sizes, strict=True)]]
+    p = min(1.0, float(_scipy_stats().fisher_exact(table).pvalue))
+    yield PeriodTest(method, name, first, second, abs(second - first), p, is_share=True)
 
 
 def shift_tests(before: Period, after: Period) -> Iterator[PeriodTest]:

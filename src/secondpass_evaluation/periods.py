@@ -10,6 +10,11 @@ JASA 67, 1972); its p is exact for periods of up to 500 rankings, and asymptotic
 are corrected by Holm's procedure (see :mod:`secondpass_evaluation.significance`), so the chance of
 any false alarm in one comparison is at most ``alpha``, if the queries of both periods are drawn
 independently from the same ones. scipy computes the tests.
+
+Tests are made for each statistic and method (``candidates.*`` but ``.scored``: for all methods
+together) with at least 20 values in both periods and more than one bin; and for each status, issue,
+method and kind of score that some rankings have and others do not. Which tests are made depends on
+both periods together alone, so it does not favour a result.
 """
 
 from __future__ import annotations

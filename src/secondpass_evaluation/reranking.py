@@ -16,6 +16,7 @@ from secondpass.reranker import Reranker
 from secondpass.scoring import TRUNCATED
 from secondpass.types import Candidate, Progress, Ranking, Report
 from secondpass_evaluation.costs import Cost
+from secondpass_evaluation.depths import means_by_depth
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key
 from secondpass_evaluation.measures import Evaluation, ranking_to_run
@@ -168,6 +169,7 @@ def measure_reranker(
         gains=gains,
         losses=losses,
         moves=rank_moves(suite, before.run, run),
+        depths=means_by_depth(reranker, rankings, system.candidates, suite, measures[0]),
         **counts,
     )
 

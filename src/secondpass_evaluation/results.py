@@ -108,6 +108,8 @@ class Result:
         gains: the queries that gain most over its first stage.
         losses: the queries that lose most.
         moves: rank of each relevant document before and after; None if it is not in the list.
+        depths: number of candidates -> mean of the first measure if only so many had been
+            reranked, up to the depth of the run. Empty if that cannot be computed from its scores.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Result:
     gains: tuple[Change, ...] = field(default=(), repr=False)
     losses: tuple[Change, ...] = field(default=(), repr=False)
     moves: tuple[tuple[int | None, int | None], ...] = field(default=(), repr=False)
+    depths: Mapping[int, float] = field(default_factory=dict, repr=False)
 
     @property
     def failure_rate(self) -> float | None:
@@ -154,6 +157,7 @@ class Result:
                 "means": self.evaluation.mean,
                 "per_query": self.evaluation.per_query,
                 "differences": differences,
+                "depths": {str(depth): mean for depth, mean in self.depths.items()},
             }
         usage = {**asdict(self.cost), "units_per_query": self.cost.units_per_query}
         seconds = usage.pop("seconds")

@@ -262,7 +262,7 @@ def test_behind_several_first_stages() -> None:
     assert "## Against the first stage of each" in found.to_markdown()
     assert "from its own first stage" in charts.differences(found, "")
     judged = verdict(found)
-    assert f" more than {judged.best.first_stage}" in judged.because
+    assert f" more than the first stage, {judged.best.first_stage}" in judged.because
     named = compare(rerankers, SUITE, behind=modes, baseline="hybrid", **settings)
     assert {found.base_of(one) for one in named.ran} == {"vector", "lexical", "hybrid", None}
     assert {named.base_of(one) for one in named.ran} == {"hybrid"}

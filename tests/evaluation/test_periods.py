@@ -41,6 +41,18 @@ def test_scores_that_change(change, found):
     assert (result.before, result.after) == (200, 200)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "alarm"), [(0, 25, True), (25, 0, True), (25, 25, False)]
+)
+def test_a_share_of_one_constant_score(before, after, alarm):
+    result = drift(days_of(500, equal=before), days_of(500, seed=1, equal=after))
+    assert names(result) == ({"score equal for all candidates"} if alarm else set())
+    change = next(one for one in result.changes if one.name == "score equal for all candidates")
+    assert (change.before, change.after) == (before / 500, after / 500)
+    assert (change.method, change.subject) == ("model", "scores")
+    assert change.description == "share of rankings with the score equal for all candidates"
+
+
 def test_values_of_a_change():
     result = drift(days_of(300), days_of(300, seed=1, change=sigmoid))
     change = next(one for one in result.alarms if one.name == "rerank.highest")

@@ -27,6 +27,7 @@ def days_of(
     statuses: Sequence[str] = ("ok",),
     issues: Sequence[str] = (),
     times: int = 1,
+    equal: int | None = None,
     **key: str | None,
 ) -> Days:
     """Rankings of logits, of which the highest is 4 and the median -2, on average.
@@ -38,6 +39,7 @@ def days_of(
         statuses: take turns.
         issues: of each ranking that is not ok.
         times: how often each is repeated.
+        equal: number of rankings whose candidates have one score, 0.5; None: no deviations.
         key: what differs from `SAME_KEY`.
     """
     generator = random.Random(seed)
@@ -51,6 +53,10 @@ def days_of(
             "candidates.highest": generator.gauss(20, 5),
             "candidates.count": 100,
         }
+        if equal is not None:
+            statistics["rerank.deviation"] = change(generator.gauss(4, 0.5))
+            if number < equal:
+                statistics |= {"rerank.highest": 0.5, "rerank.median": 0.5, "rerank.deviation": 0}
         query = query_hash(f"{seed} {number} {key}")
         for _ in range(times):
             counts.add(query, status, () if status == "ok" else issues, statistics)

@@ -15,7 +15,7 @@ from pathlib import Path
 from secondpass import Reranker
 
 ROOT = Path(__file__).resolve().parents[2]
-REQUIREMENTS = ROOT / "tests" / "adapters" / "http_server" / "requirements-clients.txt"
+REQUIREMENTS = ROOT / "tests" / "server" / "http" / "requirements-clients.txt"
 ENVIRONMENT = ROOT / "build" / "serve-clients"
 KEY = "sk-test-of-clients"
 WORDS = "cats dogs food owl night bird cat tree moon fish".split()

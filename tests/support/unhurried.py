@@ -1,6 +1,5 @@
 """Deadlines of examples are longer here: a busy machine keeps up with them, too."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ _FACTOR = 30
 
 
 @pytest.fixture(autouse=True)
-def _unhurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def ledger(limits: Limits | None = None, **settings: Any) -> Ledger:
-        limits = limits or Limits()
-        if limits.deadline is not None:
-            limits = changed(limits, deadline=_FACTOR * limits.deadline)
-        return Ledger(limits, **settings)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def longer(limits: Limits | None = None, **settings: Any) -> Ledger:
+        if limits is None or limits.deadline is None:
+            return Ledger(limits or Limits(), **settings)
+        return Ledger(changed(limits, deadline=_FACTOR * limits.deadline), **settings)
 
-    monkeypatch.setattr(reranker, "Ledger", ledger)
+    monkeypatch.setattr(reranker, "Ledger", longer)

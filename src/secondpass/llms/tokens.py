@@ -28,7 +28,8 @@ def token_logprobs(rows: Iterable[tuple[Entry, Sequence[Entry]]]) -> TokenLogpro
 
     Returns:
         One mapping for each token, its own text first. None without rows, if an entry has no text
-        or no number, or if a token of the reply is impossible.
+        or no number, or if a token of the reply is impossible. Numbers above 0 are refused by
+        :mod:`secondpass.runtime.dispatch`.
     """
     tokens = [_merged(chosen, alternatives) for chosen, alternatives in rows]
     if not tokens or None in tokens:

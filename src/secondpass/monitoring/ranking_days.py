@@ -1,6 +1,8 @@
 """Statistics of rankings by day and method: sketches and counts, as JSON lines.
 
-They contain no text of queries and candidates, no id, no key and no folder of a model.
+They contain no text of queries and candidates, no id, no key and no folder of a model. A ranking
+counts on the day, in UTC, on which it ends. A cancelled one has no method, and the status
+``cancelled``.
 """
 
 from __future__ import annotations

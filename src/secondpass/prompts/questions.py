@@ -25,6 +25,9 @@ _MARGIN = 0.95
 class Questions(Generic[T]):
     """Builds the questions of one task.
 
+    In a dry run (:attr:`~secondpass.effects.Task.text_tokens`) they have the estimate of the prompt
+    that they would have, but no prompt, unless a template is a function.
+
     Args:
         task: the candidates and the query.
         llm: the model. If it has a ``context_window``, prompts fit into it.

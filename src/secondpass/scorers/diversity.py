@@ -53,9 +53,10 @@ class Diverse:
 
     Each place goes to the item with the highest ``relevance * r - (1 - relevance) * s``: r is its
     final score, mapped to 0 for the lowest and 1 for the highest of the window, and s its highest
-    similarity to an item above it. If an item has no score, r is the place in the ranking, from 1
-    for the first down to 0. Near-duplicates and items beyond the cap follow after all others of the
-    window, in the order of the ranking. No item is lost.
+    similarity to an item above it. If an item has no score, or all have the same, r is the place in
+    the ranking, from 1 for the first down to 0. Near-duplicates and items beyond the cap follow
+    after all others of the window, in the order of the ranking, and make nothing else a
+    near-duplicate. No item is lost.
 
     Attributes:
         relevance: weight of the ranking, 0 to 1. With 1, only near-duplicates and items beyond the

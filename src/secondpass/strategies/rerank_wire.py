@@ -192,7 +192,8 @@ def read_scores(
     """The scores in a parsed response.
 
     A row with an unknown index is skipped. A document with a score that is not finite, or with two
-    different scores, counts as refused.
+    different scores, counts as refused. A response without indices must have a score for each
+    document.
 
     Args:
         body: the response.
@@ -406,9 +407,10 @@ def kind_of_scores(
     Args:
         batches: those that were answered.
         kind: that the settings or the API state.
-        maybe_logits: whether logits are accepted in place of probabilities. They are recognized if
-            every batch has a score outside 0 to 1, every score is a number, and none is beyond 50,
-            as percentages are.
+        maybe_logits: whether logits are accepted in place of probabilities: of ``tei`` and
+            ``infinity``, whose APIs document both, unless a setting states the kind. They are
+            recognized if every batch has a score outside 0 to 1, every score is a number, and none
+            is beyond 50, as percentages are.
 
     Raises:
         MethodError: the scores have another range.

@@ -69,21 +69,24 @@ class Calibration:
 
     @property
     def bound(self) -> str:
-        """The guarantee for a new query or candidate, and its assumption, in words."""
+        """The guarantee for a new query or candidate, and what it is for, in words.
+
+        :mod:`~secondpass_evaluation.calibration.conformal` has its assumption and sources.
+        """
         keep, fit = self.floor.keep or 0.0, self.fitted
         count = (fit.queries if fit.per == "query" else fit.documents) or 0
         high = highest_share(keep, count, fit.per)
         ties = f"(at most {high:.3f} without ties)"
         if fit.per == "query":
             return (
-                f"of the relevant candidates of a new query that is exchangeable with these "
-                f"{count:,}, a share of {keep} or more is kept in expectation {ties}; conformal "
-                "risk control, Angelopoulos et al., ICLR 2024"
+                f"of the relevant candidates of new queries like these {count:,}, a share of "
+                f"{keep} or more is kept, on average over queries {ties}; calibrate again when "
+                "other queries are asked, or the documents or the first stage change"
             )
         return (
-            f"a new relevant candidate that is exchangeable with these {count:,} (candidates of "
-            f"one query are not) is kept with probability {keep} or more {ties}; "
-            "split conformal prediction, Vovk et al., 2005"
+            f"a new relevant candidate like these {count:,} is kept with probability {keep} or "
+            f"more {ties}; calibrate per query where queries have several relevant candidates, "
+            "and again when other queries are asked, or the documents or the first stage change"
         )
 
     def to_dict(self) -> dict[str, Any]:

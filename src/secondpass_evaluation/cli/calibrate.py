@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage
 
 
-class Exchangeable(StrEnum):
+class Unit(StrEnum):
     """The units that the bound assumes to be exchangeable."""
 
     query = "query"
@@ -64,11 +64,12 @@ def calibrate(
         float, typer.Option(help="Share of the relevant candidates to keep, above 0 and below 1.")
     ] = 0.9,
     per: Annotated[
-        Exchangeable,
+        Unit,
         typer.Option(
-            help="What the bound assumes to be exchangeable: queries, or relevant documents."
+            help="What the share is of: each query's relevant documents, on average over queries; "
+            "or all relevant documents together."
         ),
-    ] = Exchangeable.query,
+    ] = Unit.query,
     probabilities: Annotated[
         bool,
         typer.Option("--probabilities", help="Also fit probabilities of relevance to the scores."),

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 DRIFT = 3
 """Exit code: something has changed."""
 
+_NEXT = {
+    "candidates": "look at the retriever and its index first; scores and moves follow from them",
+    "faults": "look up the issues in the troubleshooting page, or rank a query with --explain",
+    "methods": "look at why another method, or none, ranked: a fallback, or the setting `when`",
+    "scores": "look at the model: its version, prompt, truncation, precision and kind of score",
+    "moves": "look at the blend and the order",
+}
+"""Where to look if this has changed: the first of these that has."""
+
 _Period: TypeAlias = tuple[str | None, str | None]
 """First and last day; None is open."""
 
@@ -145,6 +154,9 @@ def _print(result: Drift, *, details: bool) -> None:
             "<.0001" if change.p < 1e-4 else f"{change.p:.4f}",
         )
     console.print(table)
+    subjects = {change.subject for change in result.alarms}
+    for step in [step for subject, step in _NEXT.items() if subject in subjects][:1]:
+        info(f"next: {step}; or the questions are others: compare a week with a week")
 
 
 def _verdict(result: Drift) -> str:

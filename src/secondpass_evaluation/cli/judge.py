@@ -109,8 +109,8 @@ def judge(
     """Have a language model judge the results of searches and rerankers, and a person some of them.
 
     The judge is the language model of the reranker that `--preset` or `--config` describes. It
-    grades the first results of each system from 0 to 3, with the prompt of UMBRELA. The folder is
-    then a suite for `eval`, with the same `--corpus`. For example:
+    grades the first results of each system from 0 to 3. The folder is then a suite for `eval`, with
+    the same `--corpus`. For example:
 
     `secondpass judge log.jsonl --corpus docs.index --config judge.yaml --sample 200 --into suite`
 
@@ -178,6 +178,8 @@ def judge(
         written = judgements.write(into)
     if ask is None or not as_json:
         print_judgements(judgements, as_json=as_json)
+    if ask is None and not as_json:
+        info("--ask 20 has a person judge 20 queries, which corrects the figures of `eval`")
     for path in written:
         info(f"written: {path}")
     if ask is not None:

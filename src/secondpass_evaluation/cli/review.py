@@ -110,7 +110,9 @@ def _summarize(review: Review, *, as_json: bool) -> None:
         record = {"queries": complete, "documents": documents, "kappa": agreement}
         print_json({**record, "of": len(review.order), "needed": fewest_people()})
         return
-    kappa = "" if agreement is None else f", Cohen's kappa with the model {agreement:.2f}"
+    kappa = ""
+    if agreement is not None:
+        kappa = f"; agreement with the model {agreement:.2f} (1: always, 0: as by chance)"
     noun = "document" if documents == 1 else "documents"
     write(f"a person has judged {documents:,} {noun}{kappa}\n")
     write(f"{complete:,} of {len(review.order):,} queries are complete\n")

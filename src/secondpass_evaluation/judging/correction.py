@@ -1,4 +1,8 @@
-"""Corrects the figures of a comparison on a model's judgements by those of a person."""
+"""Corrects the figures of a comparison on a model's judgements by those of a person.
+
+Corrected figures stand beside those by the model, never in their place. A corrected interval that
+would be wider than that of the person's judgements alone is replaced by it.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class JudgedBy:
         template: name and version of the prompt.
         date: when it was finished, in UTC, by ISO 8601.
         sampled_from: number of queries of which the judged ones are a random sample.
-        queries: number of queries that were judged.
+        queries: number of queries that were judged: at least one pooled document has a grade.
         documents: number of judgements.
         grades: number of judgements by grade.
         ungraded: number of documents without a usable grade, which have no judgement.

@@ -23,7 +23,7 @@ def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
     first = items[0].mean
     note = (
         f"A model has judged all {first.queries:,} queries, and a person {first.people:,} of "
-        "them, by which the figures are corrected (prediction-powered inference). Intervals are of "
+        "them, by which the figures are corrected. Intervals are of "
         f"{first.confidence:.0%}; the person's is that of the person's judgements alone."
     )
     heads = ("by the model", "corrected", "interval", "the person's interval")

@@ -65,8 +65,8 @@ def differences(comparison: ComparisonData) -> Table:
         return Table("differences", title, (), ())
     _, first = items[0]
     note = (
-        f"Paired {comparison.settings.get('test', '')} test on the same queries; p is corrected by "
-        "Holm's procedure for all systems that are compared by a measure."
+        f"Paired {comparison.settings.get('test', '')} test on the same queries; p is corrected "
+        "for all systems that are compared by a measure."
     )
     if few := too_few(first):
         fewest = fewest_queries(first.confidence)

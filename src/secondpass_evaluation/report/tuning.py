@@ -46,25 +46,32 @@ def why_not(
 def verdict(tuning: TuningData) -> str:
     """The recommendation, with its evidence."""
     if tuning.gain is None:
-        return f"Keep {tuning.stage}: no reranker could be tried."
+        return f"Keep the first stage, {tuning.stage}: no reranker could be tried."
     if tuning.adopted is not None:
         trial = tuning[tuning.adopted]
         assert trial.held is not None
         text = (
             f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
-            f"{tuning.measure} gains {_gain(tuning, trial.held)} over {tuning.stage} "
+            f"{tuning.measure} gains {_gain(tuning, trial.held)} over the first "
+            f"stage, {tuning.stage} "
             f"({_p(trial.held)}, corrected for {_tried(tuning)})."
         )
         if abs(tuning.gain.mean - trial.held.mean) >= _ZERO:
             text += f" The choice among the rerankers gains {tuning.gain.mean:+.4f}."
         if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
             text += " Expect less: it was adopted because it was high."
+        if takes := _takes(trial):
+            text += f" It takes {takes}."
         return f"{text} {_rule_of_three(tuning.queries)}"
-    text = f"Keep {tuning.stage}: no reranker is sure to gain enough {tuning.measure}."
+    text = (
+        f"Keep the first stage, {tuning.stage}: no reranker is sure to gain enough "
+        f"{tuning.measure}."
+    )
     tried = [trial for trial in tuning.trials if trial.held is not None]
     best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
     if best.held is not None:
-        text += f" The best, {best.name}, changes it by {_gain(tuning, best.held)}: {best.reason}."
+        gain = _gain(tuning, best.held)
+        text += f" The best reranker, {best.name}, changes it by {gain}: {best.reason}."
     return f"{text} {_power(tuning)}".rstrip()
 
 
@@ -97,7 +104,6 @@ def provenance(tuning: TuningData) -> list[str]:
     limits = [f"{name} {settings[name]}" for name in ("latency", "latency_of", "cost")
               if name in settings]  # fmt: skip
     trial = tuning[tuning.adopted] if tuning.adopted is not None else None
-    takes = "" if trial is None else _takes(trial)
     others = "; ".join(
         f"{other.name} ({other.reason})" for other in tuning.trials if other is not trial
     )
@@ -105,9 +111,9 @@ def provenance(tuning: TuningData) -> list[str]:
         f"{TUNED}, {settings.get('date', '')}.",
         verdict(tuning),
         f"Data: {tuning.suite}, {counted(tuning.queries, 'judged query', 'judged queries')}, "
-        f"candidates of {tuning.stage}, {tuning.measure} {tuning.baseline:.4f} without reranking.",
+        f"candidates of the first stage, {tuning.stage}, {tuning.measure} {tuning.baseline:.4f} "
+        "without reranking.",
         *(f"Note: {note}" for note in tuning.notes),
-        *([f"Second pass: {takes}."] if takes else []),
         *([f"Limits: {', '.join(limits)}."] if limits else []),
         *([f"Not adopted: {others}."] if others else []),
         f"Smallest gain {settings.get('smallest_gain')}, confidence {settings.get('confidence')}, "
@@ -145,7 +151,7 @@ def tables(tuning: TuningData) -> list[Table]:
     confidence = tuning.settings.get("confidence", 0.95)
     heads = ("held-out gain", f"{confidence * 100:g}% interval", "corrected p", "ms", "cost")
     note = (
-        f"Held-out gains: {tuning.measure} above {tuning.stage} on queries that had no part in "
+        f"Held-out gains: {tuning.measure} above the first stage on queries that had no part in "
         "the choice of depth and blend. Their intervals are approximate, and count with one more "
         "query that loses, or gains, what the first stage has. Milliseconds: the 95th "
         "percentile of the second pass; cost: of 1,000 queries."
@@ -171,7 +177,7 @@ def tables(tuning: TuningData) -> list[Table]:
             (name, Column("setting", "text"), *map(Column, (tuning.measure, "ms", "cost"))),
             tuple(
                 row(
-                    point.name,
+                    point.name if point.config is not None else f"first stage, {point.name}",
                     point.setting,
                     f"{point.mean:.4f}",
                     in_milliseconds(point.seconds),

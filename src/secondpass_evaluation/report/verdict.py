@@ -13,6 +13,9 @@ from secondpass_evaluation.significance import Difference, fewest_queries
 _ZERO = 5e-5
 """Mean differences below this are printed as 0.0000."""
 
+_MOST = 0.9
+"""Share of the gain that a smaller depth has to keep to be named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -56,8 +59,10 @@ def verdict(comparison: ComparisonData) -> Verdict:
     difference = best.differences[measure]
     parts = [
         _figures(comparison, best, difference),
+        _next(comparison, best, difference),
         _grades(comparison, best),
         _costs(best),
+        _smaller_depth(comparison, best),
         _failures(best),
         *_others(comparison, best),
         *_not_measured(comparison),
@@ -137,20 +142,63 @@ def _answer(comparison: ComparisonData, best: Result, difference: Difference) ->
     if few := too_few(difference):
         return f"{few} whether {subject if over_reranker else 'the second pass'} pays."
     corrected = _corrected(comparison, best)
+    by_what = corrected or difference
+    gain, low, high = by_what.mean, by_what.low, by_what.high
     if corrected is None:
-        gain, significant = difference.mean, is_significant(difference)
+        significant = is_significant(difference)
     else:
-        gain, significant = corrected.mean, excludes_zero(corrected, _compared(comparison))
+        significant = excludes_zero(corrected, _compared(comparison))
     alone = comparison.judged_by is not None and corrected is None
     by = ", by a model's grades alone" if alone else ""
     if abs(gain) < _ZERO:
-        return f"{subject} makes no difference{by}."
+        if low is None or high is None:
+            return f"{subject} makes no difference{by}."
+        return f"{subject} makes no difference on average{by}; from {low:+.4f} to {high:+.4f}."
     if gain < 0:
         makes = "makes" if significant else "may make"
         return f"{subject} does not pay: it {makes} things worse{by}."
-    return (
-        f"{subject} pays{by}." if significant else f"{subject} may pay, but that may be chance{by}."
+    at = "" if (times := _times(comparison, best)) is None else f", at {times}"
+    if significant:
+        return f"{subject} improves the order{by}{at}."
+    return f"{subject} may improve the order{at}, but that may be chance{by}."
+
+
+def _times(comparison: ComparisonData, best: Result) -> str | None:
+    """The time of a reranker relative to what it is compared with; None if that is not known."""
+    base = next(
+        (each for each in comparison.results if each.name == comparison.base_of(best)), None
     )
+    if base is None or best.cost.cached or base.cost.cached:  # answers of a cache took no time
+        return None
+    seconds, others = best.cost.percentile(0.5), base.cost.percentile(0.5)
+    if not seconds:
+        return None
+    if not others:  # candidates that are part of the suite have no search time
+        return f"{milliseconds(seconds)} a query"
+    ratio = seconds / others
+    if ratio < 0.095:
+        times = "less than a tenth of"
+    else:
+        times = f"{ratio:,.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
+    return f"{times} {'the search' if base.first_stage is None else base.name}'s time"
+
+
+def _smaller_depth(comparison: ComparisonData, best: Result) -> str:
+    """The smallest depth that keeps most of a significant gain; empty if none is known."""
+    difference = best.differences[comparison.measures[0]]
+    is_own = comparison.base_of(best) == best.first_stage
+    if not is_own or not best.depths or not _is_gain(comparison, best) or difference.mean < _ZERO:
+        return ""
+    own = max(best.depths)
+    base = mean(best) - difference.mean
+    for depth, value in sorted(best.depths.items()):
+        kept = (value - base) / difference.mean
+        if depth < own and kept >= _MOST:
+            return (
+                f"Reranking the first {depth:,} of {own:,} candidates would keep {kept:.0%} of the "
+                f"gain on these queries, in about {depth / own:.0%} of the reranking time."
+            )
+    return ""
 
 
 def _corrected(comparison: ComparisonData, result: Result) -> Corrected | None:
@@ -189,9 +237,13 @@ def _figures(comparison: ComparisonData, best: Result, difference: Difference) -
     base = comparison.base_of(best)
     no_difference = abs(difference.mean) < _ZERO
     more = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
-    how = "the same as" if no_difference else more
+    how = "the same on average as" if no_difference else more
+    is_stage = any(
+        result.name == base and result.first_stage is None for result in comparison.results
+    )
     text = (
-        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} {base}"
+        f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
+        f"{'the first stage, ' if is_stage else ''}{base}"
     )
     if difference.enough_queries and difference.low is not None and difference.high is not None:
         interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
@@ -208,6 +260,15 @@ def _figures(comparison: ComparisonData, best: Result, difference: Difference) -
         fewest = fewest_queries(difference.confidence)
         text += f" A difference can be told from chance with {fewest} queries or more."
     return text
+
+
+def _next(comparison: ComparisonData, best: Result, difference: Difference) -> str:
+    """What would tell a difference that may be chance; empty if it is none."""
+    if not difference.enough_queries or is_significant(difference) or difference.low is None:
+        return ""
+    if _corrected(comparison, best) is not None:
+        return ""
+    return "With four times as many judged queries, the interval would be about half as wide."
 
 
 def _costs(best: Result) -> str:

@@ -10,8 +10,8 @@ from secondpass.errors import InputError, ModelLoadError, SecondPassError
 from secondpass.formats.lines import AnyPath
 from secondpass.reranker import Reranker
 from secondpass.types import Progress
-from secondpass_evaluation import environment
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
+from secondpass_evaluation.environment import machine, now, versions
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run
@@ -173,7 +173,7 @@ def tune(
         ConfigurationError: a configuration is wrong.
         MeasureError: the measure is unknown.
     """
-    started = environment.now()
+    started = now()
     check_arguments(
         suite,
         depths=depths,
@@ -230,8 +230,8 @@ def tune(
         "resamples": RESAMPLES,
         "seed": seed,
         "date": started,
-        "versions": environment.versions(),
-        "machine": environment.machine(),
+        "versions": versions(),
+        "machine": machine(),
     }
     tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
     return Tuning(**vars(tuning))

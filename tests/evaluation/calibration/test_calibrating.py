@@ -75,7 +75,7 @@ def test_from_a_file_to_a_file(tmp_path):
     assert reranker.probabilities == result.probabilities
     assert (reranker.top_k, len(reranker.fallback)) == (1, 1)
     assert path.read_text().startswith("# Calibrated by secondpass")
-    assert "conformal" in path.read_text()
+    assert "calibrate again when" in path.read_text()
     again = calibrate(path, SUITE, keep=0.8)  # what was fitted before is replaced
     assert again.floor.keep == 0.8
     path.write_text(path.read_text().replace("top_k: 1", "depth: 7"))

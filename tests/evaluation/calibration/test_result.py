@@ -31,11 +31,11 @@ def calibration(per="query", **changes):
 @pytest.mark.parametrize(
     ("per", "parts"),
     [
-        ("query", ["exchangeable with these 40,", "a share of 0.9 or more", "risk control"]),
-        ("document", ["exchangeable with these 55", "probability 0.9 or more", "Vovk"]),
+        ("query", ["new queries like these 40,", "a share of 0.9 or more", "calibrate again when"]),
+        ("document", ["candidate like these 55", "probability 0.9 or more", "calibrate per query"]),
     ],
 )
-def test_the_bound_names_what_it_assumes(per, parts):
+def test_the_bound_says_what_it_is_for_and_what_to_do(per, parts):
     bound = calibration(per).bound
     assert all(part in bound for part in parts)
 

@@ -40,7 +40,7 @@ def test_a_configuration_with_a_threshold(secondpass, suite, config, tmp_path):
     result = calibrated(
         secondpass, suite, config, "--keep", "0.8", "--into", str(path), "--probabilities"
     )
-    assert "a share of 0.8 or more is kept in expectation" in result.out
+    assert "a share of 0.8 or more is kept, on average" in result.out
     assert f"wrote {path}" in result.flat
     floor = Reranker.from_config(path).floor
     assert (floor.on, floor.keep, floor.fitted.first_stage) == ("rerank", 0.8, "lexical")

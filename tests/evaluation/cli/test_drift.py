@@ -52,7 +52,9 @@ def test_a_change(secondpass, days):
         "highest rerank score",
         "median rerank score",
     ]
-    assert outcome.err == "note: version of secondpass: 1.0 before, 2.0 after\n"
+    note, step = outcome.err.splitlines()
+    assert note == "note: version of secondpass: 1.0 before, 2.0 after"
+    assert step.startswith("next: look at the model: its version, prompt,")
 
 
 def test_details(secondpass, days):

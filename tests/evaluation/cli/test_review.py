@@ -113,11 +113,12 @@ def test_more_queries_than_there_are(ask):
 
 
 def test_summary(ask):
-    assert "Cohen's kappa" not in ask(1).out
+    assert "agreement" not in ask(1).out
     record = json.loads(ask(3, b"1", b"3", b"2", b"0", b"1", options=["--json"]).out)
     assert record == {"queries": 3, "documents": 5, "kappa": 1.0, "of": 3, "needed": 6}
     assert ask(3).out.splitlines() == [
-        "a person has judged 5 documents, Cohen's kappa with the model 1.00",
+        "a person has judged 5 documents; agreement with the model 1.00 (1: always, 0: as by "
+        "chance)",
         "3 of 3 queries are complete",
         "correcting the figures needs 6 or more complete queries",
     ]

@@ -33,23 +33,27 @@ def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
         (
             tuning(),
             "Adopt words, depth 20, no blend: on queries that had no part in the choice, nDCG@10 "
-            "gains +0.1000 (90% interval +0.0500 to +0.1500) over lexical "
-            "(p = 0.010, corrected for 9 variants of 2 rerankers). A loss on fewer than 1 of 6 "
-            "queries may not show.",
+            "gains +0.1000 (90% interval +0.0500 to +0.1500) over the first stage, lexical "
+            "(p = 0.010, corrected for 9 variants of 2 rerankers). It takes 12.3 ms a query (95th "
+            "percentile), 2.00 per 1,000 queries at the configured prices. A loss on fewer than 1 "
+            "of 6 queries may not show.",
         ),
         (
             tuning(
                 queries=100, gain=held(0.08), trials=(replace(ADOPTED, held=held(low=0.04)), TRIED)
             ),
-            "+0.0400 to +0.1500) over lexical (p = 0.010, corrected for 9 variants of 2 "
-            "rerankers). The choice among the rerankers gains +0.0800. Expect less: it was adopted "
-            "because it was high. A loss on fewer than 1 of 33 queries may not show.",
+            "+0.0400 to +0.1500) over the first stage, lexical (p = 0.010, corrected for 9 "
+            "variants of 2 rerankers). The choice among the rerankers gains +0.0800. Expect "
+            "less: it was adopted because it was high. It takes 12.3 ms a query (95th percentile), "
+            "2.00 per 1,000 queries at the configured prices. A loss on fewer than 1 of 33 queries "
+            "may not show.",
         ),
-        (kept(gain=None), "Keep lexical: no reranker could be tried."),
+        (kept(gain=None), "Keep the first stage, lexical: no reranker could be tried."),
         (
             kept(),
-            "Keep lexical: no reranker is sure to gain enough nDCG@10. The best, other, changes it "
-            "by -0.1000 (90% interval -0.2000 to -0.0100): its gain may be chance.",
+            "Keep the first stage, lexical: no reranker is sure to gain enough nDCG@10. The best "
+            "reranker, other, changes it by -0.1000 (90% interval -0.2000 to -0.0100): its gain "
+            "may be chance.",
         ),
         (
             kept(more_queries=1200, detectable=0.0213),
@@ -74,10 +78,9 @@ def test_comments_of_the_configuration():
     assert report.provenance(found) == [
         "Written by secondpass tune, 2026-11-24.",
         report.verdict(found),
-        "Data: owls, 20 judged queries, candidates of lexical, nDCG@10 0.4000 without reranking.",
+        "Data: owls, 20 judged queries, candidates of the first stage, lexical, nDCG@10 0.4000 "
+        "without reranking.",
         "Note: half of it",
-        "Second pass: 12.3 ms a query (95th percentile), 2.00 per 1,000 queries at the configured "
-        "prices.",
         "Limits: latency 0.5, latency_of p95.",
         "Not adopted: other (its gain may be chance); far (no key).",
         "Smallest gain 0.01, confidence 0.9, 5 folds, seed 0.",
@@ -97,7 +100,7 @@ def test_tables():
     assert [row[2].tone for row in tried.rows] == ["gain", "loss"]
     assert [[cell.text for cell in row] for row in not_tried.rows] == [["far", "no key"]]
     assert [[cell.text for cell in row] for row in front.rows] == [
-        ["lexical", "no second pass", "0.4000", "0.000", "0.00"],
+        ["first stage, lexical", "no second pass", "0.4000", "0.000", "0.00"],
         ["words", "depth 20, no blend", "0.6000", "12.3", "2.00"],
     ]
     assert [table.key for table in report.tables(tuning(trials=(), front=()))] == []

@@ -3,50 +3,66 @@ from dataclasses import replace
 import pytest
 
 from reports import EDGES, Parsed, evaluation, make, with_reranker
-from secondpass_evaluation import Corrected, CorrectedResult, JudgedBy, Result
+from secondpass_evaluation import Corrected, CorrectedResult, Cost, JudgedBy, Result
 from secondpass_evaluation.report.page import fragment
 from secondpass_evaluation.report.verdict import verdict
 
+ALONE = (
+    "The second pass improves the order, by a model's grades alone, at 20 times the search's time."
+)
+IMPROVES = "The second pass improves the order, at 20 times the search's time."
+MAY = "The second pass may improve the order, at 20 times the search's time, but that may be chance"
 BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
 
 
 @pytest.mark.parametrize(
     ("comparison", "answer", "because"),
     [
-        (make(), "The second pass pays.", "is significant (p = 0.010)"),
-        (make(p=0.0001), "The second pass pays.", "(p < 0.001)"),
-        (make(p=0.3), "The second pass may pay, but that may be chance.", "is not significant"),
+        (make(), IMPROVES, "is significant (p = 0.010)"),
+        (make(p=0.0001), IMPROVES, "(p < 0.001)"),
+        (make(p=0.3), MAY, "is not significant"),
+        (make(p=0.3), MAY, "With four times as many judged queries"),
         (make(gain=-0.1, p=0.3), "The second pass does not pay: it may make", "0.1000 less"),
         (make(gain=-0.1), "The second pass does not pay: it makes things", "0.1000 less"),
-        (make(gain=0.0, p=1.0), "The second pass makes no difference.", "the same as lexical"),
+        (
+            make(gain=0.0, p=1.0, low=-0.177, high=0.177),
+            "The second pass makes no difference on average; from -0.1770 to +0.1770.",
+            "the same on average as the first stage, lexical",
+        ),
+        (make(gain=0.0, p=1.0, low=None, high=None), "The second pass makes no difference.", ""),
+        (
+            make(rerankers=("lexical",)),
+            IMPROVES,
+            "lexical+lexical, has nDCG@10 0.2250, 0.1000 more than the first stage, lexical (",
+        ),
         (make(1, p=None), "1 query is too few to say whether the second pass", "4 better"),
         (make(5), "5 queries are too few to say whether the second", "with 6 queries or more"),
-        (make(), "The second pass pays.", "42 ms per query (median), 1 call per query and 2.10"),
+        (make(), IMPROVES, "42 ms per query (median), 1 call per query and 2.10"),
         (
             make(),
-            "The second pass pays.",
+            IMPROVES,
             "16.7% of its rankings were not ok: 16.7% were degraded (a stage or a method failed) "
             "and 0.0% were unchanged.",
         ),
         (
             with_reranker(make(), statuses={"ok": 1, "degraded": 5}, fallbacks={"b": 3, "a": 2}),
-            "The second pass pays.",
+            IMPROVES,
             "83.3% were degraded (ranked by the fallbacks a and b) and 0.0% were unchanged.",
         ),
-        (make(rerankers=("a", "b")), "The second pass pays.", "corrected for 2 comparisons"),
+        (make(rerankers=("a", "b")), IMPROVES, "corrected for 2 comparisons"),
         (make(rerankers=()), "No verdict.", "No reranker could be run"),
         (EDGES["no systems"], "No verdict.", "No reranker was requested"),
         (EDGES["no differences"], "No verdict.", "no baseline"),
         (
             make(results=(*make().results, BETTER)),
-            "The second pass pays.",
+            IMPROVES,
             "vector, without a second pass, measures more: 0.9000.",
         ),
         (
             replace(
                 EDGES["no differences"], baseline="lexical+rerank", results=make().results[:2]
             ),
-            "lexical+rerank over lexical+rerank pays.",
+            "lexical+rerank over lexical+rerank improves the order, at 1.0 times lexical+rerank",
             "",
         ),
     ],
@@ -91,16 +107,28 @@ TWO = ("a", "b")
 @pytest.mark.parametrize(
     ("comparison", "answer", "because"),
     [
-        (by_model(), "The second pass pays, by a model's grades alone.", "judge-1, which"),
-        (by_model(gain=0.0, p=1.0), "The second pass makes no difference, by a", "no person"),
-        (by_model(0.05), "The second pass pays.", "+0.0500 (95% interval +0.0300 to +0.0700)"),
-        (by_model(0.05, p=0.3), "The second pass pays.", "which is significant; the verdict"),
-        (by_model(0.01), "The second pass may pay, but that", "is not significant; the verdict"),
+        (
+            by_model(),
+            ALONE,
+            "judge-1, which",
+        ),
+        (
+            by_model(gain=0.0, p=1.0),
+            "The second pass makes no difference on average, by a model's grades alone; from +0.05",
+            "no person",
+        ),
+        (by_model(0.05), IMPROVES, "+0.0500 (95% interval +0.0300 to +0.0700)"),
+        (by_model(0.05, p=0.3), IMPROVES, "which is significant; the verdict"),
+        (by_model(0.01), MAY, "is not significant; the verdict"),
         (by_model(-0.01), "The second pass does not pay: it may make", "of 12 queries"),
         (by_model(-0.05), "The second pass does not pay: it makes things worse.", ""),
-        (by_model(0.0), "The second pass makes no difference.", ""),
-        (by_model(0.0205), "The second pass pays.", "which is significant; the verdict"),
-        (by_model(0.0205, rerankers=TWO), "The second pass may pay", "is not significant; the"),
+        (
+            by_model(0.0),
+            "The second pass makes no difference on average; from -0.0200 to +0.0200.",
+            "",
+        ),
+        (by_model(0.0205), IMPROVES, "which is significant; the verdict"),
+        (by_model(0.0205, rerankers=TWO), MAY, "is not significant; the"),
     ],
 )
 def test_verdict_on_a_models_grades(comparison, answer, because):
@@ -124,3 +152,44 @@ def test_the_best_reranker_is_that_of_the_corrected_difference():
         comparison, corrected=(replace(worse, difference=replace(worse.mean, mean=-0.05)), better)
     )
     assert verdict(comparison).best.name == "lexical+second"
+
+
+@pytest.mark.parametrize(
+    ("search", "cost", "at"),
+    [
+        (0.003, Cost({"q0": 0.042}), ", at 14 times the search's time."),
+        (0.04, Cost({"q0": 0.042}), ", at 1.1 times the search's time."),
+        (1.0, Cost({"q0": 0.002}), ", at less than a tenth of the search's time."),
+        (None, Cost({"q0": 0.042}), ", at 42 ms a query."),
+        (0.003, Cost({"q0": 0.042}, cached=1), "."),
+        (0.003, Cost(), "."),
+    ],
+)
+def test_a_gain_is_weighed_against_time(search, cost, at):
+    comparison = with_reranker(make(), cost=cost)
+    stage, *others = comparison.results
+    stage = replace(stage, cost=Cost({} if search is None else {"q0": search}))
+    answer = verdict(replace(comparison, results=(stage, *others))).answer
+    assert answer == f"The second pass improves the order{at}"
+
+
+@pytest.mark.parametrize(
+    ("shares", "settings", "depth"),
+    [
+        ({10: 0.5, 20: 0.93, 50: 0.95, 100: 1}, {}, "first 20 of 100 candidates would keep 93% of"),
+        ({10: 1.2, 20: 1}, {}, "first 10 of 20 candidates would keep 120% of"),
+        ({10: 0.5, 20: 1}, {}, None),
+        ({}, {}, None),
+        ({10: 1, 20: 1}, {"p": 0.3}, None),
+        ({10: 1, 20: 1}, {"gain": -0.1}, None),
+    ],
+)
+def test_the_depth_at_which_most_of_the_gain_is_kept(shares, settings, depth):
+    comparison = make(**settings)
+    (result, *_) = [each for each in comparison.ran if each.first_stage]
+    gain = result.differences["nDCG@10"].mean
+    before = result.evaluation.mean["nDCG@10"] - gain
+    depths = {count: before + share * gain for count, share in shares.items()}
+    because = verdict(with_reranker(comparison, depths=depths)).because
+    assert ("would keep" in because) == (depth is not None)
+    assert depth is None or depth in because

@@ -61,7 +61,7 @@ def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
     adopted.write(path)
     text = path.read_text()
     comments = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
-    for part in ("words, 30 judged queries", "candidates of given", "secondpass 0.",
+    for part in ("words, 30 judged queries", "the first stage, given,", "secondpass 0.",
                  "corrected for", "p = 0.001"):  # fmt: skip
         assert part in comments
     assert load(path).to_config() == load(adopted.config).to_config()
@@ -73,7 +73,7 @@ def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
 def test_without_a_gain_the_first_stage_is_kept(kept, tmp_path):
     assert (kept.adopted, kept.config) == (None, None)
     assert kept["lexical"].reason == "it changes the measure of no query"
-    assert kept.verdict.startswith("Keep given: no reranker is sure to gain")
+    assert kept.verdict.startswith("Keep the first stage, given: no reranker is sure to gain")
     with pytest.raises(InputError, match="nothing was adopted"):
         kept.write(tmp_path / "rerank.yaml")
     assert not [*tmp_path.iterdir()]
@@ -143,7 +143,7 @@ def test_limits(options, reason):
         assert tuning.adopted == "lexical"
         return
     assert tuning["lexical"].status == "not_tried"
-    assert tuning.verdict == "Keep given: no reranker could be tried."
+    assert tuning.verdict == "Keep the first stage, given: no reranker could be tried."
 
     assert re.search(reason, tuning["lexical"].reason)
     assert tuning.gain is None

@@ -4,6 +4,12 @@ A short list alone makes small batches of different lengths, which need much pad
 calls are planned together, in rounds. A round takes from each call the batches that the threads
 would run for it alone, sorts all of their pairs by length, and splits them into new batches. A long
 list does not delay others, because each call has a part in every round.
+
+A call that runs alone has the batches that it would have without this. If no thread can be started,
+a call runs its batches in the thread that made it. If a shared batch fails, each call's pairs are
+tried alone, and the error is that of the calls whose own pairs fail. Pairs of a call that has
+ended, or whose deadline has passed, are not begun. With a deadline, a call plans with its share of
+the threads.
 """
 
 from __future__ import annotations

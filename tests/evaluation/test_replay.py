@@ -13,7 +13,7 @@ from secondpass.config import load
 from secondpass.effects import Judgement
 from secondpass.scoring import scores_alone
 from secondpass.types import Issue
-from secondpass_evaluation.tuning.replay import replayed, replayed_run
+from secondpass_evaluation.replay import replayed, replayed_run
 
 
 class ByText:

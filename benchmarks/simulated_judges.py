@@ -1,36 +1,22 @@
-"""Measures the coverage of corrected intervals where few queries differ, on simulated queries.
+"""Simulated queries, and judges of known errors, for ``benchmarks/simulated.py``.
 
-    python benchmarks/statistics_judging.py
-    python benchmarks/statistics_judging.py --simulations 500 --seed 1
-
-Every simulation draws new queries from a known distribution. A judge of known errors gives values
-of all of them, a person those of some; ``corrected_mean`` estimates the mean of the distribution,
-by a 95 % interval. With one relevant passage a query, most differences are 0 and the others are
-large. Targets: every cell covers 93 % or more, less two standard errors of the simulation. A judge
-that misses half of the large gains and more has none: what a person's few queries do not show is in
-no interval. Exits with 1 if a target is missed. To compare two versions, run it with another
-``PYTHONPATH``.
+A judge of known errors gives values of all queries, a person those of some. With one relevant
+passage a query, most differences are 0 and the others are large.
 """
 
 from __future__ import annotations
 
-import argparse
-import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secondpass.errors import InputError
-from secondpass_evaluation import corrected_mean
-
 Values = NDArray[np.float64]
 Pair = tuple[Values, Values]
 """Values by the person and by the judge, shape (queries,)."""
 
-CUTOFF, DEPTH, TARGET = 10, 100, 0.93
+CUTOFF, DEPTH = 10, 100
 LARGE = 0.3
 """Gains above this are those that a blind judge misses."""
 
@@ -42,7 +28,8 @@ class Cell:
     Attributes:
         name: what the queries and the judge are like.
         draw: a number of queries -> their values.
-        has_target: whether it has to be covered.
+        has_target: whether it has to be covered. What a person's few queries do not show, such as
+            large gains that a judge misses in half of the cases or more, is in no interval.
     """
 
     name: str
@@ -126,60 +113,3 @@ def cells() -> list[Cell]:
         name = f"one relevant, gain: judge misses {blind:.0%} of the large gains"
         found.append(Cell(name, one_relevant(0.3, 0.95, blind=blind), blind < 0.5))
     return found
-
-
-def row(cell: Cell, queries: int, people: int, simulations: int, seed: int) -> tuple[str, bool]:
-    """A line of the table, and whether its target is met."""
-    rng = np.random.default_rng(seed)
-    drawn = cell.draw(rng, 200_000)[0]
-    truth = float(drawn.mean())
-    outcomes = []
-    for _ in range(simulations):
-        person, judge = cell.draw(rng, queries)
-        model = {str(number): float(value) for number, value in enumerate(judge)}
-        asked = {str(number): float(value) for number, value in enumerate(person[:people])}
-        try:
-            found = corrected_mean("m", model, asked)
-        except InputError:  # all values are equal
-            continue
-        outcomes.append(
-            (
-                found.low <= truth <= found.high,
-                found.people_low <= truth <= found.people_high,
-                found.high - found.low,
-                found.people_high - found.people_low,
-            )
-        )
-    covered, alone, width, width_alone = np.mean(np.array(outcomes, float), axis=0)
-    error = math.sqrt(TARGET * (1 - TARGET) / len(outcomes))
-    met = bool(covered >= TARGET - 2 * error) or not cell.has_target
-    verdict = "no target" if not cell.has_target else "met" if met else "MISSED"
-    refused = 1 - len(outcomes) / simulations
-    return (
-        f"| {cell.name} | {queries} | {people} | {covered:.3f} | {alone:.3f} | {width:.3f} "
-        f"| {width_alone:.3f} | {refused:.1%} | {verdict} |"
-    ), met
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--simulations", type=int, default=2000, help="of each cell")
-    parser.add_argument("--seed", type=int, default=0, help="of the simulations")
-    options = parser.parse_args()
-    print(
-        "| queries and judge | queries | of a person | corrected covers | person alone covers "
-        "| width, corrected | width, person alone | refused | target |\n"
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
-    )
-    all_met = True
-    for cell in cells():
-        for queries, people in ((200, 20), (400, 40)):
-            line, met = row(cell, queries, people, options.simulations, options.seed)
-            print(line, flush=True)
-            all_met &= met
-    sys.exit(not all_met)
-
-
-if __name__ == "__main__":
-    main()
