@@ -342,6 +342,11 @@ def keep_best_of_each_id(
     return kept, sorted(duplicates)
 
 
+def query_key(text: str) -> str:
+    """The text without differences of case and white space: equal for repetitions of a query."""
+    return " ".join(text.split()).casefold()
+
+
 def comparable_id(identifier: Any) -> Any:
     """An id for comparisons: of an integer its digits, as judgements and runs have them."""
     return str(identifier) if type(identifier) is int else identifier

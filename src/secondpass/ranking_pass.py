@@ -14,9 +14,8 @@ from secondpass.methods import Stage, doubts
 from secondpass.runtime.diagnostics import log_exception
 from secondpass.runtime.judgements import checked, judged
 from secondpass.runtime.ledger import Ledger, PassCall
-from secondpass.runtime.observers import RankingOperation, Running, end, observed
+from secondpass.runtime.observers import RankingOperation, Running, end, observed, query_hash
 from secondpass.runtime.outcome import DISTANCES, Outcome, issue_about
-from secondpass.runtime.repeats import query_hash
 from secondpass.scoring import DOUBTFUL, ScorerMethod
 from secondpass.strategies.skipping import When
 from secondpass.strategies.windows import judged_by_windows, with_windows

@@ -7,6 +7,7 @@ needed: ir_measures, bm25s, numpy, scipy, jinja2, markdown-it-py and lxml.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.lazy import require
@@ -28,14 +29,15 @@ def check_installed(needed_for: str) -> None:
 
 def __getattr__(name: str) -> Any:
     """A public name. The command imports only what a subcommand needs."""
-    if name.startswith("_") and name != "__all__":
-        raise AttributeError(name)
+    unknown = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A module of the package is none: `from secondpass_evaluation import suites` imports it then.
+    if (name.startswith("_") and name != "__all__") or find_spec(f"{__name__}.{name}"):
+        raise unknown
     check_installed(__name__)
-    public = import_module(f"{__name__}.public")
     try:
-        return getattr(public, name)
+        return getattr(import_module(f"{__name__}.public"), name)
     except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+        raise unknown from None
 
 
 def __dir__() -> list[str]:

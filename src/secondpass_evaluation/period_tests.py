@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from secondpass.monitoring.ranking_days import DayCounts, DayKey
+from secondpass.monitoring.repeats import Repeats, design_effect
 from secondpass.monitoring.sketches import Sketch
-from secondpass.runtime.repeats import Repeats, design_effect
 
 FEWEST = 20
 """Fewest rankings of a period, or of a method in it, to compare; repetitions do not count."""

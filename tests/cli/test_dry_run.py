@@ -5,35 +5,14 @@ import json
 import pytest
 
 from command_requests import FRUIT, requests
-from fake_provider import FakeProvider
 from terminals import on_a_terminal
 
-PRICES = "{input: 1000000, output: 0}"  # an input token costs 1
 
-
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-        assert running.calls == 0
-
-
-@pytest.fixture
-def graded(write, provider):
-    """A configuration that asks the provider, five candidates at a time."""
-    address = provider.base_url("openai")
-    return write(
-        "graded.yaml",
-        f"method: {{type: graded, batch_size: 5, llm: {{type: openai, model: m, prices: {PRICES}, "
-        f"base_url: '{address}'}}}}\nfallback: [lexical]\n",
-    )
-
-
-def test_requests_are_estimated_and_nothing_is_written(secondpass, write, graded, tmp_path):
+def test_requests_are_estimated_and_nothing_is_written(secondpass, write, priced, tmp_path):
     output = tmp_path / "out.jsonl"
     empty = {"query_id": "q", "query": "none", "candidates": []}
     file = write("in.jsonl", [*requests(3, candidates=12), empty])
-    told = secondpass("rerank", file, "-c", graded, "-o", output, "--dry-run")
+    told = secondpass("rerank", file, "-c", priced, "-o", output, "--dry-run")
     found = json.loads(told.out)
     assert (told.code, output.exists()) == (0, False)
     assert (found["dry_run"], found["queries"], found["candidates"]) == (True, 4, 36)
@@ -46,8 +25,8 @@ def test_requests_are_estimated_and_nothing_is_written(secondpass, write, graded
     assert "estimated" in told.flat
 
 
-def test_a_limit_of_tokens_splits_requests(secondpass, write, provider):
-    address = provider.base_url("voyage")
+def test_a_limit_of_tokens_splits_requests(secondpass, write, unasked):
+    address = unasked.base_url("voyage")
     config = write(
         "voyage.yaml",
         f"method: {{type: endpoint, api: voyage, model: m, base_url: '{address}'}}\n",
@@ -58,11 +37,11 @@ def test_a_limit_of_tokens_splits_requests(secondpass, write, provider):
     assert json.loads(told.out)["total"]["calls"] == 2
 
 
-def test_options_of_the_command_and_of_a_line_count(secondpass, write, graded):
+def test_options_of_the_command_and_of_a_line_count(secondpass, write, priced):
     lines = requests(2, candidates=12)
     lines[1]["depth"] = 3
     file = write("in.jsonl", lines)
-    told = secondpass("rerank", file, "-c", graded, "--depth", 10, "--dry-run")
+    told = secondpass("rerank", file, "-c", priced, "--depth", 10, "--dry-run")
     assert json.loads(told.out)["total"]["pairs"] == 13
     assert json.loads(told.out)["total"]["calls"] == 3
 
@@ -81,14 +60,14 @@ def test_resuming_has_no_dry_run(secondpass):
     assert "--dry-run, --resume: give one of them" in told.flat
 
 
-def test_an_input_error_is_one_here_too(secondpass, write, graded):
-    told = secondpass("rerank", write("in.jsonl", "{}"), "-c", graded, "--dry-run")
+def test_an_input_error_is_one_here_too(secondpass, write, priced):
+    told = secondpass("rerank", write("in.jsonl", "{}"), "-c", priced, "--dry-run")
     assert (told.code, "in.jsonl:1: " in told.flat, told.out) == (1, True, "")
 
 
-def test_a_terminal_shows_a_table(write, graded):
+def test_a_terminal_shows_a_table(write, priced):
     file = write("in.jsonl", requests(3, candidates=12))
-    shown = on_a_terminal("rerank", str(file), "-c", str(graded), "--dry-run")
+    shown = on_a_terminal("rerank", str(file), "-c", str(priced), "--dry-run")
     assert "tokens in, about" in shown
     assert "3 queries, 36 candidates" in shown
     assert '"models"' not in shown

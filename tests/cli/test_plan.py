@@ -5,21 +5,13 @@ import sys
 
 import pytest
 
-from fake_provider import FakeProvider
 from terminals import on_a_terminal
 
 
 @pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-        assert running.calls == 0
-
-
-@pytest.fixture
-def listwise(write, provider):
+def listwise(write, unasked):
     """A cascade whose second stage asks the provider, with prices and a limit of calls."""
-    address = provider.base_url("openai")
+    address = unasked.base_url("openai")
     return write(
         "listwise.yaml",
         "method:\n  type: cascade\n  stages:\n  - {type: lexical, depth: 100}\n"

@@ -97,6 +97,25 @@ def graded(write, provider):
 
 
 @pytest.fixture
+def unasked():
+    """A provider that must not be asked."""
+    with FakeProvider() as running:
+        yield running
+        assert running.calls == 0
+
+
+@pytest.fixture
+def priced(write, unasked):
+    """A configuration that would ask it, five candidates at a time; an input token costs 1."""
+    return write(
+        "graded.yaml",
+        "method: {type: graded, batch_size: 5, llm: {type: openai, model: m, "
+        f"prices: {{input: 1000000, output: 0}}, base_url: '{unasked.base_url('openai')}'}}}}\n"
+        "fallback: [lexical]\n",
+    )
+
+
+@pytest.fixture
 def interrupted(monkeypatch):
     """Ctrl-C during the ranking of this number, counted from 1; all that were begun are counted."""
 

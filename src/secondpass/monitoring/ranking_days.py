@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
+from secondpass.monitoring.repeats import Repeats
 from secondpass.monitoring.sketches import Sketch
-from secondpass.runtime.repeats import Repeats
 from secondpass.settings import describe
 
 FORMAT = 1
@@ -81,7 +81,7 @@ class DayCounts:
         """Add a ranking. Codes that are no plain identifiers count as ``other``.
 
         Args:
-            query: hash of the query, see :func:`~secondpass.runtime.repeats.query_hash`.
+            query: hash of the query, see :func:`~secondpass.runtime.observers.query_hash`.
             status: of the report.
             issues: their codes.
             statistics: by name.

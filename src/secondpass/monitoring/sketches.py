@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 ERROR = 0.005
 """Maximum relative error of a value that is read from a sketch."""
@@ -26,7 +26,61 @@ MOST_BINS = 2 * math.floor(math.log(LARGEST) * _PER_UNIT + _OFFSET) + 1
 """Maximum number of bins of a sketch."""
 
 
-class Sketch:
+class BinCounts:
+    """Counts by bin, which are added to those of another without a loss.
+
+    Subclasses say which bins and counts there are, for what is read from a file.
+
+    Attributes:
+        bins: count by bin.
+    """
+
+    __slots__ = ("bins",)
+    _COUNTS: ClassVar[str]
+
+    def __init__(self, bins: Mapping[int, int] | None = None) -> None:
+        self.bins: Counter[int] = Counter(bins)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.to_pairs() == other.to_pairs()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of another."""
+        self.bins.update(other.bins)
+
+    def to_pairs(self) -> list[list[int]]:
+        """Pairs of bin and count, in the order of the bins."""
+        return [[number, self.bins[number]] for number in sorted(self.bins) if self.bins[number]]
+
+    @classmethod
+    def from_pairs(cls, pairs: Iterable[Any]) -> Self:
+        """The counts of :meth:`to_pairs`.
+
+        Raises:
+            ValueError: these are no such pairs.
+        """
+        bins: dict[int, int] = {}
+        for pair in pairs:
+            number, count = pair
+            if type(number) is not int or type(count) is not int or not cls._is_count(count):
+                raise ValueError(f"a bin and its count must be integers, the count {cls._COUNTS}")
+            if not cls._is_bin(number) or number in bins:
+                raise ValueError(f"{number} is no bin, or is there twice")
+            bins[number] = count
+        return cls(bins)
+
+    @staticmethod
+    def _is_bin(number: int) -> bool:
+        raise NotImplementedError
+
+    @staticmethod
+    def _is_count(count: int) -> bool:
+        raise NotImplementedError
+
+
+class Sketch(BinCounts):
     """Counts of numbers by bin.
 
     Bins are numbered in the order of the values: 0 has those about 0, and -i the negatives of i.
@@ -35,15 +89,8 @@ class Sketch:
         bins: number of values by bin.
     """
 
-    __slots__ = ("bins",)
-
-    def __init__(self, bins: Mapping[int, int] | None = None) -> None:
-        self.bins: Counter[int] = Counter(bins)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sketch) and self.bins == other.bins
-
-    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ()
+    _COUNTS = "at least 1"
 
     def __repr__(self) -> str:
         return f"<Sketch of {self.count:,} values in {len(self.bins):,} bins>"
@@ -57,10 +104,6 @@ class Sketch:
         """Add a value; one that is not finite is not counted."""
         if math.isfinite(value):
             self.bins[bin_of(value)] += 1
-
-    def merge(self, other: Sketch) -> None:
-        """Add the values of another sketch."""
-        self.bins.update(other.bins)
 
     def quantile(self, share: float) -> float:
         """The value below which this share of the values lies, 0 to 1; NaN without values.
@@ -76,26 +119,13 @@ class Sketch:
                 return value_of(number)
         return math.nan
 
-    def to_pairs(self) -> list[list[int]]:
-        """Pairs of bin and count, in the order of the bins."""
-        return [[number, self.bins[number]] for number in sorted(self.bins)]
+    @staticmethod
+    def _is_bin(number: int) -> bool:
+        return abs(number) <= MOST_BINS // 2
 
-    @classmethod
-    def from_pairs(cls, pairs: Iterable[Any]) -> Sketch:
-        """The sketch of :meth:`to_pairs`.
-
-        Raises:
-            ValueError: these are no such pairs.
-        """
-        bins: dict[int, int] = {}
-        for pair in pairs:
-            number, count = pair
-            if type(number) is not int or type(count) is not int or count < 1:
-                raise ValueError("a bin and its count must be integers, the count at least 1")
-            if abs(number) > MOST_BINS // 2 or number in bins:
-                raise ValueError(f"{number} is no bin, or is there twice")
-            bins[number] = count
-        return cls(bins)
+    @staticmethod
+    def _is_count(count: int) -> bool:
+        return count >= 1
 
 
 def bin_of(value: float) -> int:

@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from secondpass.candidates import query_key
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.errors import InputError, MethodError, with_article
 from secondpass.questions import Completion, Prompt
@@ -302,6 +304,12 @@ def error_of(error: BaseException) -> str:
         return error.code
     name = type(error).__name__
     return _ERRORS.get(name, name)
+
+
+def query_hash(text: str) -> int:
+    """A hash of a query, below 2**64: equal for its repetitions, in every process."""
+    digest = blake2b(query_key(text).encode(errors="surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big")
 
 
 # ---------------------------------------------------------------------- requests and scorer calls

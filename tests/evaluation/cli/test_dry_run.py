@@ -5,27 +5,6 @@ import json
 import pytest
 
 from command_requests import FRUIT
-from fake_provider import FakeProvider
-
-PRICES = "{input: 1000000, output: 0}"  # an input token costs 1
-
-
-@pytest.fixture
-def provider():
-    with FakeProvider() as running:
-        yield running
-        assert running.calls == 0
-
-
-@pytest.fixture
-def graded(write, provider):
-    """A configuration that asks the provider, five candidates at a time."""
-    address = provider.base_url("openai")
-    return write(
-        "graded.yaml",
-        f"method: {{type: graded, batch_size: 5, llm: {{type: openai, model: m, prices: {PRICES}, "
-        f"base_url: '{address}'}}}}\nfallback: [lexical]\n",
-    )
 
 
 def test_a_search_without_reranking_has_no_dry_run(secondpass):
@@ -34,9 +13,9 @@ def test_a_search_without_reranking_has_no_dry_run(secondpass):
     assert "--dry-run: needs --rerank" in told.flat
 
 
-def test_a_question_is_searched_and_its_reranking_estimated(secondpass, write, graded):
+def test_a_question_is_searched_and_its_reranking_estimated(secondpass, write, priced):
     corpus = write("corpus.jsonl", [{"_id": one["id"], "text": one["text"]} for one in FRUIT])
-    call = ["query", "-q", "fruit", "--corpus", corpus, "--lexical", "--rerank", "-c", graded]
+    call = ["query", "-q", "fruit", "--corpus", corpus, "--lexical", "--rerank", "-c", priced]
     told = secondpass(*call, "--dry-run")
     found = json.loads(told.out)
     assert (told.code, found["queries"], found["candidates"]) == (0, 1, 2)
@@ -50,9 +29,9 @@ def suite(write):
     return write("suite/qrels.tsv", "q1 0 pear 1\nq2 0 moon 1\n").parent
 
 
-def test_a_comparison_is_estimated_per_reranker(secondpass, suite, graded, tmp_path):
+def test_a_comparison_is_estimated_per_reranker(secondpass, suite, priced, tmp_path):
     out = tmp_path / "results"
-    call = ["eval", suite, "--mode", "lexical", "--compare", "lexical", graded, "--into", out]
+    call = ["eval", suite, "--mode", "lexical", "--compare", "lexical", priced, "--into", out]
     told = secondpass(*call, "--dry-run")
     found = json.loads(told.out)
     assert (told.code, out.exists()) == (0, False), told.err
