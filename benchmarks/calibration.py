@@ -28,7 +28,7 @@ from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
 from secondpass.errors import InputError
-from secondpass.scoring import rerank_scores_alone
+from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass_evaluation.calibration.calibrating import scores_without_relevant
 from secondpass_evaluation.calibration.conformal import best_threshold, share_kept, threshold
 from secondpass_evaluation.calibration.mapping import fit_probabilities

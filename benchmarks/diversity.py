@@ -35,7 +35,7 @@ from typing import Any
 from quality import MEASURE, FirstStage, first_stages
 
 from secondpass import Candidate, Ranking, Reranker
-from secondpass.ordering import to_ordering
+from secondpass.ranking.ordering import to_ordering
 from secondpass_evaluation import evaluate, ranking_to_run
 
 TOP = 10

@@ -28,7 +28,7 @@ import secondpass
 from secondpass import Candidate, MethodError, Reranker
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days, days_to_lines
 from secondpass.monitoring.ranking_statistics import ranking_statistics
-from secondpass.runtime.observers import Operation, RankingOperation
+from secondpass.ranking.observers import Operation, RankingOperation
 from secondpass_evaluation import HybridRetriever, drift, make_suite, read_corpus
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.search.embedders import default_embedder

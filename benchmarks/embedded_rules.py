@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, first_stages
 
 from secondpass import Reranker
-from secondpass.blending import Blend
+from secondpass.ranking.blending import Blend
 from secondpass.scorers.minilm import MiniLM, unit
 from secondpass.scorers.similarity import Match, encoded_text, list_scores, match
 from secondpass_evaluation import evaluate, ranking_to_run

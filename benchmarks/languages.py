@@ -4,7 +4,7 @@
     python benchmarks/languages.py --data ../data --sets xquad-en xquad-de
     python benchmarks/languages.py --pages /usr/share/help --languages el ru ko
 
-Prints the measures of :mod:`secondpass.scorers.english` for each list; for each file of lists, how
+Prints the measures of :mod:`secondpass.ranking.english` for each list; for each file of lists, how
 many are not English by the first two conditions alone, and by all three; for each collection, the
 number of queries whose candidates are not English, and of those whose order is kept.
 
@@ -28,7 +28,7 @@ from xml.etree import ElementTree
 from quality import MEASURE, SETS, FirstStage, first_stages
 
 from secondpass import Candidate, Reranker
-from secondpass.scorers.english import Measures, measure
+from secondpass.ranking.english import Measures, measure
 from secondpass.scorers.minilm import load_tokenizer
 from secondpass_evaluation import HybridRetriever, evaluate, ranking_to_run
 

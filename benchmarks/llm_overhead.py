@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from fake_provider import FakeProvider, good
 from secondpass import Reranker
-from secondpass.candidates import to_candidates
 from secondpass.concurrency.portal import portal
 from secondpass.effects import Task
+from secondpass.ranking.candidates import to_candidates
 
 TEXTS = [
     f"{number % 10} passage about something, of some length: {'word ' * 60}"

@@ -10,7 +10,7 @@ first 100 candidates some have no judgement: all but one batch of 20, the first,
 Prints for each collection, first stage, noise and kind of score: nDCG@10 of the input order and of
 the complete judgements; and for each rule the mean difference to the input order over all patterns,
 the worst one, and the worst difference to the old rule (all judged ones first) of patterns with
-more than half judged. ``library`` is the rule of :mod:`secondpass.runtime.outcome`; the
+more than half judged. ``library`` is the rule of :mod:`secondpass.ranking.outcome`; the
 others are those that did worse. ``--patterns`` prints each pattern of ``library``.
 """
 
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from quality import LANGUAGES, FirstStage, first_stages
 
-from secondpass.runtime.outcome import merged
+from secondpass.ranking.outcome import merged
 
 DEPTH, BATCHES, CUT = 100, 5, 10
 NOISES = (0.0, 0.25, 0.35, 0.5)

@@ -37,7 +37,7 @@ import numpy as np
 from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
-from secondpass.blending import Blend
+from secondpass.ranking.blending import Blend
 from secondpass_evaluation import evaluate, ranking_to_run
 from secondpass_evaluation.journal import ranking_key
 from secondpass_evaluation.observations import Observations

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from secondpass import Reranker, errors
-from secondpass.errors import ConfigurationError, LLMError, Problem, RerankError, with_article
+from secondpass.errors import ConfigurationError, LLMError, Problem, with_article
 from secondpass.formats.errors import FormatError, MeasureError
+from secondpass.ranking.result import RerankError
 
 
 def test_exceptions_form_the_tree_that_is_drawn():

@@ -4,8 +4,8 @@ import pytest
 
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
-from secondpass.methods import doubts, precision_of
-from secondpass.runtime.floors import Fit, Floor
+from secondpass.ranking.floors import Fit, Floor
+from secondpass.ranking.methods import doubts, precision_of
 from secondpass.types import EngineInfo
 from secondpass_evaluation.calibration.fingerprint import fingerprint
 

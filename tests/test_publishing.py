@@ -275,7 +275,7 @@ def test_a_complete_wheel_passes(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"without": ["secondpass/config/presets/embedded.yaml"]}, "embedded.yaml"),
+        ({"without": ["secondpass/data/presets/embedded.yaml"]}, "embedded.yaml"),
         ({"without": ["secondpass/py.typed"]}, "py.typed"),
         ({"extra": ["secondpass/left_over.py"]}, "left_over.py"),
         ({"extra": ["tests/test_it.py"]}, "test_it.py"),

@@ -80,7 +80,8 @@ def test_the_picture_is_up_to_date(core_graph):
         ("from package.b import x", True),
         ("def f():\n    from package import b", True),
         ("if TYPE_CHECKING:\n    from package.b import x", True),
-        ("kind = 'package.b'", False),
+        ("kind = 'package.b:Kind'", True),
+        ("kind = 'package.beside'", False),
     ],
 )
 def test_circles_are_found(tmp_path, body, found):

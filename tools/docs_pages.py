@@ -20,24 +20,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from secondpass import Limits, Reranker
-from secondpass.blending import Blend
+from secondpass.apis.auth import Auth
+from secondpass.apis.descriptions import APIS, RerankApi, RerankSpans, Verified
+from secondpass.apis.template import PLACEHOLDERS
+from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import MissingExtraError
 from secondpass.limits import Prices
-from secondpass.methods import Stage
 from secondpass.prompts.template import Prompting
-from secondpass.rendering import Rendering
-from secondpass.runtime.floors import Fit, Floor
-from secondpass.runtime.probabilities import Probabilities
-from secondpass.runtime.response_cache import ResponseCache
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.floors import Fit, Floor
+from secondpass.ranking.methods import Stage
+from secondpass.ranking.passages import Passages
+from secondpass.ranking.probabilities import Probabilities
+from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.when import Agreement, Range, When
 from secondpass.scorers.diversity import Cap
-from secondpass.scorers.passages import Passages
 from secondpass.settings import model_of, registry
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
-from secondpass.strategies.rerank_apis import APIS, RerankApi, RerankSpans, Verified
-from secondpass.strategies.rerank_auth import Auth
-from secondpass.strategies.rerank_template import PLACEHOLDERS
-from secondpass.strategies.skipping import Agreement, Range, When
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python tools/docs_pages.py"

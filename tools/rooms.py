@@ -3,8 +3,8 @@
     python tools/rooms.py            # prints circles and upward imports
     python tools/rooms.py --picture  # writes docs/rooms.svg
 
-Imports in functions and under TYPE_CHECKING count, too. Import paths in strings, as in the
-registry, do not.
+Imports in functions and under TYPE_CHECKING count, too, and so do import paths in strings, such as
+``"secondpass.strategies.graded:Graded"``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ PACKAGE = ROOT / "src" / "secondpass"
 SOURCES = (ROOT / "src", *sorted((ROOT / "integrations").glob("*/src")))
 
 ROOMS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors", "questions", "effects", "candidates"),
+    ("types", "errors", "questions", "effects", "markup"),
     ("settings",),
-    ("limits", "rendering", "scoring", "blending", "ordering"),
+    ("limits",),
     ("concurrency",),
+    ("ranking",),
     ("prompts",),
     ("services",),
     ("runtime",),
+    ("asking",),
     ("llms",),
     ("scorers",),
-    ("methods",),
     ("strategies",),
-    ("call_options",),
-    ("ranking_pass",),
+    ("apis",),
+    ("built_in",),
     ("reranker",),
     ("config",),
     ("formats",),
@@ -42,18 +43,6 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 """The rooms of the core, lowest first. A module imports only from its own row and those before."""
-
-EXEMPT = frozenset(
-    {
-        ("secondpass.reranker", "secondpass.config"),
-        ("secondpass.types", "secondpass.formats.rankings"),
-        ("secondpass.types", "secondpass.runtime.explanations"),
-        ("secondpass.types", "secondpass.runtime.outcome"),
-    }
-)
-"""Convenience methods, which import lazily:
-``Reranker.from_config``, ``from_preset`` and ``to_config`` the loader, and ``Ranking.explain``,
-``to_dict``, ``to_pandas``, ``_repr_html_`` and ``__repr__`` what presents a ranking."""
 
 Graph = Mapping[str, frozenset[str]]
 
@@ -77,7 +66,6 @@ def import_graph(*sources: Path) -> dict[str, frozenset[str]]:
 
 def circles(graph: Graph) -> list[list[str]]:
     """Groups of modules that import each other, directly or by way of others."""
-    graph = {a: {b for b in bs if (a, b) not in EXEMPT} for a, bs in graph.items()}
     reachable: dict[str, set[str]] = {}
     for start in graph:
         seen: set[str] = set()
@@ -112,7 +100,7 @@ def upward_imports(graph: Graph) -> list[tuple[str, str]]:
         (a, b)
         for a, imported in graph.items()
         for b in imported
-        if (a, b) not in EXEMPT and level[room_of(a)] < level[room_of(b)]
+        if b in graph and level[room_of(a)] < level[room_of(b)]
     )
 
 
@@ -122,7 +110,7 @@ def room_graph(graph: Graph) -> dict[str, frozenset[str]]:
     for a, imported in graph.items():
         for b in imported:
             pair = room_of(a), room_of(b)
-            if None not in pair and pair[0] != pair[1] and (a, b) not in EXEMPT:
+            if None not in pair and pair[0] != pair[1]:
                 rooms.setdefault(str(pair[0]), set()).add(str(pair[1]))
     return {room: frozenset(others) for room, others in rooms.items()}
 
@@ -152,6 +140,8 @@ def _imports(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
             base = node.module or ""
             inside = [f"{base}.{alias.name}" for alias in node.names]
             names = [name if name in modules else base for name in inside]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value:
+            names = [node.value.partition(":")[0]]
         else:
             continue
         yield from (name for name in names if name in modules)

@@ -7,24 +7,14 @@ from secondpass.errors import (
     MissingExtraError,
     ModelLoadError,
     NotSerializableError,
-    RerankError,
     SecondPassError,
 )
 from secondpass.limits import Limits
+from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
+from secondpass.ranking.observers import observe
+from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
-from secondpass.runtime.observers import observe
-from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
-from secondpass.types import (
-    Candidate,
-    EngineInfo,
-    Issue,
-    Ranked,
-    Ranking,
-    Report,
-    Request,
-    Skipped,
-    Usage,
-)
+from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Report, Request, Skipped, Usage
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """Effects of a ranking pass, and the protocols of scorers and methods.
 
 A pass is a generator. It yields effects, Score and Ask, and is sent their results; it opens no
-connection and starts no thread. A driver (:mod:`secondpass.runtime.drivers`) carries the effects
+connection and starts no thread. A driver (:mod:`secondpass.asking.drivers`) carries the effects
 out. So sync and async share all logic, passes nest by ``yield from``, and tests need no models.
 What needs only the books of the same pass, such as its limits, is a method of :class:`Call`.
 """
@@ -121,7 +121,7 @@ class Call:
     """What a method can know and say of the ranking that it is part of: ``task.call``.
 
     This one is part of no ranking: nothing is limited, and nothing is recorded.
-    :class:`secondpass.runtime.ledger.PassCall` is that of a ranking, and of a dry run.
+    :class:`secondpass.ranking.ledger.PassCall` is that of a ranking, and of a dry run.
 
     Attributes:
         relay: gets the interim judgements, with their tasks; None if nobody listens.
@@ -171,7 +171,7 @@ class Call:
 
         A listener gets a ranking made of it before the method continues; its ordering may take
         effects. A judgement of another task than that of the pass is ignored:
-        :func:`secondpass.strategies.interim.converted` converts it.
+        :func:`secondpass.ranking.judgements.converted` converts it.
 
         Args:
             task: the task of the method.
@@ -190,7 +190,7 @@ class Call:
     def started(self, method: Method, texts: int) -> object:  # noqa: ARG002
         """A method starts to judge a number of texts; the result is for :meth:`ended`.
 
-        :func:`secondpass.runtime.judgements.judged` calls it for every method.
+        :func:`secondpass.ranking.judgements.judged` calls it for every method.
         """
         return None
 
@@ -206,7 +206,7 @@ class Call:
         """The user's own code raised ``error``.
 
         Reports contain only its class. The ranking keeps the exception for the ``__cause__`` of
-        :class:`~secondpass.errors.RerankError`, and :mod:`secondpass.runtime.diagnostics` logs it.
+        :class:`~secondpass.errors.RerankError`, and :mod:`secondpass.ranking.diagnostics` logs it.
         """
 
     def ran(self, engine: EngineInfo) -> None:

@@ -15,7 +15,8 @@
     │   ├── LLMError                             a service gave no reply
     │   ├── ReplyError                           the reply of a service cannot be used
     │   └── NestedCallError (also an InputError) a model called the reranker that waits for it
-    └── RerankError (also a RuntimeError)        unscored candidates under ``strict``
+    └── RerankError (also a RuntimeError)        unscored candidates under ``strict``; it is in
+                                             :mod:`secondpass.ranking.result`
 
 No message contains a query, a passage or a key. All exceptions can be pickled.
 """
@@ -24,10 +25,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from secondpass.types import Ranking
 
 
 class SecondPassError(Exception):
@@ -223,24 +220,6 @@ class NestedCallError(InputError, MethodError):
 
     def __init__(self, message: str) -> None:
         MethodError.__init__(self, message)
-
-
-class RerankError(SecondPassError, RuntimeError):
-    """Under ``strict``: not every candidate was scored, or the ordering was not followed.
-
-    Attributes:
-        ranking: what would have been returned without ``strict``.
-    """
-
-    def __init__(self, ranking: Ranking) -> None:
-        self.ranking = ranking
-        report = ranking.report
-        issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
-        # The ranking is not in `args`: tools that log arguments would log passages.
-        super().__init__(f"reranking is {report.status}, and strict is set: {issues}")
-
-    def __reduce__(self) -> tuple[type[RerankError], tuple[Ranking]]:
-        return RerankError, (self.ranking,)
 
 
 def with_article(noun: str) -> str:

@@ -7,7 +7,6 @@ Everything else below :mod:`secondpass` that is not exported here, by :mod:`seco
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.adapters.parameters import checked_list
 from secondpass.adapters.scores import results
-from secondpass.blending import Blend, Blended
 from secondpass.effects import (
     LLM,
     Answer,
@@ -34,10 +33,11 @@ from secondpass.formats.files import atomic_write
 from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.provider import Form, Provider, joined
-from secondpass.ordering import LostInTheMiddle, Tiers
 from secondpass.prompts.context import ProjectContext
-from secondpass.runtime.floors import Fit, Floor
-from secondpass.runtime.observers import (
+from secondpass.ranking.blending import Blend, Blended
+from secondpass.ranking.floors import Fit, Floor
+from secondpass.ranking.judgements import converted
+from secondpass.ranking.observers import (
     MethodOperation,
     Observer,
     Operation,
@@ -46,7 +46,8 @@ from secondpass.runtime.observers import (
     RequestOperation,
     ScoringOperation,
 )
-from secondpass.runtime.probabilities import Probabilities
+from secondpass.ranking.ordering import LostInTheMiddle, Tiers
+from secondpass.ranking.probabilities import Probabilities
 from secondpass.scorers.engines.exporting import export
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 from secondpass.services.client import Connection, token_count
@@ -54,7 +55,6 @@ from secondpass.services.json_http import StatusError, connect, parse_json
 from secondpass.settings import configurable
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
-from secondpass.strategies.interim import converted
 from secondpass.strategies.listwise import Listwise
 
 __all__ = [

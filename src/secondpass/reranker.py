@@ -9,29 +9,10 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
-from secondpass.blending import Blend
-from secondpass.call_options import CallOptions, PassSettings, show_call_options
-from secondpass.candidates import CheckedRequest, to_request, to_requests
-from secondpass.concurrency.callbacks import check_callback
-from secondpass.effects import Method, Task
-from secondpass.limits import Limits
-from secondpass.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, place_of
-from secondpass.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
-from secondpass.ranking_pass import RankingPass
-from secondpass.rendering import Rendering
-from secondpass.runtime import drivers
-from secondpass.runtime.diagnostics import log
-from secondpass.runtime.dry_run import Expected, merged
-from secondpass.runtime.floors import FLOOR, Floor
-from secondpass.runtime.gate import Gate
-from secondpass.runtime.ledger import Ledger
-from secondpass.runtime.probabilities import Probabilities
-from secondpass.runtime.response_cache import RESPONSE_CACHE, ResponseCache
-from secondpass.runtime.scheduler import Pass
-from secondpass.scorers.passages import Passages
-from secondpass.settings import changed, configurable, nested
-from secondpass.strategies.cost_plan import CostPlan
-from secondpass.strategies.life_cycle import (
+from secondpass.asking import drivers
+from secondpass.asking.dry_run import Expected, merged
+from secondpass.asking.gate import Gate
+from secondpass.asking.life_cycle import (
     call_if_present,
     check_methods,
     close_all,
@@ -40,7 +21,7 @@ from secondpass.strategies.life_cycle import (
     services,
     warm_up_first,
 )
-from secondpass.strategies.planning import (
+from secondpass.asking.planning import (
     ASSUMED_QUERY,
     Recorder,
     assumed_passages,
@@ -48,11 +29,42 @@ from secondpass.strategies.planning import (
     planned,
     positive,
 )
-from secondpass.strategies.skipping import When
-from secondpass.types import CandidateLike, Ranking, RequestLike
+from secondpass.asking.response_cache import RESPONSE_CACHE, ResponseCache
+from secondpass.asking.scheduler import Pass
+from secondpass.built_in import KINDS
+from secondpass.concurrency.callbacks import check_callback
+from secondpass.effects import Method, Task
+from secondpass.errors import NotSerializableError
+from secondpass.limits import Limits
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
+from secondpass.ranking.cost_plan import CostPlan
+from secondpass.ranking.diagnostics import log
+from secondpass.ranking.floors import FLOOR, Floor
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, place_of
+from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
+from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
+from secondpass.ranking.passages import Passages
+from secondpass.ranking.probabilities import Probabilities
+from secondpass.ranking.ranking_pass import RankingPass
+from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.result import Ranking
+from secondpass.ranking.when import When
+from secondpass.settings import (
+    changed,
+    configurable,
+    nested,
+    not_serializable,
+    registry,
+    to_mapping,
+)
+from secondpass.types import CandidateLike, RequestLike
 
 if TYPE_CHECKING:
     from annotated_types import Ge
+
+registry.add_built_in(KINDS)
 
 
 @configurable
@@ -142,9 +154,9 @@ class Reranker:
         Raises:
             ConfigurationError: a setting is wrong; the message says where.
         """
-        from secondpass.config import load
+        from secondpass.settings.loading import load
 
-        return load(config)
+        return load(Reranker, config)
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Reranker:
@@ -153,9 +165,9 @@ class Reranker:
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
         """
-        from secondpass.config import load, preset
+        from secondpass.settings.files import preset
 
-        return load(preset(name, **overrides))
+        return Reranker.from_config(preset(name, **overrides))
 
     def to_config(self) -> dict[str, Any]:
         """Return the mapping that :meth:`from_config` accepts, without defaults.
@@ -163,9 +175,13 @@ class Reranker:
         Raises:
             NotSerializableError: the method or the ordering has no registered name.
         """
-        from secondpass.config import dump
-
-        return dump(self)
+        if type(self).__init__ is not Reranker.__init__:
+            raise not_serializable(self, "reranker")
+        try:
+            settings = to_mapping(self, registry.dump_part)
+        except NotSerializableError as error:
+            raise NotSerializableError(error.problems, "to_config") from None
+        return settings if self._order_name is None else {**settings, "order": self._order_name}
 
     @show_call_options
     def rerank(
@@ -184,7 +200,7 @@ class Reranker:
             candidates: strings, mappings or Candidates, in the retriever's order.
             context: further information about this query, passed to the method.
             on_interim: called with the interim rankings of :meth:`astream`, in this thread.
-            options: override settings; see :class:`~secondpass.call_options.CallOptions`.
+            options: override settings; see :class:`~secondpass.ranking.options.CallOptions`.
 
         Returns:
             Every candidate once, best first, without those that ``report.left_out`` lists.
@@ -226,7 +242,7 @@ class Reranker:
 
         Interim rankings have ``report.final`` False. ``aclose()`` of the generator ends the pass.
         """
-        from secondpass.runtime.streaming import stream
+        from secondpass.asking.streaming import stream
 
         request = to_request(query, candidates, context, text_needed=self.render.needs_text)
         settings = self._settings(options)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
-
-if TYPE_CHECKING:
-    from secondpass.runtime.explanations import Explanation
-    from secondpass.runtime.outcome import Trace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.
@@ -249,70 +245,6 @@ def _plain(record: Any) -> Any:
     if is_dataclass(record):
         return {part.name: _plain(getattr(record, part.name)) for part in fields(record)}
     return record
-
-
-def _rankings() -> Any:
-    from secondpass.formats import rankings
-
-    return rankings
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking(Sequence[Ranked]):
-    """The ranked candidates, best first, and a report.
-
-    Attributes:
-        query, items: the query as passed by the caller, and the ranked candidates.
-        report: what was done, what it cost, and what went wrong.
-        trace: what :meth:`explain` reads; None in a ranking that no reranker made.
-    """
-
-    query: str
-    items: tuple[Ranked, ...]
-    report: Report
-    trace: Trace | None = field(default=None, compare=False)
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The input positions of the items, best first."""
-        return tuple(item.position for item in self.items)
-
-    @overload
-    def __getitem__(self, index: int) -> Ranked: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Ranked, ...]: ...
-    def __getitem__(self, index: int | slice) -> Ranked | tuple[Ranked, ...]:
-        return self.items[index]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[Ranked]:
-        return iter(self.items)
-
-    def explain(self, id: object = None, *, position: int | None = None) -> Explanation:
-        """Explain the rank of a candidate, by id (the best of several) or by input position.
-
-        Raises:
-            InputError: there is no such candidate, or the ranking has no trace.
-        """
-        from secondpass.runtime.explanations import explain
-
-        return explain(self, id, position)
-
-    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return plain values; with ``text`` also the query, texts and metadata."""
-        return dict(_rankings().to_dict(self, text=text))
-
-    def to_pandas(self, *, text: bool = False) -> Any:
-        """Return a pandas DataFrame of the items, one a row; with ``text`` also their texts."""
-        return _rankings().to_pandas(self, text=text)
-
-    def _repr_html_(self) -> str:
-        return str(_rankings().to_html(self))
-
-    def __repr__(self) -> str:
-        return str(_rankings().to_repr(self))
 
 
 CandidateLike: TypeAlias = str | Candidate | Ranked | Mapping[str, Any]

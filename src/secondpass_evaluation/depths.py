@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from secondpass.ranking.result import Ranking
+from secondpass.ranking.scoring import scores_alone
 from secondpass.reranker import Reranker
-from secondpass.scoring import scores_alone
-from secondpass.types import Candidate, Ranking
+from secondpass.types import Candidate
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.replay import can_replay, replayed, replayed_run
 from secondpass_evaluation.suites import Suite

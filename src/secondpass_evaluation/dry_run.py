@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
+from secondpass.asking.dry_run import Expected
 from secondpass.errors import SecondPassError
 from secondpass.reranker import Reranker
-from secondpass.runtime.dry_run import Expected
 from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal

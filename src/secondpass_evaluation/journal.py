@@ -13,21 +13,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from secondpass import __version__
+from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import InputError
 from secondpass.formats.files import open_locked
 from secondpass.formats.lines import AnyPath
-from secondpass.runtime.response_cache import ResponseCache
-from secondpass.types import (
-    Candidate,
-    EngineInfo,
-    Issue,
-    Ranked,
-    Ranking,
-    Report,
-    Skipped,
-    Threshold,
-    Usage,
-)
+from secondpass.ranking.result import Ranking
+from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Report, Skipped, Threshold, Usage
 
 _FORMAT = 2
 _START = b'{"key":"'

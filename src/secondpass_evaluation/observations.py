@@ -11,9 +11,10 @@ from functools import cached_property
 
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
+from secondpass.ranking.result import Ranking
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
-from secondpass.types import Candidate, Progress, Ranking, no_progress
+from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.first_stages import (
     FirstStage,
     FirstStages,

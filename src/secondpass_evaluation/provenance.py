@@ -8,12 +8,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from secondpass.config.keys import literal_keys
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.formats.files import atomic_write
 from secondpass.formats.lines import AnyPath
-from secondpass.formats.markup import clean
+from secondpass.markup import clean
 from secondpass.settings import yaml_text
+from secondpass.settings.keys import literal_keys
 
 _WIDTH = 100
 """Characters of a line of comments."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from secondpass.blending import Blend, with_weight
-from secondpass.candidates import first_stage_scores, retrieval_score
 from secondpass.formats.runs import Run
-from secondpass.runtime.outcome import completed
-from secondpass.types import Candidate, Ranked, Ranking
+from secondpass.ranking.blending import Blend, with_weight
+from secondpass.ranking.candidates import first_stage_scores, retrieval_score
+from secondpass.ranking.outcome import completed
+from secondpass.ranking.result import Ranking
+from secondpass.types import Candidate, Ranked
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:

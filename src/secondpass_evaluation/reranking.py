@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secondpass.errors import NotSerializableError, RerankError, SecondPassError
+from secondpass.errors import NotSerializableError, SecondPassError
 from secondpass.formats.runs import Run, by_judged_id, judged_id
+from secondpass.ranking.result import Ranking, RerankError
+from secondpass.ranking.scoring import TRUNCATED
 from secondpass.reranker import Reranker
-from secondpass.scoring import TRUNCATED
-from secondpass.types import Candidate, Progress, Ranking, Report
+from secondpass.types import Candidate, Progress, Report
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.depths import means_by_depth
 from secondpass_evaluation.distinct import measured

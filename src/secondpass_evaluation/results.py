@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.config.keys import with_hidden_keys
-from secondpass.formats.markup import block, paragraph, table
-from secondpass.formats.rankings import data_frame
 from secondpass.formats.runs import Qrels, Run
+from secondpass.markup import block, paragraph, table
+from secondpass.ranking.result import data_frame
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.costs import Cost, percentiles
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from secondpass.config import load
-from secondpass.config.loading import read
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
+from secondpass.settings.loading import read
 from secondpass_ray.blocks import Row, record_texts
 from secondpass_ray.configurations import check_keys, with_share
 from secondpass_ray.ranking import Choices, RowRanker

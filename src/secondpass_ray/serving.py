@@ -8,10 +8,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from secondpass.config.keys import literal_keys
-from secondpass.config.loading import read
 from secondpass.errors import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
+from secondpass.settings.keys import literal_keys
+from secondpass.settings.loading import read
 from secondpass_server.http.settings import ServerSettings
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from itertools import takewhile
 from typing import Any
 
 from secondpass.config import load
-from secondpass.config.keys import with_hidden_keys
 from secondpass.errors import SecondPassError
 from secondpass.formats.requests import InputRequest
+from secondpass.ranking.methods import asks
 from secondpass.scorers.engines.processor import limit_cpus
 from secondpass.settings.environment import fill
-from secondpass.strategies.parts import asks
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_ray.blocks import Block, Row, read_rows
 from secondpass_ray.configurations import within_budget
 from secondpass_ray.coordination import MOST_ATTEMPTS, Amounts, Budget

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from secondpass.errors import InputError
 from secondpass.questions import estimate_tokens
+from secondpass.ranking.result import Ranking
 from secondpass.settings import describe
-from secondpass.types import Ranked, Ranking
+from secondpass.types import Ranked
 
 TokenCounter = Callable[[str], float]
 """Number of tokens of a text."""

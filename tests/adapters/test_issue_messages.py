@@ -5,7 +5,8 @@ import pytest
 from fakes import ByTable
 from secondpass import EngineInfo, Issue, Reranker
 from secondpass.adapters.issue_messages import without_messages
-from secondpass.types import Ranking, Report
+from secondpass.ranking.result import Ranking
+from secondpass.types import Report
 
 
 @pytest.mark.parametrize(

@@ -454,7 +454,7 @@ def test_metrics(telemetry):
     assert telemetry.metrics() == {
         "secondpass.rankings": [(ok, 1), (unchanged, 1)],
         "secondpass.ranking.duration": [(ok, 1), (unchanged, 1)],
-        "secondpass.ranking.candidates": [(ok, 1), (unchanged, 1)],
+        "secondpass.candidates": [(ok, 1), (unchanged, 1)],
         "secondpass.ranking.calls": [(ok, 1), (unchanged, 1)],
         "secondpass.ranking.tokens": [
             ({**ok, "gen_ai.token.type": "input"}, 1),

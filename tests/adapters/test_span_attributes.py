@@ -8,7 +8,7 @@ from fakes import ByTable
 from secondpass import Candidate, Reranker
 from secondpass.adapters.opentelemetry import at_end, at_start, metric_labels, of_texts, span_name
 from secondpass.effects import Completion
-from secondpass.runtime.observers import (
+from secondpass.ranking.observers import (
     MethodOperation,
     RankingOperation,
     RequestOperation,

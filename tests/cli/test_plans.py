@@ -8,8 +8,8 @@ import typer
 
 from secondpass import ConfigurationError, Reranker
 from secondpass.cli.commands.plan import print_plan, print_strategies, strategies_of
+from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.strategies.blocks import Blocks
-from secondpass.strategies.cost_plan import CostPlan, ExceededLimit, PlannedStage
 
 LLM = {"type": "openai", "model": "m", "api_key": "k"}
 OTHER = {**LLM, "model": "other"}

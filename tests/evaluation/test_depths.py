@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass.blending import Blend
+from secondpass.ranking.blending import Blend
 from secondpass_evaluation import compare, make_suite
 
 COUNT = 30

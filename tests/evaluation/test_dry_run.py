@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from fakes import ByTable, Model, numbered, ranked
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
+from secondpass.asking.dry_run import total
 from secondpass.questions import estimate_tokens
-from secondpass.runtime.dry_run import total
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass import Candidate, InputError, Reranker
-from secondpass.scorers.lexical import LexicalScorer
+from secondpass.ranking.lexical import LexicalScorer
 from secondpass_evaluation import Journal, compare, make_suite
 from secondpass_evaluation.journal import ranking_key
 

@@ -8,7 +8,8 @@ import pytest
 
 from fakes import ByTable
 from secondpass import Candidate, Reranker
-from secondpass.types import Ranking, Report
+from secondpass.ranking.result import Ranking
+from secondpass.types import Report
 from secondpass_evaluation import Suite, compare, make_suite
 from secondpass_evaluation.report import svg
 from secondpass_evaluation.report.verdict import verdict

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass.config import load, read_yaml
-from secondpass.config.keys import literal_keys
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.settings import Secret, yaml_text
+from secondpass.settings.keys import literal_keys
 from secondpass_evaluation.provenance import (
     TUNED,
     check_output,

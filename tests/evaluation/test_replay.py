@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.blending import Blend
 from secondpass.config import load
 from secondpass.effects import Judgement
-from secondpass.scoring import scores_alone
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.scoring import scores_alone
 from secondpass.types import Issue
 from secondpass_evaluation.replay import replayed, replayed_run
 

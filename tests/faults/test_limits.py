@@ -201,7 +201,7 @@ def test_the_deadline_keeps_answers(provider, graded, asynchronous):
 
 
 def test_the_deadline_covers_pauses(provider, graded, monkeypatch):
-    monkeypatch.setattr("secondpass.runtime.dispatch._FIRST_PAUSE", 0.4)
+    monkeypatch.setattr("secondpass.asking.dispatch._FIRST_PAUSE", 0.4)
     provider.play(fake.status(500))
 
     def rank(deadline):
@@ -252,7 +252,7 @@ def test_fallback_scorer_takes_over(provider, graded):
 @pytest.mark.parametrize("server", ["none", "silent", "busy"])
 @pytest.mark.parametrize("mode", ["rerank", "arerank", "rerank_many"])
 def test_a_dead_server_leaves_time_for_the_fallback(provider, graded, monkeypatch, server, mode):
-    monkeypatch.setattr("secondpass.runtime.dispatch._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("secondpass.asking.dispatch._FIRST_PAUSE", 0.05)
     llm = {"base_url": f"http://127.0.0.1:{fake.unused_port()}/v1"} if server == "none" else {}
 
     def rank(deadline):

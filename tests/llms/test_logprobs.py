@@ -9,11 +9,11 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider, replying
 from secondpass import Reranker
+from secondpass.asking.dispatch import validated
 from secondpass.effects import Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.llms import has_logprobs, to_llm
 from secondpass.prompts.replies.first_token import is_answered, word_probabilities
-from secondpass.runtime.dispatch import validated
 from secondpass.strategies.pointwise import Pointwise
 
 TURNS = (Turn("user", "yes or no?"),)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.candidates import query_key
 from secondpass.monitoring.repeats import BINS, Repeats, design_effect
-from secondpass.runtime.observers import query_hash
+from secondpass.ranking.candidates import query_key
+from secondpass.ranking.observers import query_hash
 
 
 def repeats_of(*queries, times=1):

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from fakes import Model, task_of
 from secondpass import Candidate, MethodError
+from secondpass.asking.planning import counted
 from secondpass.effects import Prompt, Task, Turn
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
 from secondpass.prompts.replies.permutation import Permutation
 from secondpass.prompts.replies.ranked import Ranked
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.planning import counted
 
 FORMATS = [
     *(Permutation(labels) for labels in ("opaque", "id", "index0", "index1")),

@@ -30,7 +30,7 @@ from fakes import in_answer, play, shown_in
 from secondpass import Candidate, Reranker
 from secondpass.effects import Question, Task
 from secondpass.prompts.fencing import as_attribute, as_text, fenced
-from secondpass.rendering import Rendering
+from secondpass.ranking.rendering import Rendering
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from fakes import InOrder, play, task_of
 from sampling import examples
 from secondpass import Reranker
+from secondpass.apis.endpoint import Endpoint
 from secondpass.effects import Answer, Completion
 from secondpass.errors import LLMError, MethodError
-from secondpass.strategies.endpoint import Endpoint
 
 SLACK = 1e-4
 REFUSED = "refused"

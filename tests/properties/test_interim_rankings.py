@@ -12,7 +12,7 @@ from fakes import ByTable, Model, number_of, numbered
 from sampling import examples
 from secondpass import Candidate, Reranker
 from secondpass.errors import LLMError
-from secondpass.methods import to_method
+from secondpass.ranking.methods import to_method
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded

@@ -24,13 +24,13 @@ from fakes import (
 from remembered_model import remember_loaded
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker, RerankError
-from secondpass.blending import Blend
-from secondpass.candidates import to_candidates
 from secondpass.effects import Judgement, ListScores, Score, Task
 from secondpass.errors import LLMError
 from secondpass.prompts.fencing import as_text
-from secondpass.rendering import well_formed
-from secondpass.runtime.floors import Floor
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.candidates import to_candidates
+from secondpass.ranking.floors import Floor
+from secondpass.ranking.rendering import well_formed
 from secondpass.scorers.embedded import EmbeddedScorer
 from secondpass.settings import registry
 from secondpass.strategies.base import LLMStrategy

@@ -15,6 +15,8 @@ from rotation import rotated
 from sampling import examples
 from secondpass import Reranker
 from secondpass import reranker as reranker_module
+from secondpass.asking import dispatch
+from secondpass.asking.gate import Gate
 from secondpass.effects import (
     Answer,
     Ask,
@@ -28,11 +30,9 @@ from secondpass.effects import (
 )
 from secondpass.errors import DeadlineError
 from secondpass.limits import Limits
-from secondpass.methods import Stage
-from secondpass.runtime import dispatch
-from secondpass.runtime import ledger as ledger_module
-from secondpass.runtime.gate import Gate
-from secondpass.scoring import ScorerMethod
+from secondpass.ranking import ledger as ledger_module
+from secondpass.ranking.methods import Stage
+from secondpass.ranking.scoring import ScorerMethod
 from secondpass.strategies.cascade import Cascade, CascadeStage
 
 TEXTS = ["one", "two", "three"]

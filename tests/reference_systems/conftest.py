@@ -45,7 +45,7 @@ def provider_with(server, monkeypatch):
             monkeypatch.delenv(name, raising=False)
         for name, key in keys.items():
             monkeypatch.setenv(name, key)
-        dispatch = importlib.import_module("secondpass.runtime.dispatch")
+        dispatch = importlib.import_module("secondpass.asking.dispatch")
         monkeypatch.setattr(dispatch, "_FIRST_PAUSE", 0.01)
         server.schemaless = []
         server.play()

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
+from secondpass.asking.dry_run import SimulatedLedger, dry_run
 from secondpass.effects import Call
-from secondpass.ordering import to_ordering
-from secondpass.runtime.dry_run import SimulatedLedger, dry_run
+from secondpass.ranking.ordering import to_ordering
 from secondpass.scorers import minilm
 from secondpass.scorers.diversity import Diverse, Encoder
 

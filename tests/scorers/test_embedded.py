@@ -23,10 +23,10 @@ from secondpass import (
     RerankError,
 )
 from secondpass.concurrency.lazy import Lazy
+from secondpass.ranking.passages import sentences
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
 from secondpass.scorers.engines.processor import has_fast_bfloat16
-from secondpass.scorers.passages import sentences
 from secondpass.scorers.similarity import encoded_text
 
 POINTWISE = {"feedback": 0, "idf": False}
@@ -277,7 +277,7 @@ def test_scores_are_those_of_pairs_whatever_orders_the_list(settings, query, tex
 
 
 def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
-    monkeypatch.setattr("secondpass.runtime.diagnostics._logged", set())
+    monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
     reranker, strict = (
         Reranker.from_preset("embedded", fallback=["lexical"], strict=strict)
         for strict in (False, True)

@@ -11,7 +11,7 @@ import pytest
 
 from fakes import within_deadlines
 from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError, Reranker
-from secondpass.rendering import Rendering
+from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
 

@@ -16,8 +16,9 @@ from fault_fixtures import _closing, _environment, _sdks
 from rotation import rotated
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError
-from secondpass.services.diagnosis import bare, words
+from secondpass.services.diagnosis import words
 from secondpass.services.echoes import RUN, Sent
+from secondpass.settings.secrets import bare
 from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
 
 __all__ = ["_closing", "_environment", "_sdks"]
@@ -207,7 +208,7 @@ def test_errors_hold_no_exception_of_an_sdk(flavour, make, provider):
     one = make(flavour)
     service = one.method if flavour in fake.RERANK_APIS else one.method.llm
     if flavour in fake.RERANK_APIS:
-        from secondpass.strategies.endpoint import Pairs
+        from secondpass.apis.endpoint import Pairs
 
         request = Pairs(QUERY, [PASSAGE])
     else:

@@ -16,9 +16,9 @@ from fake_provider import FakeProvider, http
 from fault_fixtures import _closing, _environment, _sdks
 from rotation import rotated
 from secondpass import Reranker
+from secondpass.apis import endpoint
 from secondpass.services import http as module
 from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
-from secondpass.strategies import endpoint
 
 __all__ = ["_closing", "_environment", "_sdks"]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from secondpass import ConfigurationError, Reranker, config
-from secondpass.config.overrides import Override
 from secondpass.settings import OptionalVariables, environment, model_of, registry
+from secondpass.settings.overrides import Override
 
 SECRET = "sk-live-SECRET"
 

@@ -34,7 +34,7 @@ from secondpass import (
 )
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
-from secondpass.methods import to_method
+from secondpass.ranking.methods import to_method
 from secondpass.strategies.cascade import Cascade, CascadeStage, scored_order
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise

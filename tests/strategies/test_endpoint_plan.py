@@ -8,11 +8,11 @@ import time
 import pytest
 
 from fakes import play, task_of
+from secondpass.apis import endpoint as module
+from secondpass.apis.endpoint import Endpoint, Pairs
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
 from secondpass.limits import Prices
-from secondpass.strategies import endpoint as module
-from secondpass.strategies.endpoint import Endpoint, Pairs
 
 BASE = {"base_url": "http://h"}
 DOWN = LLMError("server error", "server_error")

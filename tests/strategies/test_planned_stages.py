@@ -3,20 +3,20 @@
 import pytest
 
 from fakes import ByTable, Model, numbered, task_of
-from secondpass.effects import Left
-from secondpass.limits import Limits
-from secondpass.methods import to_method
-from secondpass.runtime.dry_run import SimulatedLedger
-from secondpass.strategies.cascade import Cascade
-from secondpass.strategies.cost_plan import ExceededLimit, PlannedStage
-from secondpass.strategies.graded import Graded
-from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.planning import (
+from secondpass.asking.dry_run import SimulatedLedger
+from secondpass.asking.planning import (
     exceeded_limits,
     planned_stage,
     trials,
     waves,
 )
+from secondpass.effects import Left
+from secondpass.limits import Limits
+from secondpass.ranking.cost_plan import ExceededLimit, PlannedStage
+from secondpass.ranking.methods import to_method
+from secondpass.strategies.cascade import Cascade
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(name="quick_retries")
 def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries that need not be waited for."""
-    asking = importlib.import_module("secondpass.runtime.dispatch")
+    asking = importlib.import_module("secondpass.asking.dispatch")
     monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
 
 

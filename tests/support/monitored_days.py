@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
-from secondpass.runtime.observers import query_hash
+from secondpass.ranking.observers import query_hash
 
 SAME_KEY: dict[str, Any] = {
     "day": "2026-11-23",

@@ -1,8 +1,8 @@
 """The cache keys of each method's questions. Other processes import it, so it imports no tests."""
 
+from secondpass.asking.answer_keys import answer_key, service_key
 from secondpass.effects import Task
-from secondpass.methods import to_method
-from secondpass.runtime.answer_keys import answer_key, service_key
+from secondpass.ranking.methods import to_method
 from secondpass.types import Candidate
 
 LLM = {"type": "openai", "model": "m"}

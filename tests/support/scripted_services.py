@@ -3,12 +3,12 @@
 import asyncio
 
 from fakes import numbered
+from secondpass.asking.dispatch import ask
+from secondpass.asking.gate import Gate
 from secondpass.effects import Ask, Completion, Estimate, Prompt, Question, Turn
 from secondpass.errors import LLMError, MissingExtraError, ReplyError
 from secondpass.limits import Limits
-from secondpass.runtime.dispatch import ask
-from secondpass.runtime.gate import Gate
-from secondpass.runtime.ledger import Ledger
+from secondpass.ranking.ledger import Ledger
 
 
 def question(read=lambda completion: completion.text, shrink=lambda: None, text="ask"):

@@ -6,7 +6,7 @@ import pytest
 
 from secondpass import reranker
 from secondpass.limits import Limits
-from secondpass.runtime.ledger import Ledger
+from secondpass.ranking.ledger import Ledger
 from secondpass.settings import changed
 
 _FACTOR = 30

@@ -15,7 +15,7 @@ from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from rankings import KEYS
 from secondpass import Reranker
 from secondpass.effects import ListScores
-from secondpass.ordering import Tiers
+from secondpass.ranking.ordering import Tiers
 
 
 def snapshot(documents: list[Document]) -> list[Any]:

@@ -28,7 +28,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 import fake_provider as fake
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import Reranker
-from secondpass.strategies import endpoint
+from secondpass.apis import endpoint
 from tiny_models import WORDS, write_classifier
 from unhurried import _unhurried
 
@@ -177,9 +177,7 @@ def provider(
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(hub))
     # So that scores are those of the library on every processor.
     monkeypatch.setattr("secondpass.scorers.engines.torch_pairs.has_fast_bfloat16", lambda: False)
-    monkeypatch.setattr(
-        importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
-    )
+    monkeypatch.setattr(importlib.import_module("secondpass.asking.dispatch"), "_FIRST_PAUSE", 0.01)
     monkeypatch.setitem(fake.APIS, "/embeddings", "embeddings")
     serve(server, good)
     return server

@@ -23,7 +23,7 @@ from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import QUERY, ByLength, Failing, Fixed, node, pandas, plain, texts, with_scorer
 from rankings import KEYS
 from secondpass import Candidate, Reranker, RerankError
-from secondpass.ordering import Tiers
+from secondpass.ranking.ordering import Tiers
 
 
 class Answer:

@@ -16,7 +16,7 @@ from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_index.postprocessor.secondpass.parameters import holds_a_key, written_order
 from llama_llms import BEST_FIRST, KEY, QUERY, asking, lengths, nodes_of, scripted
 from secondpass import ConfigurationError, Reranker
-from secondpass.ordering import LostInTheMiddle
+from secondpass.ranking.ordering import LostInTheMiddle
 
 
 def core(reranker: SecondPassRerank) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
-from secondpass.ordering import Tiers
+from secondpass.ranking.ordering import Tiers
 
 QUERY = "wombats"
 LEVELS = ["hard", "easy", "hard", "easy"]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from secondpass.types import Issue, Ranking
+from secondpass.ranking.result import Ranking
+from secondpass.types import Issue
 
 _PARTS = re.compile(r"(, then | by )")
 """Between the names of models within that of a method, as in ``a, then graded by b``."""

@@ -12,10 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from secondpass.candidates import retrieval_score
 from secondpass.concurrency.lazy import require
 from secondpass.effects import Completion, Prompt
-from secondpass.runtime.observers import (
+from secondpass.ranking.candidates import retrieval_score
+from secondpass.ranking.observers import (
     MethodOperation,
     Operation,
     RankingOperation,
@@ -25,7 +25,8 @@ from secondpass.runtime.observers import (
     observe,
     registrations,
 )
-from secondpass.types import Candidate, Ranking, Report
+from secondpass.ranking.result import Ranking
+from secondpass.types import Candidate, Report
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -226,7 +227,7 @@ def instrument(
         content: whether spans have queries, passages, metadata, prompts and replies.
 
     Returns:
-        The registration; :meth:`~secondpass.runtime.observers.Registration.close` ends it.
+        The registration; :meth:`~secondpass.ranking.observers.Registration.close` ends it.
 
     Raises:
         MissingExtraError: the package ``opentelemetry-api`` is not installed.
@@ -346,7 +347,7 @@ class _Metrics:
             "secondpass.ranking.duration", "s", "Duration of a ranking.", _SECONDS
         )
         self._candidates = histogram(
-            "secondpass.ranking.candidates", "{candidate}", "Candidates of a ranking.", _COUNTS
+            "secondpass.candidates", "{candidate}", "Candidates of a ranking.", _COUNTS
         )
         self._calls = histogram(
             "secondpass.ranking.calls", "{call}", "Scorer calls and questions.", _COUNTS

@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
-from secondpass.candidates import kind_of
-from secondpass.config.overrides import Override
 from secondpass.errors import ConfigurationError, InputError, Problem, with_article
-from secondpass.methods import Stage, check_fits, place_of
-from secondpass.ordering import to_ordering
+from secondpass.ranking.candidates import kind_of
+from secondpass.ranking.floors import Floor, moved
+from secondpass.ranking.methods import Stage, check_fits, place_of
+from secondpass.ranking.ordering import to_ordering
 from secondpass.reranker import Reranker
-from secondpass.runtime.floors import Floor
 from secondpass.settings import describe, model_of, registry, suggestion
+from secondpass.settings.overrides import Override
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class Parameters:
             per_call: whether to include those of `per_call`.
         """
         return {
-            name: Override(values[name], paths)
+            name: Override(values[name], paths, moved if paths == ("floor",) else None)
             for name, paths in self.paths.items()
             if values[name] is not None
             and values[name] != self.defaults[name]

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from secondpass.ranking.result import Ranking
 from secondpass.reranker import Reranker
-from secondpass.types import Ranking, Request
+from secondpass.types import Request
 
 
 def rerank_grouped(

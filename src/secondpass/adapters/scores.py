@@ -9,8 +9,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
-from secondpass.candidates import retrieval_score
-from secondpass.types import ItemStatus, Ranked, Ranking
+from secondpass.ranking.candidates import retrieval_score
+from secondpass.ranking.result import Ranking
+from secondpass.types import ItemStatus, Ranked
 
 T = TypeVar("T")
 

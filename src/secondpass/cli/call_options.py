@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from secondpass.call_options import validate
 from secondpass.cli.console import USAGE_ERROR, fail
 from secondpass.errors import InputError
+from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
 

@@ -10,9 +10,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from secondpass.asking.dry_run import Expected, merged, total
 from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
 from secondpass.reranker import Reranker
-from secondpass.runtime.dry_run import Expected, merged, total
 from secondpass.types import Request
 
 TOKENS = "Tokens are estimated at four bytes each, and without retries, fallbacks and reasoning"

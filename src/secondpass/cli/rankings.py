@@ -30,8 +30,9 @@ from secondpass.formats.json_text import to_json
 from secondpass.formats.lines import check_field
 from secondpass.formats.ranking_lines import ranking_record
 from secondpass.formats.requests import InputRequest
-from secondpass.runtime.explanations import Explanation
-from secondpass.types import Ranked, Ranking
+from secondpass.ranking.explanations import Explanation
+from secondpass.ranking.result import Ranking
+from secondpass.types import Ranked
 
 _TABLE_ROWS = 10
 """Rows of a table without ``top_k``."""

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from secondpass.call_options import validate
 from secondpass.cli.console import USAGE_ERROR, fail, on_terminal, warn
 from secondpass.cli.resuming import answers_of, state_of
 from secondpass.errors import ConfigurationError
@@ -27,6 +26,7 @@ from secondpass.formats.requests import (
     read_text,
 )
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests
+from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
 from secondpass.settings import yaml_text
 from secondpass.types import Progress

@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import InputError
 from secondpass.formats.compression import compressed, is_gzip
 from secondpass.formats.files import atomic_write, flush_file, open_locked
 from secondpass.reranker import Reranker
-from secondpass.runtime.response_cache import ResponseCache
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _EMPTY = hashlib.sha256().hexdigest()

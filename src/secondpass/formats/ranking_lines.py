@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from secondpass.formats.requests import InputRequest
-from secondpass.types import Ranked, Ranking
+from secondpass.ranking.result import Ranking
+from secondpass.types import Ranked
 
 
 def ranking_record(

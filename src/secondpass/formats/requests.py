@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from secondpass.call_options import CallOptions
-from secondpass.candidates import stated_score, to_candidates
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
+from secondpass.ranking.candidates import stated_score, to_candidates
+from secondpass.ranking.options import CallOptions
 from secondpass.settings import describe, suggestion
 from secondpass.types import Candidate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from secondpass.types import Ranking
+from secondpass.ranking.result import Ranking
 
 _STATUSES = ("ok", "partial", "degraded", "unchanged")
 _INPUT, _OUTPUT, _COST = "input tokens", "output tokens", "cost in 1e-12"

@@ -30,7 +30,7 @@ class CallableLLM:
             should raise :class:`~secondpass.errors.LLMError` with a message for the report. The
             report names only the class of any other exception, because its message may contain
             passages or keys; under ``strict`` it is the ``__cause__`` of RerankError, and
-            :mod:`secondpass.runtime.diagnostics` can log it. Its answers are stored in a response
+            :mod:`secondpass.ranking.diagnostics` can log it. Its answers are stored in a response
             cache if it has an attribute ``cache_key``: JSON values that include everything its
             answers depend on.
         name: for reports; the function's name if None.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from secondpass.prompts.replies.json_text import thinking_end
-from secondpass.scoring import to_float
+from secondpass.ranking.scoring import to_float
 
 TokenLogprobs: TypeAlias = tuple[Mapping[str, float], ...]
 """The form of :attr:`secondpass.effects.Completion.logprobs`."""
@@ -29,7 +29,7 @@ def token_logprobs(rows: Iterable[tuple[Entry, Sequence[Entry]]]) -> TokenLogpro
     Returns:
         One mapping for each token, its own text first. None without rows, if an entry has no text
         or no number, or if a token of the reply is impossible. Numbers above 0 are refused by
-        :mod:`secondpass.runtime.dispatch`.
+        :mod:`secondpass.asking.dispatch`.
     """
     tokens = [_merged(chosen, alternatives) for chosen, alternatives in rows]
     if not tokens or None in tokens:

@@ -36,8 +36,8 @@ from secondpass.monitoring.ranking_days import (
     without_folders,
 )
 from secondpass.monitoring.ranking_statistics import STATISTICS, ranking_statistics
-from secondpass.runtime.diagnostics import log
-from secondpass.runtime.observers import Operation, RankingOperation, Registration, observe
+from secondpass.ranking.diagnostics import log
+from secondpass.ranking.observers import Operation, RankingOperation, Registration, observe
 from secondpass.settings import describe
 from secondpass.types import Report
 

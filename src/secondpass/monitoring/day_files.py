@@ -18,7 +18,7 @@ from secondpass.monitoring.ranking_days import (
     merge_days,
     read_days,
 )
-from secondpass.runtime.diagnostics import log
+from secondpass.ranking.diagnostics import log
 
 _LOCK_WITHIN = 5.0
 """Seconds to wait for other processes that write to the folder."""

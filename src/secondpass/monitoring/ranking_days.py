@@ -81,7 +81,7 @@ class DayCounts:
         """Add a ranking. Codes that are no plain identifiers count as ``other``.
 
         Args:
-            query: hash of the query, see :func:`~secondpass.runtime.observers.query_hash`.
+            query: hash of the query, see :func:`~secondpass.ranking.observers.query_hash`.
             status: of the report.
             issues: their codes.
             statistics: by name.

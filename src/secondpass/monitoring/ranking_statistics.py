@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import mul
 from typing import cast
 
-from secondpass.runtime.outcome import Trace
+from secondpass.ranking.outcome import Trace
 
 STATISTICS = {
     "rerank.highest": "highest rerank score",

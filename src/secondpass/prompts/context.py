@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from secondpass.candidates import kind_of
 from secondpass.errors import ConfigurationError, MethodError
+from secondpass.ranking.candidates import kind_of
 from secondpass.settings import Nested, configurable, describe, registry
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from secondpass.errors import ReplyError
 from secondpass.prompts.fencing import as_attribute
-from secondpass.rendering import well_formed
+from secondpass.ranking.rendering import well_formed
 from secondpass.types import Candidate
 
 LabelKind: TypeAlias = Literal["opaque", "id", "index0", "index1"]

@@ -8,7 +8,7 @@ from typing import Any
 from secondpass.effects import Completion, Prompt, Question, Turn
 from secondpass.errors import ReplyError
 from secondpass.prompts.fencing import as_text
-from secondpass.rendering import well_formed
+from secondpass.ranking.rendering import well_formed
 
 _LONGEST_QUOTE = 4000
 """Characters of an unusable reply that are sent back to the model."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.blending import sigmoid
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking.blending import sigmoid
 from secondpass.scorers.engines import choice
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.score_cache import (

@@ -18,12 +18,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from secondpass.candidates import as_candidate, field_value
 from secondpass.effects import Call, Plan, Score
-from secondpass.ordering import Item
+from secondpass.ranking.candidates import as_candidate, field_value
+from secondpass.ranking.ordering import Item
+from secondpass.ranking.words import split_words
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedScorer
-from secondpass.scorers.words import split_words
 from secondpass.settings import configurable, nested
 from secondpass.types import EngineInfo, Ranked
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
-from secondpass.scorers import english, minilm
+from secondpass.ranking import english
+from secondpass.scorers import minilm
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pairs import PairEngine, Requests
 from secondpass.scorers.engines.sharing import Shared, shared

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.concurrency.lazy import Lazy, is_installed, require
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.rendering import well_formed
+from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.processor import usable_cpus

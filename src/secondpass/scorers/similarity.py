@@ -40,8 +40,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.effects import Span
+from secondpass.ranking.passages import sentences
 from secondpass.scorers import minilm
-from secondpass.scorers.passages import sentences
 
 if TYPE_CHECKING:
     import numpy as np

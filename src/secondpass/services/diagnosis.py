@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
-from urllib.parse import urlsplit
 
 from secondpass.services.echoes import RUN, Sent
+from secondpass.settings.secrets import bare
 
 _MAX_WORDS = 200
 _MAX_NAMES = 8
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-\[\]]{0,63}")
-_MAX_ADDRESS = 300
 _MARKUP = re.compile(r"<[!?/A-Za-z]")
 """The beginning of a web page, unlike ``<400> Value error``."""
 
@@ -76,26 +75,6 @@ def address(error: BaseException, base_url: str | None) -> str:
         url = _requested(link)
         link = link.__cause__ or link.__context__
     return bare(url or base_url or "")
-
-
-def bare(url: str) -> str:
-    """An address without user, password, query and fragment; empty if it is invalid."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return ""
-    path = "".join(character for character in parts.path if character.isprintable())
-    return f"{parts.scheme}://{host}{path}"[:_MAX_ADDRESS] if host else ""
-
-
-def private_parts(url: str | None) -> list[str]:
-    """The parts of an address that may contain a key."""
-    try:
-        parts = urlsplit(url or "")
-    except ValueError:
-        return []
-    return [parts.netloc.rpartition("@")[0], *re.split(r"[&=;]", parts.query), parts.fragment]
 
 
 def _requested(error: BaseException) -> str:

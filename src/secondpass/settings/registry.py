@@ -1,7 +1,7 @@
 """Kinds: the configurable classes that ``type: NAME`` selects in a configuration.
 
-Those of secondpass are listed by import path, so that none is imported before it is used. Other
-packages register theirs as entry points of the group ``secondpass.methods``, ``secondpass.llms``,
+Those of secondpass are in :mod:`secondpass.built_in`. Other packages register theirs as entry
+points of the group ``secondpass.methods``, ``secondpass.llms``,
 ``secondpass.orderings`` or ``secondpass.contexts``; the value is a configurable class
 (:func:`secondpass.settings.configurable`).
 """
@@ -12,10 +12,10 @@ import importlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import describe, suggestion
@@ -25,33 +25,13 @@ from secondpass.settings.signature import from_mapping, is_configurable, model_o
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-T = TypeVar("T")
 Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
 
 _BUILT_IN: dict[Family, dict[str, str]] = {
-    "methods": {
-        "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
-        "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
-        "late_interaction": "secondpass.scorers.late_interaction:LateInteractionScorer",
-        "lexical": "secondpass.scorers.lexical:LexicalScorer",
-        "decisions": "secondpass.strategies.decisions:Decisions",
-        "endpoint": "secondpass.strategies.endpoint:Endpoint",
-        "graded": "secondpass.strategies.graded:Graded",
-        "pointwise": "secondpass.strategies.pointwise:Pointwise",
-        "listwise": "secondpass.strategies.listwise:Listwise",
-        "blocks": "secondpass.strategies.blocks:Blocks",
-        "cascade": "secondpass.strategies.cascade:Cascade",
-    },
-    "llms": {
-        "openai": "secondpass.llms.openai:OpenAIChat",
-        "anthropic": "secondpass.llms.anthropic:AnthropicMessages",
-        "google": "secondpass.llms.google:GoogleGenAI",
-    },
-    # secondpass.ordering registers its classes; it is always imported
-    "orderings": {"diverse": "secondpass.scorers.diversity:Diverse"},
-    "contexts": {
-        "project": "secondpass.prompts.context:ProjectContext",
-    },
+    "methods": {},
+    "llms": {},
+    "orderings": {},
+    "contexts": {},
 }
 
 
@@ -98,14 +78,10 @@ _RERANK_MODELS = {
 """The same for models of rerank APIs."""
 
 
-def register(family: Family, name: str) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that registers a class of a module that is always imported."""
-
-    def add(cls: type[T]) -> type[T]:
-        _BUILT_IN[family][name] = f"{cls.__module__}:{cls.__qualname__}"
-        return cls
-
-    return add
+def add_built_in(kinds: Mapping[Family, Mapping[str, str]]) -> None:
+    """Add the built-in kinds: by family and name, ``module:class``."""
+    for family, paths in kinds.items():
+        _BUILT_IN[family].update(paths)
 
 
 @cache
@@ -147,7 +123,7 @@ def preset_names() -> list[str]:
     """The names of the presets, in alphabetical order."""
     from importlib.resources import files  # costs more to import than this module
 
-    folder = files("secondpass") / "config" / "presets"
+    folder = files("secondpass") / "data" / "presets"
     return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
 
 

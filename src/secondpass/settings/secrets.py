@@ -11,6 +11,8 @@ from secondpass.errors import ConfigurationError, NotSerializableError, Problem,
 from secondpass.settings.messages import describe
 from secondpass.settings.signature import Nested
 
+_MAX_ADDRESS = 300
+
 
 class Secret:
     """A key. It is used, but neither shown nor written out.
@@ -120,3 +122,27 @@ Variables: TypeAlias = Annotated[str | Sequence[str] | None, Nested(_checked_nam
 
 class OptionalVariables(list[str]):
     """Variables of a key that a self-hosted server may do without."""
+
+
+def bare(url: str) -> str:
+    """An address without user, password, query and fragment; empty if it is invalid."""
+    from urllib.parse import urlsplit  # costs time to import
+
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+    path = "".join(character for character in parts.path if character.isprintable())
+    return f"{parts.scheme}://{host}{path}"[:_MAX_ADDRESS] if host else ""
+
+
+def private_parts(url: str | None) -> list[str]:
+    """The parts of an address that may contain a key."""
+    from urllib.parse import urlsplit  # costs time to import
+
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:
+        return []
+    return [parts.netloc.rpartition("@")[0], *re.split(r"[&=;]", parts.query), parts.fragment]

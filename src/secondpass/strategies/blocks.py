@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
+from secondpass.asking.planning import waves
 from secondpass.effects import Judgement, Left, Plan, Task
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
-from secondpass.runtime.ledger import ROUND_MARGIN
+from secondpass.ranking.ledger import ROUND_MARGIN
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import unanswered
 from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
-from secondpass.strategies.planning import waves
 
 if TYPE_CHECKING:
     from annotated_types import Ge

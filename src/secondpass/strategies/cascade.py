@@ -14,15 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from secondpass.blending import Blend
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
-from secondpass.methods import METHOD, beside, beside_as_setting, inner
-from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
-from secondpass.runtime.outcome import failed, merged
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED, converted
+from secondpass.ranking.methods import METHOD, beside, beside_as_setting, inner
+from secondpass.ranking.outcome import failed, merged
+from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import Nested, configurable, definition
-from secondpass.strategies.interim import converted
-from secondpass.strategies.windows import judged_by_windows
 from secondpass.types import Issue, ScoreKind
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from secondpass.prompts.replies import values
 from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import call_instruction
 from secondpass.questions import Recall, cut_evenly, estimate_tokens
-from secondpass.scoring import in_range, range_of, to_float
+from secondpass.ranking.scoring import in_range, range_of, to_float
 from secondpass.services.client import Client, Connection, token_count
 from secondpass.services.echoes import Sent
 from secondpass.settings import SECRET, Secret, Variables, configurable, nested

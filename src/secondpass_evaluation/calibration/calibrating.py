@@ -8,15 +8,16 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, get_args
 
-from secondpass.config.loading import load, read
 from secondpass.errors import InputError, NotSerializableError
 from secondpass.formats.errors import check_numbers
+from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
+from secondpass.ranking.methods import asks
+from secondpass.ranking.result import Ranking
+from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass.reranker import Reranker
-from secondpass.runtime.floors import Fit, Floor, FloorOn, Per
-from secondpass.scoring import rerank_scores_alone
 from secondpass.settings import changed, describe, registry
-from secondpass.strategies.parts import asks
-from secondpass.types import Progress, Ranking
+from secondpass.settings.loading import read
+from secondpass.types import Progress
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept
 from secondpass_evaluation.calibration.fingerprint import fingerprint
 from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
@@ -158,7 +159,7 @@ def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
     config, _ = read(spec)
     # Loading fails if fitted settings do not match the others.
     config = {key: value for key, value in config.items() if key not in _FITTED}
-    return config, load(config)
+    return config, Reranker.from_config(config)
 
 
 def _floor_on(reranker: Reranker) -> FloorOn:

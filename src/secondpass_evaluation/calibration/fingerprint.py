@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from secondpass.methods import identity, precision_of
+from secondpass.ranking.methods import identity, precision_of
+from secondpass.ranking.result import Ranking
 from secondpass.reranker import Reranker
-from secondpass.types import Ranking
 
 
 def fingerprint(

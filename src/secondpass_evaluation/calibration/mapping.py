@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import InputError
-from secondpass.runtime.floors import Fit
-from secondpass.runtime.probabilities import Probabilities
+from secondpass.ranking.floors import Fit
+from secondpass.ranking.probabilities import Probabilities
 from secondpass_evaluation.calibration.samples import Sample
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 from secondpass import __version__
 from secondpass.errors import NotSerializableError, Problem
-from secondpass.runtime.floors import Fit, Floor
-from secondpass.runtime.probabilities import Probabilities
+from secondpass.ranking.floors import Fit, Floor
+from secondpass.ranking.probabilities import Probabilities
 from secondpass.settings import registry
 from secondpass_evaluation.calibration.conformal import highest_share
 from secondpass_evaluation.calibration.mapping import MappingFit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+from secondpass.asking.dry_run import Expected, total
 from secondpass.cli.console import info, on_terminal, one_line, print_json, warn
 from secondpass.cli.dry_run import (
     NOTE,
@@ -15,7 +16,6 @@ from secondpass.cli.dry_run import (
     total_record,
     use_record,
 )
-from secondpass.runtime.dry_run import Expected, total
 from secondpass_evaluation.dry_run import ExpectedComparison
 
 

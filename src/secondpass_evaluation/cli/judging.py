@@ -7,10 +7,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secondpass.asking.dry_run import Expected
 from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, warn, write
 from secondpass.config import load
-from secondpass.runtime.dry_run import Expected
-from secondpass.strategies.parts import asks
+from secondpass.ranking.methods import asks
 from secondpass.types import Progress
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected

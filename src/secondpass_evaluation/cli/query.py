@@ -32,10 +32,11 @@ from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import explained
 from secondpass.config import load, merged
 from secondpass.errors import MissingExtraError
+from secondpass.ranking.explanations import Explanation
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
+from secondpass.ranking.result import Ranking
 from secondpass.reranker import Reranker
-from secondpass.runtime.explanations import Explanation
-from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
-from secondpass.types import Candidate, Progress, Ranking, Report, Request
+from secondpass.types import Candidate, Progress, Report, Request
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk

@@ -256,7 +256,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
     from secondpass.formats.lines import write_lines
-    from secondpass.rendering import well_formed
+    from secondpass.ranking.rendering import well_formed
 
     written = []
     if into is not None and tuning.config is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from secondpass.formats.lines import AnyPath, read_json_lines
-from secondpass.rendering import well_formed
+from secondpass.ranking.rendering import well_formed
 from secondpass.types import Candidate
 from secondpass_evaluation.judging.pools import Pools
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from secondpass.candidates import query_key
 from secondpass.errors import InputError
 from secondpass.formats.compression import open_input
 from secondpass.formats.lines import AnyPath, Line, read_json_lines
 from secondpass.formats.reading import read_queries
-from secondpass.rendering import well_formed
+from secondpass.ranking.candidates import query_key
+from secondpass.ranking.rendering import well_formed
 from secondpass.settings import describe
 from secondpass_evaluation.candidate_lists import checked_id
 from secondpass_evaluation.loading import QUERY_KEYS

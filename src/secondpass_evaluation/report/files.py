@@ -13,7 +13,7 @@ from typing import Any
 
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.runs import by_judged_id
-from secondpass.rendering import well_formed
+from secondpass.ranking.rendering import well_formed
 from secondpass_evaluation.costs import percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.report import markdown, page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from secondpass.formats.markup import clean
+from secondpass.markup import clean
 from secondpass_evaluation.report.cells import Cell, Column, Table
 from secondpass_evaluation.report.corrected import corrected
 from secondpass_evaluation.report.overview import overview

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from secondpass.config.keys import with_hidden_keys
-from secondpass.formats.markup import clean
+from secondpass.markup import clean
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.measures import Evaluation
 from secondpass_evaluation.report import charts, query_charts, svg
 from secondpass_evaluation.report.cells import Cell, Column, Table, Tone, row

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
 
-from secondpass.formats.markup import clean
+from secondpass.markup import clean
 from secondpass_evaluation.significance import TIE
 
 # matplotlib cannot draw in CSS variables; these placeholders are replaced by them afterwards.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secondpass.formats.markup import clean
+from secondpass.markup import clean
 from secondpass_evaluation.results import Result
 
 NONE = "\N{EN DASH}"

@@ -129,7 +129,7 @@ def as_dict(tuning: TuningData) -> dict[str, Any]:
     """Everything as plain values for JSON; keys are hidden."""
     from dataclasses import asdict
 
-    from secondpass.config.keys import with_hidden_keys
+    from secondpass.settings.keys import with_hidden_keys
 
     record = dict(vars(tuning))
     return {

@@ -10,9 +10,9 @@ from dataclasses import replace
 from numbers import Real
 from typing import Literal
 
-from secondpass.blending import minmax, zscore
-from secondpass.candidates import first_stage_scores, kind_of, to_candidates
 from secondpass.errors import InputError
+from secondpass.ranking.blending import minmax, zscore
+from secondpass.ranking.candidates import first_stage_scores, kind_of, to_candidates
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from secondpass.candidates import kind_of
 from secondpass.errors import InputError
 from secondpass.formats.errors import IndexFaultError, first_few
 from secondpass.formats.lines import AnyPath
+from secondpass.ranking.candidates import kind_of
 from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.search.documents import (
     PASSAGE_SIZE,

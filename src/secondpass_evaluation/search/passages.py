@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from secondpass.scorers.passages import split
+from secondpass.ranking.passages import split
 
 
 class Block(NamedTuple):

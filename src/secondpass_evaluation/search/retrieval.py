@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from secondpass.candidates import to_candidates
 from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
-from secondpass.rendering import Rendering
-from secondpass.scorers.words import split_words
+from secondpass.ranking.candidates import to_candidates
+from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.words import split_words
 from secondpass.settings import describe
 from secondpass.types import Candidate, CandidateLike
 from secondpass_evaluation.search.embedders import Embedder, embed_checked
@@ -70,7 +70,7 @@ class HybridRetriever:
 
     Words are lower-cased runs of letters, digits and underscores; in Chinese, Japanese, Korean,
     Thai, Lao, Khmer and Burmese, pairs of characters
-    (:func:`~secondpass.scorers.words.split_words`). There are no stop words: the inverse document
+    (:func:`~secondpass.ranking.words.split_words`). There are no stop words: the inverse document
     frequency gives frequent words little weight. The defaults of ``k1`` and ``b`` are Lucene's.
 
     Raises:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.blending import Blend
-from secondpass.config.keys import with_hidden_keys
 from secondpass.formats.runs import Run
+from secondpass.ranking.blending import Blend
+from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.costs import percentile
 from secondpass_evaluation.tuning.selection import Held
 

@@ -9,12 +9,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from secondpass.blending import Blend
 from secondpass.config import load, preset_names
 from secondpass.errors import NotSerializableError, SecondPassError
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.result import Ranking
+from secondpass.ranking.scoring import scores_alone
 from secondpass.reranker import Reranker
-from secondpass.scoring import scores_alone
-from secondpass.types import Ranking
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.replay import replayed_run

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 from secondpass.adapters.issue_messages import without_messages
 from secondpass.adapters.scores import served_scores
-from secondpass.call_options import CallOptions
 from secondpass.concurrency.threads import retrieve_exception
-from secondpass.errors import ConfigurationError, RerankError, SecondPassError
+from secondpass.errors import ConfigurationError, SecondPassError
+from secondpass.ranking.diagnostics import log, log_exception, log_issues
+from secondpass.ranking.options import CallOptions
+from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
-from secondpass.runtime.diagnostics import log, log_exception, log_issues
 from secondpass.settings import suggestion
-from secondpass.types import Issue, Ranking
+from secondpass.types import Issue
 from secondpass_server.http.errors import (
     ClientGoneError,
     IncompleteError,
@@ -184,7 +185,7 @@ async def _ranked(
     try:
         return await reranker.arerank(request.query, request.texts, **options), True
     except RerankError as error:
-        log_issues([error.ranking], reranker.log_level)
+        log_issues([error.ranking.report], reranker.log_level)
         return error.ranking, False
     except Exception as error:
         # Such as an exception of an observer; its message may contain texts or keys.

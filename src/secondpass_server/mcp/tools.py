@@ -16,12 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from secondpass import __version__
 from secondpass.adapters.issue_messages import without_messages
-from secondpass.call_options import CallOptions
-from secondpass.errors import ConfigurationError, RerankError, SecondPassError
+from secondpass.errors import ConfigurationError, SecondPassError
+from secondpass.ranking.diagnostics import log_exception, log_issues
+from secondpass.ranking.options import CallOptions
+from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
-from secondpass.runtime.diagnostics import log_exception, log_issues
 from secondpass.settings import suggestion
-from secondpass.types import Candidate, Ranked, Ranking
+from secondpass.types import Candidate, Ranked
 from secondpass_server.packing import pack
 
 
@@ -345,7 +346,7 @@ class _Tools:
         try:
             ranking = await reranker.arerank(query, candidates, **options)
         except RerankError as error:  # under `strict`; the report has the issues
-            log_issues([error.ranking], reranker.log_level)
+            log_issues([error.ranking.report], reranker.log_level)
             ranking = error.ranking
         except SecondPassError as error:
             raise ToolError(str(error)) from None

@@ -9,7 +9,7 @@ import pytest
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.errors import InputError, NotSerializableError
-from secondpass.runtime.floors import Per
+from secondpass.ranking.floors import Per
 from secondpass_evaluation import calibrate, make_suite
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from fakes import ByTable
 from secondpass import Reranker
-from secondpass.runtime.floors import Fit
+from secondpass.ranking.floors import Fit
 from secondpass_evaluation.calibration.fingerprint import fingerprint
 
 LEXICAL = {"method": "lexical", "depth": 20, "blend": {"original": 0.3, "normalize": "minmax"}}

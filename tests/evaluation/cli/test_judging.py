@@ -8,7 +8,7 @@ import typer
 
 from judged_folders import GRADES, POOLS, QUERIES, mark, write_folder
 from secondpass import Candidate, InputError, Reranker
-from secondpass.runtime.dry_run import Expected
+from secondpass.asking.dry_run import Expected
 from secondpass_evaluation.cli.first_stages import IndexStage
 from secondpass_evaluation.cli.judging import (
     DryRunDoneError,

@@ -6,7 +6,7 @@ import pytest
 
 from fakes import ByTable, Model
 from secondpass import Candidate, Reranker
-from secondpass.blending import Blend
+from secondpass.ranking.blending import Blend
 from secondpass_evaluation.tuning.trials import (
     INSTALLED,
     Attempt,

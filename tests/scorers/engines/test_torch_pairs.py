@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from secondpass import ModelLoadError
-from secondpass.rendering import Rendering
+from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import torch_pairs
 from secondpass.scorers.engines.torch_pairs import TextPair, TorchModel

@@ -17,7 +17,7 @@ openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.skipif(
     not hasattr(openai.AsyncOpenAI, "decisions"), reason="this SDK has no scoring calls yet"
 )
-asking = importlib.import_module("secondpass.runtime.dispatch")
+asking = importlib.import_module("secondpass.asking.dispatch")
 
 KEY_VARIABLES = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
 

@@ -23,8 +23,8 @@ from secondpass.cli.console import (
 from secondpass.cli.options import AsJson, Preset, Set
 from secondpass.cli.running import Subcommand, report_errors
 from secondpass.config import load
-from secondpass.config.keys import with_hidden_keys, with_placeholder_keys
 from secondpass.errors import ConfigurationError, MissingExtraError
+from secondpass.settings.keys import with_hidden_keys, with_placeholder_keys
 
 _LEXICAL = (
     "lexical ranks worse than the retriever does; use embedded, or no fallback, which keeps the"

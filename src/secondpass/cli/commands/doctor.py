@@ -14,7 +14,7 @@ from secondpass.settings import registry, variable
 from secondpass.settings.environment import read
 
 if TYPE_CHECKING:
-    from secondpass.strategies.rerank_apis import RerankApi
+    from secondpass.apis.descriptions import RerankApi
 import platform
 import re
 import sys
@@ -204,7 +204,7 @@ def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
         config: a configuration, which need not be valid. None: those of every provider and preset;
             addresses only where their variable, or that of the key, is set.
     """
-    from secondpass.strategies.endpoint import APIS
+    from secondpass.apis.endpoint import APIS
 
     if config is not None:
         names = {*_named_variables(config), *_default_variables(config)}
@@ -288,7 +288,7 @@ def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _rerank_api(mapping: Mapping[str, Any]) -> RerankApi | None:
     """The rerank API of a method's settings; None for other methods, and if they are wrong."""
-    from secondpass.strategies.rerank_apis import resolve
+    from secondpass.apis.descriptions import resolve
 
     if mapping.get("type") != "endpoint":
         return None

@@ -33,9 +33,9 @@ from secondpass.cli.options import (
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load
 from secondpass.errors import SecondPassError
+from secondpass.ranking.cost_plan import CostPlan, PlannedStage, in_words
 from secondpass.reranker import Reranker
 from secondpass.settings import model_of, registry
-from secondpass.strategies.cost_plan import CostPlan, PlannedStage, in_words
 
 
 def plan(

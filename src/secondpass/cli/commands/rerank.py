@@ -48,12 +48,12 @@ from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.rerank_input import RerankInput, read_context
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.config import load
-from secondpass.errors import RerankError
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.summary import count, summary
+from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
 from secondpass.settings.environment import fill
-from secondpass.types import Progress, Ranking, Request
+from secondpass.types import Progress, Request
 
 _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""

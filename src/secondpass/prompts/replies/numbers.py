@@ -15,7 +15,7 @@ from secondpass.prompts.replies.base import ArrayFormat, ReplyFormat, object_sch
 from secondpass.prompts.replies.permutation import check_unknown
 from secondpass.prompts.replies.selection import number_in, only_answer, score_pairs
 from secondpass.prompts.replies.values import BatchScores, Order
-from secondpass.scoring import in_range
+from secondpass.ranking.scoring import in_range
 
 T = TypeVar("T")
 

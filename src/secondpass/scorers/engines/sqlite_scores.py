@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile, SQLiteFileError
 from secondpass.concurrency.sqlite_files import Layout, counter, rows_of_keys
-from secondpass.runtime import diagnostics
+from secondpass.ranking import diagnostics
 from secondpass.types import Issue
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced, text_key, written_spans
-from secondpass.rendering import well_formed
+from secondpass.ranking.rendering import well_formed
 from secondpass.scorers.engines.control_tokens import ControlTokens, Tokens
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.truncated import TruncatedPairs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from secondpass.adapters.scores import ScoreRule
-from secondpass.types import Ranking
+from secondpass.ranking.result import Ranking
 from secondpass_server.http.errors import RequestError
 from secondpass_server.http.fields import Fields, RerankRequest
 

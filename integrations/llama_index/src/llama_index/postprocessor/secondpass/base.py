@@ -44,13 +44,13 @@ from secondpass.adapters.parameters import (
     check_order,
     whole_number,
 )
-from secondpass.call_options import validate
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.config import preset_names
-from secondpass.config.overrides import without
 from secondpass.errors import ConfigurationError, InputError, NotSerializableError, Problem
-from secondpass.ordering import Ordering
+from secondpass.ranking.options import validate
+from secondpass.ranking.ordering import Ordering
 from secondpass.settings import describe
+from secondpass.settings.overrides import without
 
 RerankerLike: TypeAlias = str | dict[str, Any] | Path | SkipJsonSchema[Reranker]
 

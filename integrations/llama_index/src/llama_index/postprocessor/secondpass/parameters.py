@@ -14,8 +14,8 @@ from llama_index.postprocessor.secondpass.llm import OwnedLLM
 from secondpass import ConfigurationError, Reranker
 from secondpass.adapters.parameters import Parameters
 from secondpass.config import resolve
-from secondpass.config.overrides import Override
 from secondpass.errors import Problem, with_article
+from secondpass.settings.overrides import Override
 from secondpass.settings.registry import dump_part
 
 BESIDE_READY = {"top_n", "similarity_cutoff", "order"}

@@ -12,9 +12,9 @@ from haystack.utils.auth import SecretType
 
 from secondpass import ConfigurationError
 from secondpass.adapters.parameters import PATHS, Parameters, plain_number
-from secondpass.config.overrides import Override
 from secondpass.errors import Problem, with_article
 from secondpass.settings import OptionalVariables
+from secondpass.settings.overrides import Override
 
 KWARGS = ("model_kwargs", "tokenizer_kwargs", "config_kwargs")
 """Parameters that hold further arguments for a local model, and may hold types of torch."""

@@ -38,12 +38,12 @@ from secondpass.adapters.parameters import (
     whole_number,
 )
 from secondpass.adapters.scores import results
-from secondpass.candidates import kind_of
 from secondpass.config import resolve
-from secondpass.config.overrides import Override, without
 from secondpass.errors import InputError
-from secondpass.runtime.diagnostics import use_logger
+from secondpass.ranking.candidates import kind_of
+from secondpass.ranking.diagnostics import use_logger
 from secondpass.settings import describe
+from secondpass.settings.overrides import Override, without
 
 logger = logging.getLogger(__name__)
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"

@@ -1,0 +1,1 @@
+"""Rerank APIs: their descriptions, and the method that speaks to them."""

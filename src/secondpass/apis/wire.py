@@ -1,0 +1,544 @@
+"""Requests to rerank APIs, and how their responses are read. Does no I/O.
+
+A span's offset in another unit, or into another text, would silently select a wrong part. So every
+span of a document is checked against its text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from secondpass.apis import template as rerank_template
+from secondpass.apis.descriptions import USAGE_TOKENS, RerankApi, RerankSpans
+from secondpass.apis.template import lookup
+from secondpass.effects import Answer, Completion
+from secondpass.errors import MethodError, ReplyError
+from secondpass.prompts.replies import values as reply_values
+from secondpass.prompts.replies.values import BatchScores, are_places
+from secondpass.questions import Span
+from secondpass.ranking.scoring import in_range, range_of, to_float, to_span
+from secondpass.services.client import token_count
+from secondpass.services.diagnosis import names, words
+from secondpass.services.echoes import Sent
+from secondpass.strategies.base import IssueCollector
+from secondpass.types import ScoreKind
+
+T = TypeVar("T")
+
+_MAX_LOGIT = 50.0
+"""Scores with a larger absolute value are no logits; they may be percentages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A request: a query, documents to score for it, and what counts as relevant.
+
+    Attributes:
+        query: of the call.
+        documents: that are sent.
+        instruction: of the call, if the API takes one.
+        skipped: places of documents of the batch that are not sent.
+    """
+
+    query: str
+    documents: Sequence[str]
+    instruction: str | None = field(default=None, repr=False)
+    skipped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Completion):
+    """A response with its parsed JSON.
+
+    Attributes:
+        body: the parsed JSON.
+        with_spans: whether spans were requested.
+        remark: what the server answered instead of scores, safe to show; empty if it has scores.
+    """
+
+    body: Any = field(default=None, repr=False)
+    with_spans: bool = False
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseScores(BatchScores):
+    """The scores of one batch.
+
+    Attributes:
+        outside: the scores that are outside the range of the score kind.
+    """
+
+    outside: tuple[float, ...] = ()
+
+    def is_about(self, count: int) -> bool:
+        """Whether this can be an answer about ``count`` documents."""
+        numbers = all(type(score) in {int, float} for score in self.outside)
+        return numbers and BatchScores.is_about(self, count)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScores(ResponseScores):
+    """The scores of one batch and the best span of each document.
+
+    Attributes:
+        spans: one for each document; None for documents without one.
+        wrong_spans: places of documents with a score whose spans cannot be used.
+    """
+
+    spans: tuple[Span | None, ...] = ()
+    wrong_spans: tuple[int, ...] = ()
+
+    def is_about(self, count: int) -> bool:
+        """Whether this can be an answer about ``count`` documents."""
+        return (
+            ResponseScores.is_about(self, count)
+            and are_places(self.wrong_spans, count)
+            and len(self.spans) == count
+            and all(
+                span is None or (type(span) is tuple and value is not None)
+                for span, value in zip(self.spans, self.values, strict=True)
+            )
+        )
+
+    def fits(self, texts: Sequence[str]) -> bool:
+        """Whether each span is within its text."""
+        return all(
+            span is None or to_span(span, len(text)) == span
+            for span, text in zip(self.spans, texts, strict=True)
+        )
+
+
+# ---------------------------------------------------------------------- requests
+
+
+def request_url(
+    api: RerankApi, base_url: str | None, path: str | None, model: str | None = None
+) -> str:
+    """The URL of a request.
+
+    A base URL may end with the API's version, as SDKs of language models write it, and have a
+    query, which then follows the path.
+    """
+    whole = (base_url or api.url or "").rstrip("/")
+    path = (api.path if path is None else path).replace("$model", quote(model or "", safe="/"))
+    if not path:
+        return whole
+    base, _, query = whole.partition("?")
+    base, path = base.rstrip("/"), "/" + path.lstrip("/")
+    if query:
+        path += ("&" if "?" in path else "?") + query
+    version = re.match(r"/v\d+(?=/)", path)
+    if version is not None and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
+        base = base.removesuffix(version[0])
+    return base + path
+
+
+def request_body(
+    api: RerankApi,
+    query: str,
+    documents: Sequence[str],
+    *,
+    model: str | None,
+    raw_scores: bool,
+    options: Mapping[str, Any] | None,
+    instruction: str | None = None,
+    document_tokens: int | None = None,
+    spans: bool = False,
+    without: Collection[str] = (),
+) -> dict[str, Any]:
+    """The JSON body of a request, without some of its optional members.
+
+    The instruction follows one that is set in ``options``.
+    """
+    values = {
+        "query": query,
+        "instructed_query": f"{instruction}\n{query}" if instruction else query,
+        "instruction": instruction,
+        "model": model,
+        "raw_scores": raw_scores,
+        "document_tokens": document_tokens or api.document_tokens,
+    }
+    asked = api.template(with_spans=spans).items()
+    template = {name: part for name, part in asked if name not in without}
+    body = rerank_template.filled(template, values, documents)
+    return rerank_template.laid_over(template, body, options or {})
+
+
+def member_option(api: RerankApi, name: str, options: Mapping[str, Any] | None) -> int | None:
+    """A number that ``options`` set in place of a placeholder."""
+    for member, part in api.request.items():
+        if part == f"${name}" and type(option := (options or {}).get(member)) is int:
+            return option
+    return None
+
+
+# ---------------------------------------------------------------------- responses
+
+
+def read_scores(
+    body: Any,
+    api: RerankApi,
+    count: int,
+    kind: ScoreKind,
+    spans: SpanReader | None = None,
+) -> ResponseScores:
+    """The scores in a parsed response.
+
+    A row with an unknown index is skipped. A document with a score that is not finite, or with two
+    different scores, counts as refused. A response without indices must have a score for each
+    document.
+
+    Args:
+        body: the response.
+        api: whose it is.
+        count: documents in the request.
+        kind: of the scores.
+        spans: reads the spans, if they are wanted.
+
+    Raises:
+        ReplyError: no list of rows, no usable score, or indices that do not count from 0.
+    """
+    rows = _rows(body, api)
+    if not isinstance(rows, list):
+        raise ReplyError("it has no list of results")
+    if api.index is None and len(rows) != count:
+        raise ReplyError(f"it has {len(rows)} results for {count} documents")
+    values: list[float | None] = [None] * count
+    refused: set[int] = set()
+    unknown = 0
+    indices: set[int | None] = set()
+    outside: list[float] = []
+    usable: list[tuple[int, Any]] = []
+    bounds = range_of(kind)
+    for place, row in enumerate(rows):
+        stated = place if api.index is None else lookup(row, api.index)
+        index = _from_string(stated, count) if api.named_by_string else stated
+        if type(index) is not int or not 0 <= index < count:
+            unknown += 1
+            if (number := _as_integer(stated)) in {-1, count}:
+                indices.add(number)
+            continue
+        indices.add(index)
+        score = to_float(row if api.score is None else lookup(row, api.score))
+        if score is None or not math.isfinite(score):
+            refused.add(index)
+            continue
+        if values[index] not in {None, score}:
+            refused.add(index)
+        values[index] = score
+        if in_range(score, bounds) is None:
+            outside.append(score)
+        usable.append((index, row))
+    if (count in indices and 0 not in indices) or (-1 in indices and count - 1 not in indices):
+        raise ReplyError("its indices do not count from 0")
+    for index in refused:
+        values[index] = None
+    if not outside and all(value is None for value in values):
+        raise ReplyError("it has no usable score")
+    read = tuple(values), tuple(sorted(refused)), unknown, False, (), tuple(outside)
+    if spans is None:
+        return ResponseScores(*read)
+    return SpanScores(*read, *spans.read(usable, refused))
+
+
+def _rows(body: Any, api: RerankApi) -> Any:
+    """The list of results in a response; anything else if it has none."""
+    bare = not isinstance(body, dict) and (api.index is not None or not api.rows)
+    return body if bare else lookup(body, api.rows)
+
+
+def is_null(body: Any, api: RerankApi) -> bool:
+    """Whether a response has no results, or null in place of all scores."""
+    rows = _rows(body, api)
+    if not isinstance(rows, list):
+        return rows is None
+    scores = [row if api.score is None else lookup(row, api.score) for row in rows]
+    return bool(scores) and all(score is None for score in scores)
+
+
+def lacks_scores(body: Any, api: RerankApi) -> bool:
+    """Whether a response has no list of results, or one in which no row has a score."""
+    rows = _rows(body, api)
+    if not isinstance(rows, list):
+        return True
+    return api.score is not None and all(lookup(row, api.score) is None for row in rows)
+
+
+def remark(body: Any, api: RerankApi, sent: Sent) -> str:
+    """What a response without scores has instead, for the end of a message.
+
+    Args:
+        body: the response.
+        api: whose it is.
+        sent: texts and keys that must not appear.
+    """
+    rows = _rows(body, api)
+    if isinstance(rows, list):
+        members = {name: None for row in rows[:9] if isinstance(row, dict) for name in row}
+        known = ", ".join(map(repr, names(members, sent)))
+        return f": {api.score!r} is wanted, and rows have {known}" if known else ""
+    said = words(body, sent)
+    if said:
+        return f"; the server says: {said}"
+    known = ", ".join(map(repr, names(body, sent))) if isinstance(body, dict) else ""
+    return f": {api.rows!r} is wanted, and it has {known}" if known and api.rows else ""
+
+
+def _from_string(stated: Any, count: int) -> int | None:
+    """The index that was sent as this string; None if there is none."""
+    if not isinstance(stated, str) or not re.fullmatch(r"0|[1-9][0-9]{0,8}", stated):
+        return None
+    return int(stated) if int(stated) < count else None
+
+
+def _as_integer(index: Any) -> int | None:
+    """An index that may be a string or a float; None if it is no whole number."""
+    if isinstance(index, str):
+        text = index.strip()
+        return int(float(text)) if re.fullmatch(r"[+-]?\d{1,9}(?:\.0*)?", text) else None
+    if isinstance(index, bool) or not isinstance(index, int | float):
+        return None
+    return int(index) if abs(index) < 1e9 and index == int(index) else None
+
+
+def tokens_used(body: Any, places: Sequence[str] = USAGE_TOKENS) -> int | None:
+    """The input tokens that a response reports."""
+    counts = (token_count(lookup(body, place)) for place in places)
+    return next((count for count in counts if count is not None), None)
+
+
+def units_used(body: Any, places: Sequence[str]) -> float | None:
+    """The billed units that a response reports, which are not tokens."""
+    for place in places:
+        units = to_float(lookup(body, place))
+        if units is not None and math.isfinite(units) and units >= 0:
+            return units
+    return None
+
+
+# ---------------------------------------------------------------------- scores of a ranking
+
+
+def equal(count: int, score: float, *, with_spans: bool) -> ResponseScores:
+    """A response that gives all documents this score, and no spans."""
+    if with_spans:
+        return SpanScores((score,) * count, (), spans=(None,) * count)
+    return ResponseScores((score,) * count, ())
+
+
+def dump(scores: ResponseScores, *, with_spans: bool) -> dict[str, Any] | None:
+    """The scores for the response cache; None if spans are wanted, but were not requested."""
+    complete = isinstance(scores, SpanScores) or not with_spans
+    return reply_values.dump(scores) if complete else None
+
+
+def load(data: Any, texts: Sequence[str], *, with_spans: bool) -> ResponseScores:
+    """The scores of a batch from the response cache.
+
+    Raises:
+        ArithmeticError | AttributeError | TypeError | ValueError: they are of other texts.
+    """
+    loaded: ResponseScores = reply_values.load(
+        data, len(texts), SpanScores if with_spans else ResponseScores
+    )
+    if isinstance(loaded, SpanScores) and not loaded.fits(texts):
+        raise ValueError("a span is outside its text")
+    return loaded
+
+
+def with_skipped(scores: ResponseScores, skipped: Collection[int]) -> ResponseScores:
+    """The scores of a whole batch, of which some documents were not sent."""
+    if not skipped:
+        return scores
+    count = len(scores.values) + len(skipped)
+    sent = [place for place in range(count) if place not in skipped]
+    whole = replace(
+        scores,
+        values=_spread(scores.values, sent, count),
+        refused=tuple(sent[place] for place in scores.refused),
+        declined=tuple(sorted(skipped)),
+    )
+    if not isinstance(whole, SpanScores):
+        return whole
+    wrong = tuple(sent[place] for place in whole.wrong_spans)
+    return replace(whole, spans=_spread(whole.spans, sent, count), wrong_spans=wrong)
+
+
+def _spread(values: Sequence[T], places: Sequence[int], count: int) -> tuple[T | None, ...]:
+    """The values at their places, and None elsewhere."""
+    by_place = dict(zip(places, values, strict=True))
+    return tuple(by_place.get(place) for place in range(count))
+
+
+def spans_of(
+    answers: Mapping[range, Answer[ResponseScores]], count: int, issues: IssueCollector
+) -> list[Span | None]:
+    """The best span of each text of a task, with issues about those that are wrong or unknown.
+
+    Args:
+        answers: by the indices of their texts.
+        count: of all texts.
+        issues: of the method.
+    """
+    spans: list[Span | None] = [None] * count
+    for batch, answer in answers.items():
+        if isinstance(answer.value, SpanScores):
+            spans[batch.start : batch.stop] = answer.value.spans
+            if wrong := [batch[place] for place in answer.value.wrong_spans]:
+                issues.add("span_invalid", "the server's spans of these are wrong", wrong)
+        elif answer.value is not None:
+            message = "the server does not support spans, so these have none"
+            issues.add("spans_not_supported", message, batch)
+    return spans
+
+
+def kind_of_scores(
+    batches: Sequence[ResponseScores], kind: ScoreKind, *, maybe_logits: bool
+) -> ScoreKind:
+    """The kind of the scores of one ranking, decided over all of its batches.
+
+    Args:
+        batches: those that were answered.
+        kind: that the settings or the API state.
+        maybe_logits: whether logits are accepted in place of probabilities: of ``tei`` and
+            ``infinity``, whose APIs document both, unless a setting states the kind. They are
+            recognized if every batch has a score outside 0 to 1, every score is a number, and none
+            is beyond 50, as percentages are.
+
+    Raises:
+        MethodError: the scores have another range.
+    """
+    outside = [score for batch in batches for score in batch.outside]
+    if not outside:
+        return kind
+    if (
+        maybe_logits
+        and all(batch.outside and not batch.refused for batch in batches)
+        and all(abs(score) <= _MAX_LOGIT for score in outside)
+    ):
+        return "logit"
+    low, high = range_of(kind)
+    raise MethodError(
+        f"a score of {outside[0]:.6g} is outside {low:g} to {high:g}, so no score is used; "
+        "if the model's scores have another range, set scores",
+        "score_out_of_range",
+    )
+
+
+def clipped(batch: ResponseScores, kind: ScoreKind) -> BatchScores:
+    """The scores, with rounding errors clipped to the range of the kind."""
+    low, high = range_of(kind)
+    values = [None if value is None else min(max(value, low), high) for value in batch.values]
+    return replace(batch, values=tuple(values))
+
+
+# ---------------------------------------------------------------------- spans
+
+
+@dataclass(frozen=True, slots=True)
+class SpanReader:
+    """Reads the best span of each document of one response.
+
+    Attributes:
+        places: where the spans are.
+        texts: that were sent.
+        kind: of the scores.
+    """
+
+    places: RerankSpans
+    texts: Sequence[str]
+    kind: ScoreKind
+
+    def read(
+        self, rows: Iterable[tuple[int, Any]], refused: Set[int]
+    ) -> tuple[tuple[Span | None, ...], tuple[int, ...]]:
+        """The best span of each document, and the documents whose spans cannot be used.
+
+        A document with a wrong span, or with different spans in two rows, gets none.
+
+        Args:
+            rows: indices of documents, and their rows.
+            refused: documents that get no span.
+        """
+        bounds = range_of(self.kind)
+        spans: dict[int, Span | None] = {}
+        wrong: set[int] = set()
+        for index, row in rows:
+            try:
+                span = best_span(row, self.places, self.texts[index], bounds)
+            except ValueError:
+                wrong.add(index)
+            else:
+                if spans.setdefault(index, span) != span:
+                    wrong.add(index)
+        unusable = wrong | refused
+        places = range(len(self.texts))
+        best = (None if index in unusable else spans.get(index) for index in places)
+        return tuple(best), tuple(sorted(wrong - refused))
+
+
+def best_span(
+    row: Any, places: RerankSpans, text: str, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> Span | None:
+    """The best span of a row; None if it has none.
+
+    Args:
+        row: of a document.
+        places: where its spans are.
+        text: that was sent.
+        bounds: of the scores.
+
+    Raises:
+        ValueError: it is no list of spans; or a span is not within the text, states another text,
+            or has no finite score within the bounds; or the same span has two scores.
+    """
+    items = lookup(row, places.rows)
+    if items is None:
+        return None
+    if not isinstance(items, list):
+        raise ValueError("no list of spans")
+    indices = None if not items or _is_plain(places.unit, text) else _indices(text, places.unit)
+    scores: dict[Span, float] = {}
+    for number, item in enumerate(items):
+        offsets = [lookup(item, places.start), lookup(item, places.end)]
+        if any(type(offset) is not int for offset in offsets):
+            raise ValueError("an offset that is no integer")
+        if indices is not None:
+            offsets = [indices.get(offset, -1) for offset in offsets]
+        span = to_span(offsets, len(text))
+        if span is None:
+            raise ValueError("a span outside the text")
+        stated = None if places.text is None else lookup(item, places.text)
+        if stated is not None and stated != text[slice(*span)]:
+            raise ValueError("a span of another text")
+        score = -float(number) if places.score is None else to_float(lookup(item, places.score))
+        if score is None or not math.isfinite(score):
+            raise ValueError("a span without a score")
+        if places.score is not None and in_range(score, bounds) is None:
+            raise ValueError("a span with a score out of range")
+        if scores.setdefault(span, score) != score:
+            raise ValueError("a span with two scores")
+    return max(scores, key=scores.__getitem__, default=None)
+
+
+def _is_plain(unit: str, text: str) -> bool:
+    """Whether offsets are indices of the text."""
+    return unit == "code_points" or text.isascii()
+
+
+def _indices(text: str, unit: str) -> dict[int, int]:
+    """The index of each character, and of the end of the text, by its offset in this unit."""
+    sizes = (
+        (len(character.encode("utf-8", "replace")) for character in text)
+        if unit == "bytes"
+        else (2 if character > "\uffff" else 1 for character in text)
+    )
+    offsets = itertools.accumulate(sizes, initial=0)
+    return {offset: index for index, offset in enumerate(offsets)}

@@ -1,0 +1,1 @@
+"""Everything of a ranking pass that waits: scheduling, sending, caching, planning."""

@@ -1,0 +1,371 @@
+"""Asks services questions, side by side and within limits.
+
+Every provider and every strategy uses this module. It is asynchronous only: a synchronous ranking
+runs it in the portal's loop (:mod:`secondpass.concurrency.portal`).
+
+A question is asked again
+
+- at once, if its service changed the form of its requests (an adaptation), or if its passages were
+  shortened because the server found the prompt too long;
+- after a pause, if the error was temporary (``Limits.retries``);
+- once, with the reason, if the reply could not be used (``Limits.repair``).
+
+Every attempt counts in the ledger. A question whose answer is in the response cache is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from secondpass.asking.gate import Gate, Slots
+from secondpass.asking.response_cache import is_doubtful
+from secondpass.asking.scheduler import question_deadline_error
+from secondpass.concurrency.left_behind import ALLOWED
+from secondpass.concurrency.threads import retrieve_exception, with_timeout
+from secondpass.effects import Answer, Ask, Completion, Question
+from secondpass.errors import (
+    LLMError,
+    MethodError,
+    MissingExtraError,
+    NestedCallError,
+    ReplyError,
+    with_article,
+)
+from secondpass.limits import Prices
+from secondpass.prompts.repair import repair_prompt
+from secondpass.ranking import observers
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.scoring import in_range, to_float
+
+T = TypeVar("T")
+
+TIMEOUT = 60.0
+"""Seconds per answer for services without a ``timeout``."""
+
+_ADAPTATIONS = 3
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds
+_LONGEST_RETRY_AFTER = 30.0
+"""Seconds. A server that asks for a longer pause is not asked again."""
+_CLOCK_CHECK = 0.05
+"""Seconds between checks whether the clock of a waiting ranking has started."""
+_CHARGED = frozenset({"content_filter", "bad_response", "response_too_long", "reply_too_short"})
+"""Codes of errors for which providers charge, even if they do not report the usage."""
+
+
+async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
+    """:func:`ask`, without the questions whose answers are stored.
+
+    Stored answers take no slot, no call, no round and no budget. Of equal questions in a round only
+    the first is asked. New answers are stored as they arrive, so that an interruption loses none.
+
+    Raises:
+        NestedCallError: the service called the ranking that waits for it.
+    """
+    cache, service = ledger.cache, effect.service
+    if cache is None:
+        return await ask(effect, ledger, gate)
+    values = await cache.find(service, effect.questions, ledger)
+    others = [question for index, question in enumerate(effect.questions) if index not in values]
+    answers: list[Answer[T]] = []
+    if others:
+        firsts = cache.first_of_equal(service, others, ledger)
+        distinct = [question for index, question in enumerate(others) if firsts[index] == index]
+        new_answers = iter(await ask(Ask(service, distinct), ledger, gate))
+        for index, first in enumerate(firsts):
+            answers.append(next(new_answers) if first == index else answers[first])
+            ledger.cached += first != index and answers[first].error is None
+        if any(map(is_doubtful, answers)):  # the others may be in range only by chance
+            cache.forget(service, others)
+        await cache.written(ledger)
+    rest = iter(answers)
+    return [
+        Answer(values[index]) if index in values else next(rest)
+        for index in range(len(effect.questions))
+    ]
+
+
+async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
+    """Ask all questions, in the time that the ledger leaves. Cancelling it cancels the questions.
+
+    Returns:
+        An answer for each question, in order.
+
+    Raises:
+        NestedCallError: the service called the ranking that waits for it.
+    """
+    started = time.perf_counter()
+    ledger.rounds += 1
+    ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
+    slots = gate.in_this_loop()
+    questions = [
+        PendingQuestion(effect.service, question, ledger, slots) for question in effect.questions
+    ]
+    tasks = [asyncio.ensure_future(question.answer()) for question in questions]
+    for task in tasks:
+        task.add_done_callback(retrieve_exception)
+    pending = set(tasks)
+    try:
+        while pending:
+            seconds = ledger.question_seconds_left
+            if ledger.waiting and seconds is not None:
+                seconds = _CLOCK_CHECK  # the clock starts with the first question that gets a slot
+            elif seconds == 0:
+                break
+            _, pending = await asyncio.wait(pending, timeout=seconds)
+    finally:
+        for task in pending:
+            task.cancel()
+    sent = [question for question in questions if question.requests]
+    ledger.pairs += sum(item.question.documents for item in sent)
+    ledger.repairs += sum(sum(item.requests) for item in sent)
+    ledger.retries += sum(item.requests[1:].count(False) for item in sent)
+    if sent:
+        ledger.add_question_round(time.perf_counter() - started, len(sent))
+    if not pending:
+        return [task.result() for task in tasks]
+    late = question_deadline_error(ledger, "answered")
+    return [
+        question.failed(late) if task in pending else task.result()
+        for task, question in zip(tasks, questions, strict=True)
+    ]
+
+
+class PendingQuestion:
+    """A question that is being asked.
+
+    Attributes:
+        requests: for each request that was sent, whether it was a repair.
+        issues: errors after which the question was asked again.
+    """
+
+    def __init__(
+        self, service: Any, question: Question[Any, Any], ledger: Ledger, slots: Slots
+    ) -> None:
+        self.service = service
+        self.question = question
+        self.ledger = ledger
+        self.slots = slots
+        self.requests: list[bool] = []
+        self.issues: list[MethodError] = []
+        self.prices: Prices | None = getattr(service, "prices", None)
+        self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
+
+    async def answer(self) -> Answer[Any]:
+        """Ask until there is a usable reply or no further attempt is allowed, and store the answer.
+
+        If the passages were shortened, it is not stored: the cache would hide that from reports.
+
+        Raises:
+            NestedCallError: the question would wait for itself.
+        """
+        question, cache = self.question, self.ledger.cache
+        answer = await self._answer()
+        if cache is not None and answer.error is None and self.question is question:
+            cache.keep(self.service, question, answer, self.ledger)
+        return answer
+
+    async def _answer(self) -> Answer[Any]:
+        limits = self.ledger.limits
+        retries, adaptations = limits.retries, _ADAPTATIONS
+        repairs = 0 if self.question.repairs else limits.repair
+        request = self.question.request
+        pauses = 0
+        while True:
+            try:
+                completion = await self._complete(request)
+            except LLMError as error:
+                if error.adapted and adaptations:
+                    adaptations -= 1
+                elif error.too_long and adaptations and (shorter := self.question.shrink()):
+                    adaptations -= 1
+                    self.question, request = shorter, shorter.request
+                elif error.retryable and pauses < retries:
+                    pause = self._pause(error, pauses)
+                    if pause is None:
+                        return self.failed(error)
+                    pauses += 1
+                    await asyncio.sleep(pause)
+                else:
+                    return self.failed(error)
+                self.issues.append(error)
+                continue
+            except NestedCallError:  # raised by the slots; _call() translates that of the service
+                raise
+            except MethodError as error:
+                return self.failed(error)
+            try:
+                return Answer(self.question.read(completion), None, tuple(self.issues))
+            except ReplyError as error:
+                repairable = error.repairable and self.question.reminder is not None
+                if not repairs or not repairable:
+                    return self.failed(error)
+                repairs -= 1
+                self.issues.append(error)
+                request = repair_prompt(self.question, completion, error)
+            except (Exception, asyncio.CancelledError, SystemExit) as error:
+                # The reader may be the user's. Nothing is awaited, so nothing was cancelled.
+                self.ledger.record_exception(error, "the reader of the reply")
+                message = f"reading the reply raised {type(error).__name__}"
+                return self.failed(ReplyError(message, repairable=False))
+
+    def failed(self, error: MethodError) -> Answer[Any]:
+        """An answer without a value."""
+        return Answer(error=error, troubles=tuple(self.issues))
+
+    async def _complete(self, request: Any) -> Completion:
+        """Send one request when a slot is free, and charge it to the ledger.
+
+        Raises:
+            MethodError: there is no completion.
+        """
+        ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
+        async with self.slots:
+            ledger.start_clock()
+            left = ledger.question_seconds_left
+            if not ledger.has_time_for(self.service):
+                raise question_deadline_error(ledger, "asked")
+            began = ledger.seconds
+            ledger.reserve(estimate, prices)
+            first_of_repair = self.question.repairs and not self.requests
+            self.requests.append(first_of_repair or request is not self.question.request)
+            timeouts = [seconds for seconds in (left, self.timeout) if seconds is not None]
+            try:
+                with observers.request(
+                    ledger.operations, self.service, request, self.question.documents, self.issues
+                ) as running:
+                    result = await with_timeout(self._call(request), min(timeouts, default=None))
+                    completion = running.answered(validated(result))
+            except TimeoutError:
+                ledger.charge_estimate(estimate, prices)
+                raise self._timeout_error() from None
+            except asyncio.CancelledError:
+                ledger.charge_estimate(estimate, prices)
+                raise
+            except MethodError as error:
+                sent = getattr(error, "sent", True)
+                if isinstance(error, LLMError) and error.tokens is not None:
+                    unused = validated(Completion("", False, *error.tokens))
+                    ledger.settle(estimate, prices, unused)
+                elif error.code in _CHARGED:
+                    ledger.charge_estimate(estimate, prices)
+                else:
+                    ledger.release(estimate, prices, sent)
+                if not sent:
+                    self.requests.pop()
+                raise
+            except MissingExtraError as error:
+                ledger.release(estimate, prices, sent=False)
+                self.requests.pop()
+                raise LLMError(str(error), error.code, sent=False) from None
+            except Exception as error:
+                ledger.charge_estimate(estimate, prices)  # the server may have answered before
+                foreign = error
+            else:
+                ledger.settle(estimate, prices, completion)
+                ledger.add_answer(self.service, ledger.seconds - began)
+                return completion
+        # Outside the except clause, or the foreign error, which may hold a key, would be attached.
+        translated = self._translated(foreign)
+        del foreign
+        raise translated
+
+    async def _call(self, request: Any) -> Any:
+        """What the service returns. A NestedCallError of the service becomes an LLMError."""
+        try:
+            return await self.service.complete(request)
+        except NestedCallError as error:
+            raise LLMError(str(error), error.code) from None
+
+    def _timeout_error(self) -> MethodError:
+        if self.ledger.question_seconds_left == 0:
+            return question_deadline_error(self.ledger, "answered")
+        message = f"no answer within {self.timeout:g} s" if self.timeout else "no answer"
+        origin = getattr(self.service, "origin", "")
+        if isinstance(origin, str) and origin:
+            message = f"{message} {origin}"
+        return LLMError(message, "timeout", retryable=True)
+
+    def _translated(self, error: Exception) -> LLMError:
+        """An unexpected exception of the service as an LLMError."""
+        from secondpass.services.provider_errors import to_llm_error
+
+        if getattr(self.service, "own_code", False):
+            self.ledger.record_exception(error, "the model")
+        return to_llm_error(error)
+
+    def _pause(self, error: LLMError, pauses: int) -> float | None:
+        """Seconds to wait before retry number ``pauses``, from 0; None if that is too long."""
+        # With jitter, so that rankings that failed together do not retry together.
+        pause = random.uniform(0.5, 1) * min(_FIRST_PAUSE * 2**pauses, _LONGEST_PAUSE)
+        if error.retry_after is not None:
+            pause = max(pause, error.retry_after)
+        left = self.ledger.question_seconds_left
+        longest = _LONGEST_RETRY_AFTER if left is None else min(left, _LONGEST_RETRY_AFTER)
+        return pause if pause < longest else None
+
+
+# ---------------------------------------------------------------------- what services return
+
+_MAX_TOKENS = 10**12
+"""A larger count is wrong, and one of hundreds of digits cannot be converted to float."""
+
+
+def validated(result: Any) -> Completion:
+    """The result of a service as a completion.
+
+    Invalid token counts, units and log probabilities become None.
+
+    Raises:
+        LLMError: it is not a completion, or its text is not a string.
+    """
+    if not isinstance(result, Completion):
+        message = f"the model returned {with_article(type(result).__name__)}, not a Completion"
+        raise LLMError(message, "bad_response")
+    if not isinstance(result.text, str):
+        message = (
+            f"the text of the reply is {with_article(type(result.text).__name__)}, not a string"
+        )
+        raise LLMError(message, "bad_response")
+    return replace(
+        result,
+        input_tokens=_count(result.input_tokens),
+        output_tokens=_count(result.output_tokens),
+        logprobs=_logprobs(result.logprobs),
+        units=_units(result.units),
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MAX_TOKENS else None
+
+
+def _units(value: Any) -> float | None:
+    units = None if value is None else to_float(value)
+    return units if units is not None and 0 <= units <= _MAX_TOKENS else None
+
+
+def _logprobs(value: Any) -> tuple[dict[str, float], ...] | None:
+    """The log probabilities of every token; None if one is no log probability."""
+    if not isinstance(value, list | tuple) or not value:
+        return None
+    tokens = []
+    for alternatives in value:
+        if not isinstance(alternatives, Mapping) or not alternatives:
+            return None
+        token = {}
+        for text, reported in alternatives.items():
+            number = to_float(reported)
+            if not isinstance(text, str) or number is None or not math.isfinite(number):
+                return None
+            clipped = in_range(number, (-math.inf, 0.0))
+            if clipped is None:
+                return None
+            token[text] = clipped
+        tokens.append(token)
+    return tuple(tokens)

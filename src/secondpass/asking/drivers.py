@@ -1,0 +1,532 @@
+"""Carries out the commands of the scheduler, synchronously or in an event loop.
+
+The synchronous driver calls scorers in the calling thread, or in a new thread if there is a
+deadline, and asks questions in the portal's event loop. The asynchronous one calls scorers in
+threads and asks questions in its own loop. A scorer call that misses its deadline is abandoned: it
+continues in its thread to its end, or to the end of its batch, and its result is dropped. What its
+earlier batches scored is kept. The event loop does not wait for it; the process waits a moment
+before it exits.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import operator
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from secondpass.asking.gate import Gate
+from secondpass.asking.list_scores import LatestLists
+from secondpass.asking.scheduler import (
+    CallBatches,
+    CallLists,
+    CallScorer,
+    PartialScores,
+    Pass,
+    StartQuestions,
+    question_deadline_error,
+    schedule,
+    scoring_deadline_error,
+)
+from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
+from secondpass.errors import (
+    DeadlineError,
+    MethodError,
+    MissingExtraError,
+    NestedCallError,
+    with_article,
+)
+from secondpass.ranking.diagnostics import log_issues
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.observers import scoring
+from secondpass.ranking.result import Ranking
+from secondpass.ranking.scoring import is_finite, member, to_list
+
+T = TypeVar("T")
+
+EXITS = (KeyboardInterrupt, SystemExit)
+"""Exceptions that a scorer call in the caller's thread passes on."""
+
+_SIDE_BY_SIDE = 64
+"""Passes that run side by side: enough to fill the batches of scorers, in bounded memory."""
+
+_GRACE = 0.1
+"""Seconds after their deadline in which questions end on their own, unless their event loop is
+blocked."""
+
+_SCORER_GATE = Gate(min(32, (os.cpu_count() or 1) + 4))
+"""Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
+only compete for the interpreter. It is also the number of abandoned calls of one such scorer from
+which that scorer is not called in a thread."""
+
+_JOINED_GATE = Gate(32)
+"""The same for scorers that join calls. Their threads only wait, and more of them fill batches."""
+
+
+def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
+    """Run passes in batches, log their issues and return their rankings in the same order."""
+    rankings: list[Ranking] = []
+    while batch := list(islice(passes, _SIDE_BY_SIDE)):
+        rankings += run(batch)
+        log_issues((ranking.report for ranking in rankings[-len(batch) :]), log_level)
+    return rankings
+
+
+async def arun_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
+    """:func:`run_all` for event loops."""
+    rankings: list[Ranking] = []
+    while batch := list(islice(passes, _SIDE_BY_SIDE)):
+        rankings += await arun(batch)
+        log_issues((ranking.report for ranking in rankings[-len(batch) :]), log_level)
+    return rankings
+
+
+def run(passes: Sequence[Pass[T]]) -> list[T]:
+    """Run passes side by side and return their results in the same order."""
+    work = schedule(passes)
+    started: dict[Any, StartQuestions] = {}
+    outcome: Any = None
+    try:
+        while True:
+            try:
+                command = work.send(outcome)
+            except StopIteration as stop:
+                results: list[T] = stop.value
+                return results
+            if isinstance(command, CallScorer):
+                seconds = command.seconds_left
+                outcome = score(command) if seconds is None else _score_within(command, seconds)
+            elif isinstance(command, CallBatches | CallLists):
+                outcome = _collect_within(command)
+            elif isinstance(command, StartQuestions):
+                from secondpass.asking.dispatch import recall_or_ask
+                from secondpass.concurrency.portal import portal
+
+                if portal().is_here:
+                    raise NestedCallError(
+                        "rerank was called by a model's own asynchronous function, which it would "
+                        "block; await arerank there"
+                    )
+                asking = recall_or_ask(command.effect, command.ledger, command.gate)
+                started[portal().submit(asking)] = command
+                outcome = None
+            else:
+                from concurrent.futures import FIRST_COMPLETED, wait
+
+                done, _ = wait(started, _wait_seconds(started.values()), FIRST_COMPLETED)
+                outcome = _take_answers(started, done)
+    finally:
+        for future in started:
+            future.cancel()
+        work.close()
+
+
+async def arun(passes: Sequence[Pass[T]]) -> list[T]:
+    """Run passes side by side and return their results in the same order.
+
+    Cancellation takes effect at once.
+    """
+    import asyncio  # costs more to import than the rest of secondpass together
+
+    from secondpass.concurrency.threads import retrieve_exception
+
+    work = schedule(passes)
+    started: dict[Any, StartQuestions] = {}
+    outcome: Any = None
+    try:
+        while True:
+            try:
+                command = work.send(outcome)
+            except StopIteration as stop:
+                results: list[T] = stop.value
+                return results
+            if isinstance(command, CallScorer):
+                outcome = await _score_in_thread(command)
+            elif isinstance(command, CallBatches | CallLists):
+                outcome = await _collect_in_thread(command)
+            elif isinstance(command, StartQuestions):
+                from secondpass.asking.dispatch import recall_or_ask
+
+                asking = recall_or_ask(command.effect, command.ledger, command.gate)
+                task = asyncio.ensure_future(asking)
+                task.add_done_callback(retrieve_exception)
+                started[task] = command
+                outcome = None
+            else:
+                done, _ = await asyncio.wait(
+                    started,
+                    timeout=_wait_seconds(started.values()),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                outcome = _take_answers(started, done)
+    finally:
+        for future in started:
+            future.cancel()
+        work.close()
+
+
+# ---------------------------------------------------------------------- questions
+
+
+def _wait_seconds(started: Collection[StartQuestions]) -> float | None:
+    """Seconds until the first of these is overdue; None if none has a running deadline."""
+    ledgers = [command.ledger for command in started if not command.ledger.waiting]
+    left = [seconds for ledger in ledgers if (seconds := ledger.question_seconds_left) is not None]
+    return min(min(left) + _GRACE, threading.TIMEOUT_MAX) if left else None
+
+
+def _take_answers(
+    started: dict[Any, StartQuestions], done: Collection[Any]
+) -> list[tuple[int, list[Any]]]:
+    """Remove what is done from ``started``, or what is overdue if nothing is done."""
+    answered: list[tuple[int, list[Any]]] = []
+    for future in done:
+        command = started.pop(future)
+        try:
+            answers = future.result()
+        except NestedCallError:
+            raise
+        except Exception as error:
+            message = f"asking raised {type(error).__name__}"
+            answers = command.failed(MethodError(message, "llm_raised"))
+        answered.append((command.number, answers))
+    if not done:
+        for future, command in list(started.items()):
+            if command.ledger.question_seconds_left == 0 and not command.ledger.waiting:
+                future.cancel()
+                del started[future]
+                late = question_deadline_error(command.ledger, "answered")
+                answered.append((command.number, command.failed(late)))
+    return answered
+
+
+# ---------------------------------------------------------------------- threads of scorers
+
+
+class _NoThreadError(MethodError):
+    """The system starts no more threads."""
+
+    code = "no_thread"
+    sent = False
+
+    def __init__(self) -> None:
+        super().__init__("no thread could be started for the scorer")
+
+
+def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
+    """Score in a new thread; a DeadlineError if that takes longer."""
+    try:
+        outcome = _within(call.scorer, lambda: score(call), seconds)
+    except (_NoThreadError, AbandonedCallsError) as error:
+        return error
+    return scoring_deadline_error(call.ledgers) if outcome is None else outcome
+
+
+def _collection(
+    call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
+) -> tuple[BatchScores | LatestLists, Callable[[], None]]:
+    """A collector for the results of a call, and a function that makes the call."""
+    collected: BatchScores | LatestLists
+    if isinstance(call, CallBatches):
+        ((_, documents),) = call.requests
+        collected = BatchScores(len(documents), scoring_deadline_error(call.ledgers))
+    else:
+        collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
+    return collected, lambda: collect(call, collected, reraised)
+
+
+def _collect_within(call: CallBatches | CallLists) -> Any:
+    """Collect results in this thread, or until the deadline in a new one."""
+    collected, work = _collection(call)
+    seconds = call.seconds_left
+    try:
+        if seconds is None:
+            work()
+        else:
+            _within(call.scorer, work, seconds, lambda: _more_seconds(call, collected))
+    except (_NoThreadError, AbandonedCallsError) as error:
+        collected.end(error)
+    finally:
+        outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
+    return outcome
+
+
+def _more_seconds(call: CallBatches | CallLists, collected: BatchScores | LatestLists) -> float:
+    """Seconds that a call has beyond its time because something was scored."""
+    if collected.has_scores:
+        call.end_keeping()
+        collected.end(scoring_deadline_error(call.ledgers))
+    return call.seconds_left or 0.0
+
+
+def _within(
+    scorer: object,
+    work: Callable[[], T],
+    seconds: float,
+    more_seconds: Callable[[], float] = float,
+) -> T | None:
+    """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises.
+
+    Args:
+        scorer: that the work calls.
+        work: to run.
+        seconds: to wait.
+        more_seconds: asked when these have passed.
+    """
+    check_abandoned(scorer, _gate_of(scorer).width)
+    call = Call(work, scorer)
+    outcome: list[T] = []
+    raised: list[BaseException] = []
+
+    def run_work() -> None:
+        try:
+            outcome.append(call())
+        except BaseException as error:
+            raised.append(error)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(run_work,), name="secondpass", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise _NoThreadError from None
+    try:
+        thread.join(min(seconds, threading.TIMEOUT_MAX))
+        if thread.is_alive():
+            thread.join(min(more_seconds(), threading.TIMEOUT_MAX))
+    finally:
+        call.abandon()
+    if raised:
+        raise raised[0]
+    return outcome[0] if outcome else None
+
+
+# An exit that is raised in a task would end the event loop of all rankings, so tasks catch it.
+
+
+async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
+    from secondpass.concurrency.threads import with_timeout
+
+    seconds = call.seconds_left
+    work = _in_thread(call.scorer, lambda: score(call, reraised=()))
+    try:
+        return await (work if seconds is None else with_timeout(work, seconds))
+    except TimeoutError:
+        return scoring_deadline_error(call.ledgers)
+    except (_NoThreadError, AbandonedCallsError) as error:
+        return error
+
+
+async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
+    from secondpass.concurrency.threads import with_timeout
+
+    collected, work = _collection(call, reraised=())
+    seconds = call.seconds_left
+    waiting = _in_thread(call.scorer, work)
+    try:
+        if seconds is None:
+            await waiting
+        else:
+            await with_timeout(waiting, seconds, lambda: _more_seconds(call, collected))
+    except TimeoutError:
+        pass
+    except (_NoThreadError, AbandonedCallsError) as error:
+        collected.end(error)
+    finally:
+        outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
+    return outcome
+
+
+async def _in_thread(scorer: object, work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread, as soon as one of the slots for such scorers is free."""
+    import asyncio
+
+    from secondpass.concurrency.threads import in_thread
+
+    gate = _gate_of(scorer)
+    async with gate.in_this_loop():
+        check_abandoned(scorer, gate.width)
+        call = Call(work, scorer)
+        try:
+            return await in_thread(call)
+        except RuntimeError:  # the call itself raises nothing
+            raise _NoThreadError from None
+        except asyncio.CancelledError:
+            call.abandon()
+            raise
+
+
+def _gate_of(scorer: object) -> Gate:
+    return _JOINED_GATE if member(scorer, "joins_calls", False) is True else _SCORER_GATE
+
+
+# ---------------------------------------------------------------------- calls, in any thread
+
+
+def score(
+    call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS
+) -> list[list[Any]] | MethodError:
+    """Return the scores of each request, or the scorer's exception as a MethodError.
+
+    Args:
+        call: is not made if its deadline has passed.
+        reraised: exceptions that are not caught.
+    """
+    if call.seconds_left == 0:  # it may have waited for a free thread
+        return scoring_deadline_error(call.ledgers)
+    with scoring(call.scorer, call.requests, call.operations) as running:
+        return running.ended(_score(call, reraised))
+
+
+def _score(
+    call: CallScorer, reraised: tuple[type[BaseException], ...]
+) -> list[list[Any]] | MethodError:
+    # Counted before the call, because the scorer may change the lists.
+    counts = [len(documents) for _, documents in call.requests]
+    try:
+        if len(call.requests) == 1:
+            ((query, documents),) = call.requests
+            scores = call.scorer.score_pairs(query, documents, **call.keywords)
+            return [to_list(scores, counts[0])]
+        results = to_list(call.scorer.score_many(call.requests, **call.keywords), len(counts))
+        return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
+    except reraised:
+        raise
+    except BaseException as error:  # CancelledError included: the scorer may run its own loop
+        return _to_method_error(error, call.ledgers)
+
+
+def collect(
+    call: CallBatches | CallLists,
+    collected: BatchScores | LatestLists,
+    reraised: tuple[type[BaseException], ...] = EXITS,
+) -> None:
+    """Collect what the scorer yields until it ends, or ``collected`` is taken.
+
+    Args:
+        call: is not made if its deadline has passed.
+        collected: gets the scores, and the scorer's exception as a MethodError.
+        reraised: exceptions that are not caught.
+    """
+    if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
+        return
+    seconds = call.scorer_seconds_left
+    deadline = None if seconds is None else time.monotonic() + seconds
+    with scoring(call.scorer, call.requests, call.operations) as running:
+        try:
+            generate = getattr(call.scorer, call.member)
+            results = generate(list(call.requests), deadline, **call.keywords)
+            if _add_all(results, collected, call.member):
+                late = DeadlineError("the scorer ended without scoring these")
+                collected.end(None if deadline is None else late)
+        except reraised:
+            raise
+        except BaseException as error:
+            collected.end(running.ended(_to_method_error(error, call.ledgers)))
+
+
+def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
+    """Add what a generator of the scorer yields; False if ``collected`` was taken before its end.
+
+    Raises:
+        MethodError: it is not a generator.
+        BaseException: what the generator raises.
+    """
+    if not isinstance(results, Iterable):
+        message = f"{member} returned {with_article(type(results).__name__)}, not a generator"
+        raise MethodError(message, "scores_no_list")
+    close = getattr(results, "close", lambda: None)
+    try:
+        return all(map(collected.add, results))
+    finally:
+        close()  # here, because its cleanup belongs to this thread and context
+
+
+class BatchScores:
+    """The scores of one request, added by one thread until another one takes them.
+
+    Args:
+        count: number of documents.
+        late: why documents without a score have none, if the scorer does not say.
+    """
+
+    def __init__(self, count: int, late: MethodError | None = None) -> None:
+        self.taken = False
+        self._late = late or scoring_deadline_error()
+        self._count = count
+        self._scores: dict[int, Any] = {}
+        self._error: MethodError | None = None
+        self._lock = threading.Lock()
+
+    def add(self, batch: object) -> bool:
+        """Add all scores of a batch; False, without adding them, if scores were taken before.
+
+        Args:
+            batch: tuples of the index of the request, which is 0, the index of the document, and
+                its score.
+
+        Raises:
+            MethodError: the batch has another form, or a document that is unknown or was scored
+                before. Nothing is added, and documents with two scores have none.
+        """
+        if not isinstance(batch, Iterable):
+            message = f"score_batches yielded {with_article(type(batch).__name__)}, not a list"
+            raise MethodError(message, "scores_no_list")
+        added: dict[int, Any] = {}
+        for row in batch:
+            index, score = self._read(row)
+            if index in added or index in self._scores:
+                with self._lock:
+                    if not self.taken:
+                        self._scores.pop(index, None)
+                raise MethodError("score_batches scored a document twice", "score_repeated")
+            added[index] = score
+        with self._lock:
+            if not self.taken:
+                self._scores.update(added)
+            return not self.taken
+
+    def end(self, error: MethodError | None) -> None:
+        """Set why some documents have no score."""
+        self._error = error
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is a score that can be used."""
+        with self._lock:
+            return any(map(is_finite, self._scores.values()))
+
+    def take(self) -> PartialScores:
+        """Return the scores so far. None is added afterwards."""
+        with self._lock:
+            self.taken = True
+        return PartialScores(self._scores, self._error or self._late)
+
+    def _read(self, row: Any) -> tuple[int, Any]:
+        """The index of the document, and its score."""
+        try:
+            request, document, score = row
+            indices = operator.index(request), operator.index(document)
+        except (TypeError, ValueError):
+            message = "score_batches did not yield (index of request, index of document, score)"
+            raise MethodError(message, "score_index") from None
+        if indices[0] != 0 or not 0 <= indices[1] < self._count:
+            message = "score_batches scored a request or document that does not exist"
+            raise MethodError(message, "score_index")
+        return indices[1], score
+
+
+def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:
+    """An exception of a scorer as an error that a report may contain."""
+    if isinstance(error, MethodError):
+        return error
+    if isinstance(error, MissingExtraError):
+        return MethodError(str(error), error.code)
+    for ledger in ledgers:
+        ledger.record_exception(error, "the scorer")
+    # The exception's message may contain a passage or a key.
+    return MethodError(f"the scorer raised {type(error).__name__}", "scorer_raised")

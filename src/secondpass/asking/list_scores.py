@@ -1,0 +1,137 @@
+"""Validates what ``score_lists`` yields, and keeps the latest lists of interrupted calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from secondpass.asking.scheduler import PartialList, scoring_deadline_error
+from secondpass.effects import ListScores
+from secondpass.errors import MethodError, with_article
+from secondpass.ranking.scoring import in_range, is_finite, to_float, to_list, to_span
+from secondpass.types import Issue
+
+
+class LatestLists:
+    """The latest lists that one thread has added, until another one takes them.
+
+    Args:
+        requests: (query, documents) pairs.
+        late: why there are no lists, or documents without a score, if the scorer does not say.
+    """
+
+    def __init__(
+        self, requests: Sequence[tuple[str, list[str]]], late: MethodError | None = None
+    ) -> None:
+        self.taken = False
+        # Read before the call, because the scorer may change the lists.
+        self._lengths = [[len(text) for text in documents] for _, documents in requests]
+        self._lists: list[ListScores] | None = None
+        self._error: MethodError | None = late or scoring_deadline_error()
+        self._lock = threading.Lock()
+
+    def add(self, lists: object) -> bool:
+        """Replace the lists; False, without replacing them, if they were taken before.
+
+        Raises:
+            MethodError: these are not lists of scores for the requests. Nothing is replaced.
+        """
+        latest = read_lists(lists, self._lengths)
+        with self._lock:
+            if not self.taken:
+                self._lists = latest
+            return not self.taken
+
+    def end(self, error: MethodError | None) -> None:
+        """Set why some documents have no score; None if the scorer left them out."""
+        self._error = error
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether there is a score that can be used, or the original order is to be kept."""
+        with self._lock:
+            lists = self._lists or []
+        return any(one.original == 1 or any(map(is_finite, one.scores)) for one in lists)
+
+    def take(self) -> list[PartialList] | MethodError:
+        """Return the latest lists. They are not replaced afterwards.
+
+        Returns:
+            A MethodError if there are none, or if the scorer failed and there are several requests.
+        """
+        with self._lock:
+            self.taken = True
+        error = self._error
+        if self._lists is None:
+            return error or MethodError("score_lists yielded nothing", "scores_no_list")
+        if error is not None and len(self._lists) > 1:
+            return error
+        return [PartialList(result, error) for result in self._lists]
+
+
+def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScores]:
+    """Copy and validate what ``score_lists`` yields, except for the scores.
+
+    Invalid issues, weights and spans are dropped, with an issue.
+
+    Args:
+        lists: what was yielded.
+        lengths: characters of each document of each request.
+
+    Raises:
+        MethodError: it is not a list with one :class:`ListScores` per request, or one of these does
+            not have as many scores as there are documents.
+    """
+    results = to_list(lists, len(lengths))
+    return [_read_list(result, sizes) for result, sizes in zip(results, lengths, strict=True)]
+
+
+def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
+    if not isinstance(result, ListScores):
+        message = f"score_lists yielded {with_article(type(result).__name__)}, not ListScores"
+        raise MethodError(message, "scores_no_list")
+    count = len(lengths)
+    scores = to_list(result.scores, count)
+    order = None if result.order_scores is None else to_list(result.order_scores, count)
+    yielded = result.issues if isinstance(result.issues, list | tuple) else [result.issues]
+    issues = [replace(issue, ids=()) for issue in yielded if _is_issue(issue, count)]
+    if len(issues) < len(yielded):
+        message = "an issue of the scorer is not an Issue with indices of documents"
+        issues.append(Issue("issue_invalid", message))
+    original = None
+    if result.original is not None:
+        number = to_float(result.original)
+        original = None if number is None else in_range(number, (0.0, 1.0))
+        if original is None:
+            message = "the scorer's weight of the original order is not a number from 0 to 1"
+            issues.append(Issue("original_invalid", message))
+    spans = None
+    if result.spans is not None:
+        try:
+            values = to_list(result.spans, count)
+        except MethodError:
+            issues.append(Issue("span_invalid", f"the scorer did not return {count} spans"))
+        else:
+            spans = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
+            wrong = [
+                index
+                for index in range(count)
+                if values[index] is not None and spans[index] is None
+            ]
+            if wrong:
+                message = "spans of these are not (start, stop) within the text"
+                issues.append(Issue("span_invalid", message, tuple(wrong)))
+    return ListScores(scores, issues, original, spans, order)
+
+
+def _is_issue(value: object, count: int) -> TypeGuard[Issue]:
+    return (
+        isinstance(value, Issue)
+        and isinstance(value.code, str)
+        and isinstance(value.message, str)
+        and (value.method is None or isinstance(value.method, str))
+        and isinstance(value.positions, tuple)
+        and all(type(index) is int and 0 <= index < count for index in value.positions)
+    )

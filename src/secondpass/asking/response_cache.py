@@ -1,0 +1,226 @@
+"""The response cache: earlier answers of services, in a file.
+
+An answer is found by a hash of its question (:mod:`secondpass.asking.answer_keys`). Only the value
+read from the reply is stored, which identifies documents by place: no text, no label and no key of
+a service.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+
+from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
+from secondpass.errors import ConfigurationError
+from secondpass.questions import Answer, Question
+from secondpass.runtime.answer_store import AnswerStore
+from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
+
+if TYPE_CHECKING:
+    from annotated_types import Ge, Gt, MinLen
+
+_MAX_MB = 1_000_000
+
+
+class Books(Protocol):
+    """The part of a ranking's ledger that the cache uses."""
+
+    cached: int
+    waiting: bool
+
+    @property
+    def question_seconds_left(self) -> float | None:
+        """Seconds left for questions; None without a deadline."""
+
+    def add_issue(self, code: str, message: str) -> None:
+        """Add an issue to the report."""
+
+
+@configurable
+class ResponseCache:
+    """Stores the answers of language models and rerank APIs in a SQLite file.
+
+    The key of an answer includes everything that it depends on: the query, the texts in their
+    order, the prompt, the service, its model and parameters, and the version of secondpass. Any
+    number of threads, event loops and processes may use one file. If it cannot be used, the report
+    has an issue, and the service is asked.
+
+    Args:
+        path: of the file; created if it does not exist, and for its owner only. An existing file is
+            used only if it is empty, or a response cache of the same user.
+        max_mb: maximum size of the file in 1e6 bytes; the least recently used answers are deleted.
+        max_age_days: days after which an answer is no longer used; None for no limit.
+    """
+
+    def __init__(
+        self,
+        path: Annotated[str, MinLen(1)],
+        *,
+        max_mb: Annotated[int, Ge(1)] = 256,
+        max_age_days: Annotated[float, Gt(0)] | None = 30.0,
+    ) -> None:
+        self.path = path
+        self.max_mb = max_mb
+        self.max_age_days = max_age_days
+        max_age = None if max_age_days is None else max_age_days * 86400
+        self._store = AnswerStore(path, max_mb * 1_000_000, max_age)
+        self._store.check()
+        self._namespace = ""
+
+    @classmethod
+    def of_run(cls, path: Path, namespace: str = "", *, before: float | None = None) -> Self:
+        """The cache of a run that can be resumed, without limits of size and age.
+
+        Args:
+            path: of the file.
+            namespace: answers stored under another namespace are not returned.
+            before: answers stored since this value of :func:`time.time` are not returned, so that
+                equal questions of one run are all asked.
+        """
+        cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
+        cache._namespace, cache._store.found_before = namespace, before
+        return cache
+
+    # ------------------------------------------------------------------ for a round of questions
+
+    async def find(
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+    ) -> dict[int, Any]:
+        """The stored values, by index of the question.
+
+        Args:
+            service: of the questions.
+            questions: one or more.
+            books: the ledger of the ranking.
+        """
+        keys = self._keys(service, questions, books)
+        texts = await self._store.read([*keys.values()], _seconds_left(books))
+        self._report(books)
+        values: dict[int, Any] = {}
+        for index, key in keys.items():
+            text = texts.get(key)
+            recall = questions[index].recall
+            if text is not None and recall is not None:
+                with suppress(Exception):  # a damaged row, or an error of the user's own code
+                    values[index] = recall.load(json.loads(text))
+        books.cached += len(values)
+        return values
+
+    def first_of_equal(
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+    ) -> list[int]:
+        """For each question, the index of the first question that is equal to it.
+
+        In a run that can be resumed, no questions are equal: it asks each of them.
+        """
+        indices = range(len(questions))
+        if len(questions) < 2 or self._store.found_before is not None:
+            return list(indices)
+        keys = self._keys(service, questions, books)
+        firsts: dict[bytes, int] = {}
+        return [
+            firsts.setdefault(keys[index], index) if index in keys else index for index in indices
+        ]
+
+    def keep(
+        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Books
+    ) -> None:
+        """Store an answer in the background, if it can be stored."""
+        if is_doubtful(answer):
+            return
+        for key in self._keys(service, [question], books).values():
+            assert question.recall is not None
+            try:
+                data = question.recall.dump(answer.value)
+                text = None if data is None else json.dumps(data, separators=(",", ":"))
+            except Exception as error:  # the user's own code may raise anything
+                message = f"the answers of {_name(service)} are not stored: "
+                books.add_issue("not_cached", f"{message}dump raised {type(error).__name__}")
+                return
+            if text is not None:
+                self._store.write_soon({key: text})
+
+    def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
+        """Delete the answers to these questions in the background."""
+        with suppress(NotStorableError):  # then there are none
+            start = service_key(service, self._namespace)
+            self._store.write_soon({answer_key(start, question): None for question in questions})
+
+    async def written(self, books: Books) -> None:
+        """Wait a second at most until answers are written, and report a failure."""
+        await self._store.written(_seconds_left(books))
+        self._report(books)
+
+    def delete(self) -> None:
+        """Close and remove the file.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        self._store.delete()
+
+    def close(self) -> None:
+        """Write what is not yet written, and close the file. A later call opens it again."""
+        self._store.close()
+
+    # ------------------------------------------------------------------ keys
+
+    def _keys(
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+    ) -> dict[int, bytes]:
+        """The keys of questions whose answers can be stored, by index."""
+        try:
+            start = service_key(service, self._namespace)
+            return {index: answer_key(start, question) for index, question in enumerate(questions)}
+        except NotStorableError as error:
+            message = f"the answers of {_name(service)} are not stored: {error}"
+            books.add_issue("not_cached", message)
+            return {}
+
+    def _report(self, books: Books) -> None:
+        for issue in self._store.issues():
+            books.add_issue(issue.code, issue.message)
+
+
+def _seconds_left(books: Books) -> float | None:
+    """Seconds until the deadline; None without one, and while the clock has not started."""
+    return None if books.waiting else books.question_seconds_left
+
+
+def is_doubtful(answer: Answer[Any]) -> bool:
+    """Whether a reply had scores on another scale, so that no answer of its round can be used."""
+    errors = [answer.error, *answer.troubles]
+    return any(error is not None and error.code == "score_out_of_range" for error in errors)
+
+
+def _name(service: object) -> str:
+    return repr(getattr(service, "name", type(service).__name__))
+
+
+def to_response_cache(value: object) -> ResponseCache | None:
+    """Convert a path, a mapping or a ResponseCache to a response cache.
+
+    Raises:
+        ConfigurationError: it is none of these, or a setting is wrong.
+    """
+    if value is None or isinstance(value, ResponseCache):
+        return value
+    if isinstance(value, str | os.PathLike):
+        value = {"path": os.fspath(value)}
+    if isinstance(value, Mapping):
+        cache: ResponseCache = from_mapping(ResponseCache, value)
+        return cache
+    message = f"give a path, a mapping or a ResponseCache, not {describe(value)}"
+    raise ConfigurationError(message)
+
+
+def _schema() -> dict[str, Any]:
+    path = {"type": "string", "minLength": 1}
+    return {"anyOf": [path, model_of(ResponseCache).model_json_schema(), {"type": "null"}]}
+
+
+RESPONSE_CACHE = Nested(to_response_cache, _schema)

@@ -1,0 +1,442 @@
+"""Decides what ranking passes need done next: scorer calls and questions. It performs no I/O.
+
+:func:`schedule` advances passes side by side. It yields commands and is sent their outcomes; the
+drivers in :mod:`secondpass.asking.drivers` carry the commands out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from secondpass.asking.gate import Gate
+from secondpass.effects import Answer, Ask, ListScores, Plan, RawScores, Score
+from secondpass.errors import DeadlineError, MethodError, with_article
+from secondpass.ranking.diagnostics import log_exception
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.observers import Operation
+from secondpass.ranking.scoring import is_finite, member
+
+T = TypeVar("T")
+
+# ---------------------------------------------------------------------- commands and outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerCall:
+    """A command to call a scorer once for several requests.
+
+    Attributes:
+        requests: (query, documents) pairs.
+        ledgers: one per request.
+        instruction: of all requests; None for none.
+    """
+
+    scorer: Any
+    requests: Sequence[tuple[str, list[str]]]
+    ledgers: Sequence[Ledger]
+    instruction: str | None = field(default=None, repr=False)
+
+    @property
+    def keywords(self) -> dict[str, str]:
+        """Keyword arguments of the call."""
+        return {} if self.instruction is None else {"instruction": self.instruction}
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The running operation of each observed ranking."""
+        return tuple(ledger.operations[-1] for ledger in self.ledgers if ledger.operations)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the latest deadline of its passes; None if one of them has none."""
+        return _longest(ledger.seconds_left for ledger in self.ledgers)
+
+    @property
+    def scorer_seconds_left(self) -> float | None:
+        """The same if the scorer has scored something by :attr:`seconds_left`."""
+        return _longest(ledger.scorer_seconds_left for ledger in self.ledgers)
+
+    def end_keeping(self) -> None:
+        """Give the scorer the time that was kept in case that it scores nothing."""
+        for ledger in self.ledgers:
+            ledger.end_keeping()
+
+
+def _longest(seconds: Iterable[float | None]) -> float | None:
+    values = [*seconds]
+    return None if None in values else max(value for value in values if value is not None)
+
+
+class CallScorer(ScorerCall):
+    """Command: score all requests in one call, with ``score_many`` if there are several.
+
+    Outcome: a list of scores per request, or a MethodError.
+    """
+
+    __slots__ = ()
+
+
+class CallLists(ScorerCall):
+    """Command: score all requests with ``score_lists``, until the deadline if there is one.
+
+    Outcome: a :class:`PartialList` per request, or a MethodError if there are no scores.
+    """
+
+    __slots__ = ()
+    member = "score_lists"
+
+
+class CallBatches(ScorerCall):
+    """Command: score the documents of one request with ``score_batches`` until the deadline.
+
+    Outcome: :class:`PartialScores`.
+    """
+
+    __slots__ = ()
+    member = "score_batches"
+
+
+@dataclass(frozen=True, slots=True)
+class PartialScores:
+    """The scores of some documents.
+
+    Attributes:
+        scores: by index of the document; the scores themselves are not validated.
+        error: why the other documents, if any, have no score.
+    """
+
+    scores: Mapping[int, Any]
+    error: MethodError
+
+
+@dataclass(frozen=True, slots=True)
+class PartialList:
+    """The scores of one list of documents.
+
+    Attributes:
+        result: validated except for the scores.
+        error: why some documents have no score; None if the scorer left them out.
+    """
+
+    result: ListScores
+    error: MethodError | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartQuestions:
+    """Command: start asking the questions of pass ``number``. Outcome: None, at once."""
+
+    number: int
+    effect: Ask[Any, Any]
+    ledger: Ledger
+    gate: Gate
+
+    def failed(self, error: MethodError) -> list[Answer[Any]]:
+        """An answer with this error for each question."""
+        return [Answer(error=error)] * len(self.effect.questions)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForAnswers:
+    """Command: wait until started questions of at least one pass are answered.
+
+    Outcome: a list of (number of the pass, answers).
+    """
+
+
+Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | WaitForAnswers
+
+
+def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
+    """The outcome of a scorer call that the deadline cut off.
+
+    Args:
+        ledgers: of the call.
+    """
+    return DeadlineError(f"{_deadline(ledgers)} passed before these were scored")
+
+
+def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]) -> DeadlineError:
+    """The error of a question that was not asked, or not answered, before its deadline."""
+    if ledger.began_late or (missed == "asked" and ledger.question_seconds_left):
+        return DeadlineError("not asked: too little time is left for an answer")
+    return DeadlineError(f"{_deadline([ledger])} passed before this was {missed}")
+
+
+def _deadline(ledgers: Sequence[Ledger]) -> str:
+    kept = any(ledger.keeps_time for ledger in ledgers)
+    return "the deadline, less the time kept for other methods," if kept else "the deadline"
+
+
+# ---------------------------------------------------------------------- passes
+
+
+@dataclass(slots=True)
+class Pass(Generic[T]):
+    """A running plan, its ledger, and the gate that its questions go through."""
+
+    plan: Plan[T]
+    ledger: Ledger
+    gate: Gate
+
+
+def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
+    """Advance every plan to its next effect, carry out all of those, and repeat until all end."""
+    results: dict[int, T] = {}
+    to_score: dict[int, Score] = {}
+    to_ask: dict[int, Ask[Any, Any]] = {}
+    asking = 0
+
+    def advance(number: int, result: Any) -> None:
+        plan = passes[number].plan
+        try:
+            effect: object = plan.send(result)
+            while not isinstance(effect, Score | Ask):
+                message = f"the method yielded {with_article(type(effect).__name__)}, not an effect"
+                effect = plan.throw(MethodError(message, "unknown_effect"))
+        except StopIteration as stop:
+            results[number] = stop.value
+        else:
+            if isinstance(effect, Score):
+                to_score[number] = effect
+            else:
+                to_ask[number] = effect
+
+    def start_questions() -> Generator[StartQuestions, Any, None]:
+        nonlocal asking
+        for number in sorted(to_ask):
+            yield StartQuestions(
+                number, to_ask.pop(number), passes[number].ledger, passes[number].gate
+            )
+            asking += 1
+
+    try:
+        for number, item in enumerate(passes):
+            item.ledger.waiting = len(passes) > 1
+            advance(number, None)
+        while to_score or to_ask or asking:
+            yield from start_questions()
+            if not to_score:
+                answered = yield WaitForAnswers()
+                asking -= len(answered)
+                for number, answers in answered:
+                    advance(number, answers)
+                continue
+            scorings = {
+                number: _Scoring(effect, passes[number].ledger)
+                for number, effect in to_score.items()
+            }
+            to_score.clear()
+            for numbers in _groups(scorings):
+                group = [scorings[number] for number in numbers]
+                for scoring in group:
+                    scoring.ledger.rounds += 1
+                if group[0].in_batches:
+                    yield from _score_in_batches(group[0])
+                else:
+                    yield from _score(group)
+                # A pass that shares no call advances before the next scorer is called.
+                for number in numbers:
+                    advance(number, scorings[number].raw)
+                yield from start_questions()  # whose time runs while others are scored
+    finally:
+        for item in passes:
+            _close(item.plan)
+    return [results[number] for number in range(len(passes))]
+
+
+def _close(plan: Plan[Any]) -> None:
+    """Close a plan, ignoring what a method does at its end; no effect if the plan has ended."""
+    try:
+        plan.close()
+    except Exception as error:
+        log_exception(error, "a method that was closed")
+
+
+# ---------------------------------------------------------------------- scores
+
+
+@dataclass(slots=True)
+class _Scoring:
+    """A Score effect in progress."""
+
+    effect: Score
+    ledger: Ledger
+    raw: RawScores = field(default_factory=lambda: RawScores([], called=False))
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a deadline."""
+        return self.ledger.limits.deadline is not None
+
+    @property
+    def in_lists(self) -> bool:
+        """Whether the scorer is called by ``score_lists``."""
+        return _offers(self.effect.scorer, "score_lists")
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether it is one call of ``score_batches``, which no other pass shares."""
+        divisible = self.effect.at_most is not None and not self.in_lists
+        return self.timed and divisible and _offers(self.effect.scorer, "score_batches")
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether a call may score texts of other passes, too."""
+        if self.in_lists:
+            return not self.timed
+        return not self.in_batches and _offers(self.effect.scorer, "score_many")
+
+    def count_call(self, pairs: int, error: MethodError | None) -> None:
+        """Count a call, unless the error says that it was not made."""
+        if not getattr(error, "sent", True):
+            return
+        self.raw.called = True
+        self.ledger.calls += 1
+        self.ledger.pairs += pairs
+
+
+_Outcome: TypeAlias = list[Any] | PartialList | MethodError
+
+
+@dataclass(slots=True)
+class _Slice:
+    """The texts of one effect that are part of a single call."""
+
+    scoring: _Scoring
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def count_call(self, outcome: _Outcome) -> None:
+        """Count a call; of a list, only the texts that were scored."""
+        unscored = len(_unscored(outcome.result)) if isinstance(outcome, PartialList) else 0
+        error = outcome if isinstance(outcome, MethodError) else None
+        self.scoring.count_call(len(self) - unscored, error)
+
+    def add_outcome(self, outcome: _Outcome) -> None:
+        raw = self.scoring.raw
+        if isinstance(outcome, MethodError):
+            raw.values.extend([None] * len(self))
+            raw.failures.append((self.start, self.stop, outcome))
+        elif isinstance(outcome, PartialList):
+            self._add_list(outcome.result, outcome.error)
+        else:
+            raw.values.extend(outcome)
+            if any(map(is_finite, outcome)):
+                self.scoring.ledger.end_keeping()
+
+    def _add_list(self, result: ListScores, error: MethodError | None) -> None:
+        raw = self.scoring.raw
+        raw.values.extend(result.scores)
+        raw.issues, raw.original, raw.spans = result.issues, result.original, result.spans
+        raw.order_scores = result.order_scores
+        if error is None:
+            return
+        # If the original order is kept, it does not matter which texts have no score.
+        missed = [] if raw.original == 1 else _unscored(result)
+        raw.failures.extend((index, index + 1, error) for index in missed)
+        if not missed and not isinstance(error, DeadlineError):
+            raw.troubles.append(error)
+
+
+def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
+    """Numbers of the passes whose texts go to one scorer together, with one instruction."""
+    groups: dict[tuple[int, str | None], list[int]] = {}
+    for number, scoring in scorings.items():
+        shared = scoring.effect.scorer if scoring.mergeable else scoring
+        groups.setdefault((id(shared), scoring.effect.instruction), []).append(number)
+    return list(groups.values())
+
+
+def _offers(scorer: object, name: str) -> bool:
+    """Whether a scorer has this optional method."""
+    return callable(member(scorer, name, None))
+
+
+def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores, None]:
+    """Score what the deadline allows in one call; all other texts are failures."""
+    effect, ledger, raw = scoring.effect, scoring.ledger, scoring.raw
+    ledger.start_clock()
+    partial = PartialScores({}, scoring_deadline_error([ledger]))
+    if ledger.seconds_left != 0:
+        requests = [(effect.query, list(effect.texts))]
+        partial = yield CallBatches(effect.scorer, requests, [ledger], effect.instruction)
+        scoring.count_call(len(partial.scores), partial.error)
+    for index in range(len(effect.texts)):
+        raw.values.append(partial.scores.get(index))
+        if index not in partial.scores:
+            raw.failures.append((index, index + 1, partial.error))
+
+
+def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None]:
+    """Score the texts of passes with their common scorer, in as few calls as deadlines allow."""
+    for slices in _calls(group):
+        live = []
+        for part in slices:
+            part.scoring.ledger.start_clock()
+            if part.scoring.ledger.seconds_left == 0:
+                part.add_outcome(scoring_deadline_error([part.scoring.ledger]))
+            else:
+                live.append(part)
+        if len(live) > 1:
+            outcome = yield _call(live)
+            failed = isinstance(outcome, MethodError)
+            results = [outcome] * len(live) if failed else outcome
+            for part, result in zip(live, results, strict=True):
+                part.count_call(result)
+                if not failed:
+                    part.add_outcome(result)
+            if not failed:
+                continue
+            # One request may have failed the call for all of them, so each is tried alone.
+            message = f"scoring several queries in one call failed: {outcome}"
+            error = MethodError(message, "batch_failed")
+            for part in live:
+                part.scoring.raw.troubles.append(error)
+        for part in live:
+            outcome = yield _call([part])
+            result = outcome if isinstance(outcome, MethodError) else outcome[0]
+            part.count_call(result)
+            part.add_outcome(result)
+
+
+def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
+    """Split texts into calls: one for all; with a deadline, ``at_most`` texts per call.
+
+    Lists are never split.
+    """
+    in_parts = any(scoring.timed for scoring in group) and not group[0].in_lists
+    limit = (group[0].effect.at_most if in_parts else None) or sys.maxsize
+    calls: list[list[_Slice]] = []
+    room = 0
+    for scoring in group:
+        count = len(scoring.effect.texts)
+        for start in range(0, count, limit):
+            part = _Slice(scoring, start, min(start + limit, count))
+            if len(part) > room:
+                calls.append([])
+                room = limit
+            calls[-1].append(part)
+            room -= len(part)
+    return calls
+
+
+def _unscored(result: ListScores) -> list[int]:
+    return [index for index, score in enumerate(result.scores) if score is None]
+
+
+def _call(slices: list[_Slice]) -> CallScorer | CallLists:
+    effects = [(part.scoring.effect, part) for part in slices]
+    command = CallLists if slices[0].scoring.in_lists else CallScorer
+    return command(
+        effects[0][0].scorer,
+        [(effect.query, list(effect.texts[part.start : part.stop])) for effect, part in effects],
+        [part.scoring.ledger for part in slices],
+        effects[0][0].instruction,
+    )

@@ -1,0 +1,34 @@
+"""The built-in kinds, by import path, so that none is imported before it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from secondpass.settings.registry import Family
+
+KINDS: Mapping[Family, Mapping[str, str]] = {
+    "methods": {
+        "cross_encoder": "secondpass.scorers.cross_encoder:CrossEncoderScorer",
+        "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
+        "late_interaction": "secondpass.scorers.late_interaction:LateInteractionScorer",
+        "lexical": "secondpass.ranking.lexical:LexicalScorer",
+        "decisions": "secondpass.strategies.decisions:Decisions",
+        "endpoint": "secondpass.apis.endpoint:Endpoint",
+        "graded": "secondpass.strategies.graded:Graded",
+        "pointwise": "secondpass.strategies.pointwise:Pointwise",
+        "listwise": "secondpass.strategies.listwise:Listwise",
+        "blocks": "secondpass.strategies.blocks:Blocks",
+        "cascade": "secondpass.strategies.cascade:Cascade",
+    },
+    "llms": {
+        "openai": "secondpass.llms.openai:OpenAIChat",
+        "anthropic": "secondpass.llms.anthropic:AnthropicMessages",
+        "google": "secondpass.llms.google:GoogleGenAI",
+    },
+    "orderings": {
+        "tiers": "secondpass.ranking.ordering:Tiers",
+        "lost_in_the_middle": "secondpass.ranking.ordering:LostInTheMiddle",
+        "diverse": "secondpass.scorers.diversity:Diverse",
+    },
+    "contexts": {"project": "secondpass.prompts.context:ProjectContext"},
+}

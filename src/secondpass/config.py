@@ -1,0 +1,95 @@
+"""Configurations: YAML, mappings and presets to rerankers and back, and their JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from secondpass.errors import ConfigurationError
+from secondpass.ranking.methods import Stage
+from secondpass.reranker import Reranker
+from secondpass.settings import loading, schema
+from secondpass.settings.files import merged, preset, preset_purpose, presets, read_yaml
+from secondpass.settings.language_model import with_llm
+from secondpass.settings.overrides import Override, beside_ready
+from secondpass.settings.registry import preset_names
+
+__all__ = [
+    "dump",
+    "json_schema",
+    "load",
+    "merged",
+    "preset",
+    "preset_names",
+    "preset_purpose",
+    "presets",
+    "read_yaml",
+    "resolve",
+    "with_llm",
+]
+
+
+def load(config: Mapping[str, Any] | str | PathLike[str]) -> Reranker:
+    """A reranker from a mapping or the path of a YAML file.
+
+    Raises:
+        ConfigurationError: every problem, with its place in the configuration.
+    """
+    return Reranker.from_config(config)
+
+
+def dump(reranker: Reranker) -> dict[str, Any]:
+    """The mapping that :func:`load` makes an equal reranker from; defaults are left out.
+
+    Raises:
+        NotSerializableError: it holds an object without a registered name.
+    """
+    return reranker.to_config()
+
+
+def resolve(
+    reranker: Reranker | Mapping[str, Any] | str | PathLike[str],
+    *,
+    llm: Any = None,
+    flat: Mapping[str, Override] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    llm_parameter: str = "llm",
+) -> Reranker:
+    """A reranker from one, a preset name, a mapping, or the path of a YAML file.
+
+    A string is a path if it ends in ``.yaml``, ``.yml`` or ``.json``, or holds a separator, else a
+    preset name.
+
+    Args:
+        reranker: as above.
+        llm: the language model that every method asks that asks one, instead of the configured.
+        flat: an adapter's parameters by name. They override a preset or a file.
+        defaults: the adapter's defaults for settings that the configuration leaves out.
+        llm_parameter: the adapter's parameter for ``llm``, for the message that one is required.
+
+    Raises:
+        ConfigurationError: it is none of these; or a parameter is one that the method does not
+            have, was set in a mapping too, or was given beside a ready Reranker.
+    """
+    if isinstance(reranker, Reranker):
+        if problems := beside_ready(flat or {}):
+            raise ConfigurationError(problems)
+        if llm is not None:
+            raise ConfigurationError("a language model: set it on the Reranker that you give")
+        return reranker
+    return loading.resolve(
+        Reranker,
+        reranker,
+        llm=llm,
+        flat=flat or {},
+        defaults=defaults or {},
+        llm_parameter=llm_parameter,
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of configurations, for editors and validators."""
+    from secondpass.strategies.cascade import CascadeStage  # costs time to import
+
+    return schema.json_schema(Reranker, {"stage": Stage, "cascade_stage": CascadeStage})

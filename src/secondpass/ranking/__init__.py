@@ -1,0 +1,1 @@
+"""What a ranking is made of, without I/O: candidates, texts, scores, order, report."""

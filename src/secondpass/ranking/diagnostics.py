@@ -1,0 +1,80 @@
+"""What is logged: issues of rankings, and tracebacks on request.
+
+The logger ``secondpass`` gets one record for each ranking that met an error. Reports, errors and
+this logger name only the class of an exception that your own scorer, function or method raised,
+because its message and its traceback may hold queries, passages or keys. The logger
+``secondpass.diagnostics`` gets all of it, but only if its own level is DEBUG::
+
+    logging.getLogger("secondpass.diagnostics").setLevel(logging.DEBUG)
+
+The level of a parent does not count, so an application that logs everything at DEBUG does not get
+passages into its logs by accident. Exceptions of providers' SDKs are never logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from secondpass.types import Report
+
+_logger_name: ContextVar[str] = ContextVar("secondpass_logger_name", default="secondpass")
+_traceback_logger = logging.getLogger("secondpass.diagnostics")
+
+_INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_of_range"}
+"""Issues of the candidates, which are not logged: they would recur with every query."""
+
+_ONCE = {
+    "instruction_not_used",
+    "model_doubtful",
+    "not_cached",
+    "not_english",
+    "scores_ascending",
+    "text_truncated",
+}
+"""Issues that are logged once per process, because they usually concern every query."""
+_logged: set[str] = set()
+
+_RECOVERED = {"asked_again", "batch_failed"}
+"""Issues that need no attention if the report is ok."""
+
+
+@contextmanager
+def use_logger(name: str) -> Iterator[None]:
+    """Log under another name inside the block, for frameworks that show only their own loggers."""
+    token = _logger_name.set(name)
+    try:
+        yield
+    finally:
+        _logger_name.reset(token)
+
+
+def log(level: str, message: str, *values: object) -> None:
+    """Log a message at a level given by its name in lower case."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.getLogger(_logger_name.get()).log(number, message, *values)
+
+
+def log_issues(reports: Iterable[Report], level: str) -> None:
+    """Log the issues of each report in one record; at DEBUG if none needs attention.
+
+    Issues of the candidates are not logged, and some others only once per process.
+    """
+    for report in reports:
+        if not report.issues:
+            continue
+        skipped = _INPUT_ISSUES | _logged
+        issues = [issue for issue in report.issues if issue.code not in skipped]
+        _logged.update(_ONCE & {issue.code for issue in issues})
+        if issues:
+            recovered = report.status == "ok" and all(issue.code in _RECOVERED for issue in issues)
+            summary = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
+            log("debug" if recovered else level, "reranking is %s: %s", report.status, summary)
+
+
+def log_exception(error: BaseException, source: str) -> None:
+    """Log the traceback of ``error`` if the level of ``secondpass.diagnostics`` is DEBUG."""
+    if logging.NOTSET < _traceback_logger.level <= logging.DEBUG:
+        _traceback_logger.debug("%s raised %s", source, type(error).__name__, exc_info=error)

@@ -1,0 +1,377 @@
+"""Methods and stages: their conversion from settings, and whether their fits are for them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+from secondpass.effects import Judgement, Method
+from secondpass.errors import ConfigurationError, MethodError, NotSerializableError, Problem
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.floors import FLOOR, Fit, Floor
+from secondpass.ranking.judgements import INSTRUCTION_NOT_USED, checked, judged
+from secondpass.ranking.probabilities import Probabilities
+from secondpass.ranking.rendering import Rendering
+from secondpass.ranking.scoring import ScorerMethod, check_kind, member
+from secondpass.settings import (
+    Nested,
+    OneOrMore,
+    configurable,
+    definition,
+    describe,
+    from_mapping,
+    model_of,
+    nested,
+    registry,
+)
+from secondpass.types import EngineInfo, ScoreKind
+
+__all__ = [
+    "FALLBACK",
+    "INSTRUCTION_NOT_USED",
+    "METHOD",
+    "STAGE",
+    "Stage",
+    "beside",
+    "beside_as_setting",
+    "check_fits",
+    "checked",
+    "doubts",
+    "identity",
+    "inner",
+    "judged",
+    "place_of",
+    "precision_of",
+    "to_method",
+]
+
+
+def to_method(value: object) -> Method:
+    """Convert a scorer, a method, a name or a mapping with a ``type`` to a method.
+
+    Raises:
+        ConfigurationError: the value is none of these, or its settings are wrong.
+    """
+    if isinstance(value, str):
+        value = {"type": value}
+    if isinstance(value, Mapping):
+        value = registry.build("methods", value)
+    if isinstance(value, type):
+        raise ConfigurationError(f"give an instance of {value.__name__}, not the class")
+    if callable(getattr(value, "judge", None)):
+        if not isinstance(getattr(value, "name", None), str):
+            raise ConfigurationError("a method needs a 'name', a string")
+        check_kind(getattr(value, "score_kind", None))
+        if not hasattr(value, "scale"):
+            raise ConfigurationError("a method needs a 'scale': (lowest, highest), or None")
+        windows = getattr(value, "windows", "one")
+        if not isinstance(windows, str) or windows not in {"one", "each", "task"}:
+            raise ConfigurationError(
+                f"a method's 'windows' must be 'one', 'each' or 'task', not {describe(windows)}"
+            )
+        return value  # type: ignore[return-value]
+    if callable(getattr(value, "score_pairs", None)):
+        return ScorerMethod(value)  # type: ignore[arg-type]
+    raise ConfigurationError(
+        "give a scorer (an object with score_pairs), a name or a mapping with a 'type', "
+        f"not {describe(value)}"
+    )
+
+
+def place_of(method: object, name: str) -> str | None:
+    """Return the path of a setting of this method in a configuration; None if it has none."""
+    path = "method"
+    settings: Any = {"type": method} if isinstance(method, str) else method
+    families: tuple[registry.Family, ...] = ("methods", "llms")
+    for family in families:
+        kind = settings.get("type") if isinstance(settings, Mapping) else None
+        if not isinstance(kind, str) or kind not in registry.names(family):
+            return None
+        try:
+            fields = model_of(registry.kind(family, kind)).model_fields
+        except ConfigurationError:  # an entry point that cannot be loaded
+            return None
+        if name in fields:
+            return f"{path}.{name}"
+        path, settings = f"{path}.llm", settings.get("llm")
+    return None
+
+
+def inner(method: Method) -> Any:
+    """Return the object that was configured: the scorer of a ScorerMethod, else the method."""
+    return method.scorer if isinstance(method, ScorerMethod) else method
+
+
+METHOD = Nested(to_method, lambda: definition("method"))
+
+
+@configurable
+@dataclass(frozen=True)
+class Stage:
+    """A method, and how its scores become final scores.
+
+    A reranker has one for its method and one for each fallback. In the configuration of a fallback,
+    these settings are in the same mapping as those of its method: ``{type: embedded, floor: 0.1}``.
+
+    Attributes:
+        method: a scorer or another method.
+        blend: mixes the retriever's score into the final score; None uses the method's alone.
+        floor: threshold on the method's score, with a blend by ``none`` or ``sigmoid`` on the final
+            score, or a Floor; scored items below it are dropped. Not for scores that are ranks.
+        probabilities: maps rerank scores to probabilities of relevance.
+    """
+
+    method: Annotated[Any, METHOD]
+    blend: Annotated[Blend | None, nested(Blend, optional=True)] = None
+    floor: Annotated[Floor | float | None, FLOOR] = None
+    probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
+
+    def __post_init__(self) -> None:
+        if self.floor is not None:
+            floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
+            floor.check(self.method, self.blend)
+        if self.blend is None:
+            return
+        try:
+            self.blend.check(self.method.score_kind)
+        except ConfigurationError as error:
+            problems = [problem.under(("blend",)) for problem in error.problems]
+            raise ConfigurationError(problems) from None
+
+    @cached_property
+    def threshold(self) -> Floor | None:
+        """The floor as a Floor, with what it is compared with."""
+        if self.floor is None:
+            return None
+        floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
+        return floor.resolved(self.blend)
+
+    @property
+    def depends_on_kind(self) -> bool:
+        """Whether a threshold, probabilities, or a blend by value depend on the score kind."""
+        by_value = self.blend is not None and self.blend.by_value
+        return by_value or self.floor is not None or self.probabilities is not None
+
+    def kind_of(self, judgement: Judgement) -> ScoreKind:
+        """Return the kind of the scores in a judgement.
+
+        Raises:
+            MethodError: it is not the method's usual kind, and final scores depend on the kind.
+        """
+        usual: ScoreKind = self.method.score_kind
+        actual = judgement.score_kind
+        if actual is None or actual == usual:
+            return usual
+        if self.depends_on_kind:
+            raise MethodError(
+                f"the scores are of kind {actual!r}, but blend or floor are set for {usual!r}",
+                "score_out_of_range",
+            )
+        return actual
+
+    def as_setting(self, where: str) -> dict[str, Any]:
+        """Return the method's settings with these beside them."""
+        return beside_as_setting(self, where)
+
+
+def beside(cls: type, value: object) -> Any:
+    """Convert a method, or a mapping with the settings of ``cls`` and of its method, to a ``cls``.
+
+    Args:
+        cls: a configurable class with a setting ``method``, such as :class:`Stage`.
+        value: an instance of ``cls``, a mapping, or anything that :func:`to_method` accepts.
+    """
+    if isinstance(value, cls):
+        return value
+    own: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        own = {key: value[key] for key in model_of(cls).model_fields if key in value}
+        rest = {key: item for key, item in value.items() if key not in own}
+        if "method" in own:
+            return from_mapping(cls, {**own, **rest})
+        value = rest
+    return from_mapping(cls, {**own, "method": to_method(value)})
+
+
+def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
+    """Return the mapping that :func:`beside` converts to ``instance``.
+
+    Raises:
+        NotSerializableError: the method has no registered name.
+    """
+    own = registry.dump_settings(instance, where)
+    return {**own.pop("method"), **own}
+
+
+STAGE = Nested(lambda value: beside(Stage, value), lambda: definition("stage"))
+
+FALLBACK = OneOrMore(lambda: registry.bare_names(registry.schemas("methods")))
+
+
+# ---------------------------------------------------------------------- fits
+
+_HASH_DIGITS = 12
+
+_OPERATIONAL = frozenset(
+    {
+        *("api_key", "api_key_env", "base_url", "headers", "path", "timeout", "token", "token_env"),
+        *("backend", "batch_size", "device", "threads", "remember", "score_cache", "precision"),
+        *("cache_folder", "local_files_only", "trust_remote_code", "known_answers"),
+        *("max_tokens", "prices"),
+        *("llm", "model", "prompt"),
+    }
+)
+"""Settings that are not hashed: scores do not depend on them, or other parts of a fit have them.
+
+A reply that ``max_tokens`` cuts off scores fewer candidates, with the same scores. But the prompt
+depends on ``context_window``, and the form of the reply on ``structured``, so both are hashed.
+"""
+
+_PARTS = {"model": "another model", "template": "another template", "settings": "other settings"}
+
+
+def identity(
+    method: Any, blend: Blend | None, depth: int | None, render: Rendering, passages: object
+) -> dict[str, Any]:
+    """What the scores of a method depend on, as settings of a :class:`Fit`.
+
+    ``settings`` is None if the method has no registered name: its settings are not known.
+    """
+    inner = getattr(method, "scorer", method)
+    try:
+        settings: Any = registry.dump_part(inner, "method")
+        around: list[Any] = [registry.dump_settings(render, "render")]
+        around.append(None if passages is None else registry.dump_part(passages, "passages"))
+    except NotSerializableError:
+        settings, around = None, []
+    llm = getattr(inner, "llm", None)
+    model = next(
+        (
+            str(name)
+            for owner in (llm, inner)
+            for attribute in ("model", "model_name")
+            if isinstance(name := getattr(owner, attribute, None), str)
+        ),
+        None,
+    )
+    prompting = getattr(inner, "prompting", None)
+    template = None
+    if settings is not None:
+        template = _hash([_templates(prompting), settings.get("prompt"), around[0]])
+    return {
+        "method": registry.name_of("methods", inner) or method.name,
+        "model": model,
+        "template": template,
+        "settings": None if settings is None else _hash([_effective(settings), around[1]]),
+        "blend": blend,
+        "depth": depth,
+    }
+
+
+def check_fits(
+    stages: Sequence[Stage], depth: int | None, render: Rendering, passages: object
+) -> None:
+    """Check that the fits of stages are for their present methods and settings.
+
+    Raises:
+        ConfigurationError: a fit is for something else, with the place of each difference.
+    """
+    problems: list[Problem] = []
+    for number, stage in enumerate(stages):
+        place: tuple[str | int, ...] = () if number == 0 else ("fallback", number - 1)
+        for name, fit, on_final in _fits(stage):
+            blend = stage.blend if on_final else None
+            actual = identity(stage.method, blend, depth, render, passages)
+            problems += [
+                Problem((*place, name, "fitted", part), message)
+                for part, message in _differences(fit, actual)
+            ]
+    if problems:
+        raise ConfigurationError(problems)
+
+
+def doubts(
+    stage: Stage, depth: int | None, instruction: str | None, engines: Sequence[EngineInfo]
+) -> str | None:
+    """How one ranking differs from what its stage was fitted on; None if it does not."""
+    parts: list[str] = []
+    for _, fit, _ in _fits(stage):
+        if fit.depth != depth:
+            parts.append(f"depth {_shown(fit.depth)}, not {_shown(depth)}")
+        if instruction is not None and member(stage.method, "takes_instruction", False) is True:
+            parts.append("no instruction of the call")
+        actual = precision_of(stage.method, engines)
+        if None not in {fit.precision, actual} and fit.precision != actual:
+            parts.append(f"precision {fit.precision}, not {actual}")
+    return f"was fitted for {' and '.join(dict.fromkeys(parts))}" if parts else None
+
+
+def precision_of(method: Any, engines: Sequence[EngineInfo]) -> str | None:
+    """The precision in which the model of a method ran; None if it has no engine."""
+    precisions = dict.fromkeys(item.precision for item in engines if item.method == method.name)
+    return ", ".join(precisions) or None
+
+
+def _fits(stage: Stage) -> Iterator[tuple[str, Fit, bool]]:
+    """The setting of each fit of a stage, and whether it is for final scores."""
+    floor, probabilities = stage.threshold, stage.probabilities
+    if floor is not None and floor.fitted is not None:
+        yield "floor", floor.fitted, floor.on == "final"
+    if probabilities is not None and probabilities.fitted is not None:
+        yield "probabilities", probabilities.fitted, False
+
+
+def _differences(fit: Fit, actual: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    remedy = "fit it again, or remove 'fitted'"
+    if fit.method != actual["method"]:
+        yield "method", f"was fitted for {fit.method!r}, not {actual['method']!r}; {remedy}"
+        return
+    for name in ("model", "template", "settings"):
+        before, now = getattr(fit, name), actual[name]
+        unknown = now is None and name != "model"
+        if before is not None and not unknown and before != now:
+            shown = f", {before!r}" if name == "model" else ""
+            yield name, f"was fitted for {_PARTS[name]}{shown}; {remedy}"
+    if fit.blend != actual["blend"]:
+        yield "blend", f"was fitted for another blend of the final scores; {remedy}"
+    if fit.depth != actual["depth"]:
+        before, now = _shown(fit.depth), _shown(actual["depth"])
+        yield "depth", f"was fitted for depth {before}, not {now}; {remedy}"
+
+
+def _effective(settings: Mapping[str, Any]) -> Any:
+    """The settings that scores depend on, including those of a nested model."""
+    kept = {name: value for name, value in settings.items() if name not in _OPERATIONAL}
+    if isinstance(llm := settings.get("llm"), Mapping):
+        kept["llm"] = _effective(llm)
+        kept["batch_size"] = settings.get("batch_size")  # which candidates share a prompt
+    if not isinstance(settings.get("model"), str) and not isinstance(llm, Mapping):
+        # Only the address identifies a served model without a name.
+        kept |= {name: settings[name] for name in ("base_url", "path") if name in settings}
+    return kept
+
+
+def _templates(prompting: Any) -> list[str] | None:
+    """The templates of the prompts, with defaults filled in."""
+    if prompting is None:
+        return None
+    parts = [getattr(prompting, name, None) for name in ("instruction", "system", "user")]
+    return [part if isinstance(part, str) else type(part).__name__ for part in parts]
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:_HASH_DIGITS]
+
+
+def _shown(depth: int | None) -> str:
+    return "all" if depth is None else str(depth)
+
+
+def asks(method: Method) -> bool:
+    """Whether a method asks a language model, as it states by ``language_models``."""
+    return bool(getattr(method, "language_models", ()))

@@ -1,0 +1,200 @@
+"""Options of one call, and the settings of a ranking pass that they override."""
+
+# No `from __future__ import annotations`: signatures show the annotations of CallOptions.
+
+import inspect
+import math
+import numbers
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypedDict, TypeVar
+
+from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking.floors import Floor
+from secondpass.ranking.methods import Stage
+from secondpass.ranking.ordering import Ordering, to_ordering
+from secondpass.ranking.passages import Passages
+from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.when import When
+from secondpass.settings import describe, suggestion
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class CallOptions(TypedDict, total=False):
+    """Keyword arguments of ``rerank``, ``arerank``, ``rerank_many`` and ``arerank_many``.
+
+    Each one overrides a setting of the reranker for this call. None keeps the setting.
+
+    Attributes:
+        top_k: number of items to return, at least 1.
+        depth: number of candidates to judge, at least 1.
+        order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
+            those in ``orders``. ``"none"`` applies no ordering.
+        dedupe: whether to keep only the best candidate of each id.
+        floor: threshold that replaces the floor of the method, on the same score as that or a
+            configured one would be; fallbacks keep theirs. Not allowed if the method's scores are
+            ranks.
+        instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,
+            for methods that take an instruction; it is added to the prompt of the configuration.
+            White space around it is removed; an empty one has no effect. The report lists
+            ``instruction_not_used`` if the method takes none.
+        deadline: wall-clock seconds for each ranking of this call, in place of
+            ``limits.deadline``.
+        strict: whether to raise RerankError unless each candidate of the head that can be shown was
+            scored.
+    """
+
+    top_k: int | None
+    depth: int | None
+    order: Ordering | Mapping[str, Any] | str | None
+    dedupe: bool | None
+    floor: float | None
+    instruction: str | None
+    deadline: float | None
+    strict: bool | None
+
+
+def validate(
+    options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
+) -> dict[str, Any]:
+    """The options that are not None, converted to the types that a pass uses.
+
+    Args:
+        options: values of :class:`CallOptions`.
+        orders: the named orderings of the reranker.
+
+    Raises:
+        InputError: a value is of the wrong type or out of range.
+        TypeError: an option is unknown.
+    """
+    known = list(CallOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            hint = suggestion(name, known)
+            raise TypeError(f"got an unexpected keyword argument {name!r}{hint}")
+    return {
+        name: _validated(name, value, orders)
+        for name, value in options.items()
+        if value is not None
+    }
+
+
+def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | None) -> Any:
+    match name:
+        case "top_k" | "depth":
+            return _positive_integer(name, value)
+        case "floor":
+            return _finite_float(name, value)
+        case "deadline":
+            if (seconds := _finite_float(name, value)) > 0:
+                return seconds
+            raise InputError("deadline: must be greater than 0")
+        case "dedupe" | "strict":
+            if isinstance(value, bool):
+                return value
+            raise InputError(f"{name}: give True or False, not {describe(value)}")
+        case "order":
+            try:
+                return to_ordering(value, orders)
+            except ConfigurationError as error:
+                raise InputError(f"order: {error}") from None
+        case "instruction":
+            if isinstance(value, str):
+                return well_formed(value).strip() or None
+            raise InputError(f"instruction: give a string, not {describe(value)}")
+        case _:
+            raise NotImplementedError(f"the option {name!r} has no validation")
+
+
+def _positive_integer(name: str, value: object) -> int:
+    # Arrays without dimensions have __index__ too, but are no numbers.
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise InputError(f"{name}: give a whole number, not {describe(value)}")
+    number = operator.index(value)
+    if number < 1:
+        # Python refuses to convert an integer of thousands of digits to a string.
+        actual = f", not {number}" if number > -(10**9) else ""
+        raise InputError(f"{name}: must be 1 or more{actual}")
+    return number
+
+
+def _finite_float(name: str, value: object) -> float:
+    try:
+        if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        raise InputError(f"{name}: is too large for a float") from None
+    raise InputError(f"{name}: give a finite number, not {describe(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class PassSettings:
+    """Settings of one ranking pass.
+
+    Attributes:
+        stages: the method and its fallbacks, in the order in which they are tried.
+        render: which fields of a candidate the method is shown, and how.
+        passages: how long texts are split; None shows them whole.
+        depth: number of candidates to judge; None judges all.
+        top_k: number of items to return; None returns all.
+        order: moves the items of the head after they are ranked.
+        tail: whether to return the candidates beyond ``depth``.
+        dedupe: whether to keep only the best candidate of each id.
+        strict: whether to raise unless every candidate of the head was scored.
+        instruction: what counts as relevant in this call.
+        when: decides from the first stage whether to run; None always runs.
+        deadline: wall-clock seconds of the ranking; None uses that of the limits.
+    """
+
+    stages: tuple[Stage, ...]
+    render: Rendering
+    passages: Passages | None
+    depth: int | None
+    top_k: int | None
+    order: Ordering | None
+    tail: Literal["keep", "drop"]
+    dedupe: bool
+    strict: bool
+    instruction: str | None = field(default=None, repr=False)
+    when: When | None = None
+    deadline: float | None = None
+
+    def override(
+        self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
+    ) -> "PassSettings":
+        """Validate the options and apply them to these settings.
+
+        Raises:
+            InputError: as :func:`validate`.
+        """
+        if not options:
+            return self
+        changes = validate(options, orders)
+        if "floor" in changes:
+            method, *fallbacks = self.stages
+            floor = changes.pop("floor")
+            if isinstance(method.floor, Floor):
+                floor = method.floor.moved(floor)
+            try:
+                changes["stages"] = (replace(method, floor=floor), *fallbacks)
+            except ConfigurationError as error:
+                message = "; ".join(problem.message for problem in error.problems)
+                raise InputError(f"floor: {message}") from None
+        return replace(self, **changes)
+
+
+def show_call_options(function: F) -> F:
+    """List the keywords of :class:`CallOptions` in the signature of a function that takes them.
+
+    Type checkers read ``Unpack[CallOptions]``; ``help()`` and editors read the signature.
+    """
+    signature = inspect.signature(function)
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in CallOptions.__annotations__.items()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function

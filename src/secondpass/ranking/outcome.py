@@ -1,0 +1,497 @@
+"""Applies a judgement to the candidates: statuses, scores, spans, order and issues.
+
+The record of that is a :class:`Trace`, by which a ranking can explain the rank of each candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from secondpass.effects import Call, Judgement, Method, Plan, Span
+from secondpass.ranking.blending import Blend, with_weight
+from secondpass.ranking.candidates import first_stage_scores, retrieval_score
+from secondpass.ranking.floors import Floor
+from secondpass.ranking.ordering import Ordering, failure, reordered
+from secondpass.ranking.probabilities import Probabilities
+from secondpass.ranking.rendering import Rendering
+from secondpass.settings import registry
+from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Threshold
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a pass did with each candidate, including those that it left out. Holds no text.
+
+    Attributes:
+        ids, scores: ids and retrieval scores as they were passed, aligned with the input.
+        status, rerank_score, final_score: aligned with the input.
+        stage_scores, spans: by input position, where there are any.
+        head: the candidates within the depth, in input order.
+        order: the candidates that were ranked, with those that ``top_k`` cuts off.
+        order_scores: what was blended and decides the order, aligned with the input; None: the
+            rerank scores.
+        scored: those with a rerank score, in the order in which they were blended.
+        originals: what was blended with them, aligned with ``scored``: their retrieval scores; of
+            distances, ranks.
+        before: the order of the head before an ordering moved items; None if none did.
+        ordering: the name of that ordering.
+        blend: the blend that was applied; None if the final scores are the rerank scores.
+        scale: lowest and highest grade, if the method's scores are grades.
+        floor: the threshold that was applied.
+        spreads, probabilities: by input position, where there are any.
+        failed: whether nothing was scored because every method failed.
+    """
+
+    ids: Sequence[Any]
+    scores: Sequence[Any]
+    status: Sequence[ItemStatus]
+    rerank_score: Sequence[float | None]
+    final_score: Sequence[float | None]
+    stage_scores: Mapping[int, tuple[float, ...]]
+    spans: Mapping[int, Span]
+    head: Sequence[int] = ()
+    order: Sequence[int] = ()
+    order_scores: Sequence[float | None] | None = None
+    scored: Sequence[int] = ()
+    originals: Sequence[float | None] = ()
+    before: Sequence[int] | None = None
+    ordering: str | None = None
+    blend: Blend | None = None
+    scale: tuple[float, float] | None = None
+    floor: Floor | None = None
+    spreads: Mapping[int, float | None] = field(default_factory=dict)
+    probabilities: Mapping[int, float] = field(default_factory=dict)
+    failed: bool = False
+
+    def original(self, position: int) -> float | None:
+        """The retrieval score as a finite float; None if there is none."""
+        return retrieval_score(Candidate("", score=self.scores[position]))
+
+    def reordered(self, before: Sequence[int], ordering: object) -> None:
+        """Keep the order before an ordering moved items, and the name of the ordering."""
+        self.before = before
+        try:
+            name = registry.name_of("orderings", ordering) or getattr(ordering, "__name__", None)
+        except Exception:  # a foreign object may raise anything
+            name = None
+        self.ordering = str(name or type(ordering).__name__)
+
+    def items(self, candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Ranked, ...]:
+        """The candidates at these positions as ranked items."""
+        status, reranked, final = self.status, self.rerank_score, self.final_score
+        items = [
+            _ranked(
+                rank,
+                position,
+                candidates[position],
+                status[position],
+                reranked[position],
+                final[position],
+                self.stage_scores.get(position, ()),
+                {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
+                self.spans.get(position),
+                self.spreads.get(position),
+                self.probabilities.get(position),
+            )
+            for rank, position in enumerate(order, start=1)
+        ]
+        for item in items:
+            # A value of an earlier pass must not remain.
+            if item.span is not None or "rerank_span" in item.metadata:
+                item.metadata["rerank_span"] = item.span and list(item.span)
+            if item.spread is not None or "rerank_spread" in item.metadata:
+                item.metadata["rerank_spread"] = item.spread
+            if item.probability is not None or "rerank_probability" in item.metadata:
+                item.metadata["rerank_probability"] = item.probability
+        return tuple(items)
+
+
+_new = object.__new__
+(
+    _set_rank,
+    _set_position,
+    _set_candidate,
+    _set_status,
+    _set_rerank_score,
+    _set_final_score,
+    _set_stage_scores,
+    _set_metadata,
+    _set_span,
+    _set_spread,
+    _set_probability,
+) = (vars(Ranked)[part.name].__set__ for part in fields(Ranked))
+
+
+def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
+    rank: int,
+    position: int,
+    candidate: Candidate,
+    status: ItemStatus,
+    rerank_score: float | None,
+    final_score: float | None,
+    stage_scores: tuple[float, ...],
+    metadata: dict[str, Any],
+    span: Span | None,
+    spread: float | None,
+    probability: float | None,
+) -> Ranked:
+    """Create a ranked item in half the time of ``__init__``, which looks up slots by name."""
+    item = _new(Ranked)
+    _set_rank(item, rank)
+    _set_position(item, position)
+    _set_candidate(item, candidate)
+    _set_status(item, status)
+    _set_rerank_score(item, rerank_score)
+    _set_final_score(item, final_score)
+    _set_stage_scores(item, stage_scores)
+    _set_metadata(item, metadata)
+    _set_span(item, span)
+    _set_spread(item, spread)
+    _set_probability(item, probability)
+    return item
+
+
+DISTANCES = (
+    "the retrieval scores rise along the list, so they are distances; ranks take their place"
+)
+"""Message of the issue ``scores_ascending``; see :mod:`secondpass.candidates`."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The state of one ranking, which follows from its candidates and one judgement.
+
+    A pass creates one for its result, and one for each interim judgement if there is a listener.
+
+    ``status``, ``rerank_score`` and ``final_score`` are aligned with ``candidates``. All other
+    integers are positions in ``candidates``.
+
+    Attributes:
+        head: candidates within the depth.
+        renderable: those of the head that have a text for a method.
+        on_exception: called with an exception of an ordering, and with its source.
+        call: the handle of the pass, for orderings that run a model.
+        original: the method's weight of the original order.
+        trace: shares the lists, and has what else ``Ranking.explain`` needs.
+    """
+
+    candidates: Sequence[Candidate]
+    head: Sequence[int]
+    renderable: Sequence[int]
+    issues: list[Issue]
+    on_exception: Callable[[BaseException, str], None]
+    call: Call
+    status: list[ItemStatus] = field(init=False)
+    rerank_score: list[float | None] = field(init=False)
+    final_score: list[float | None] = field(init=False)
+    stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    spans: dict[int, Span] = field(default_factory=dict)
+    order_followed: bool = True
+    degraded: bool = False
+    original: float | None = None
+    trace: Trace = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.candidates)
+        self.status = ["tail"] * count
+        for position in self.head:
+            self.status[position] = "unjudged"
+        self.rerank_score = [None] * count
+        self.final_score = [None] * count
+        self.trace = Trace(
+            [candidate.id for candidate in self.candidates],
+            [candidate.score for candidate in self.candidates],
+            self.status,
+            self.rerank_score,
+            self.final_score,
+            self.stage_scores,
+            self.spans,
+            self.head,
+        )
+
+    def add_probabilities(self, mapping: Probabilities | None) -> None:
+        """Set the probabilities, unless the method gives weight to the original order."""
+        if mapping is not None and not self.original:
+            scores = enumerate(self.rerank_score)
+            self.trace.probabilities = {
+                position: mapping.of(score) for position, score in scores if score is not None
+            }
+
+    def apply(self, judgement: Judgement, name: str, rendering: Rendering) -> None:
+        """Set scores, statuses, issues and spans from a judgement.
+
+        Args:
+            judgement: of the texts of ``renderable``.
+            name: of the method, for issues that name none.
+            rendering: of these texts, to convert spans to those of the candidates' texts.
+        """
+        positions = self.renderable
+        for issue in judgement.issues:
+            concerned = [positions[index] for index in issue.positions]
+            self.add_issue(issue.code, issue.message, concerned, issue.method or name)
+        for index, (position, score) in enumerate(zip(positions, judgement.scores, strict=True)):
+            if score is not None:
+                self.status[position] = "scored"
+                self.rerank_score[position] = score
+            elif index in judgement.beyond:
+                self.status[position] = "tail"
+            elif index not in judgement.unjudged:
+                self.status[position] = "backfilled"
+        if judgement.order_scores is not None:
+            found = dict(zip(positions, judgement.order_scores, strict=True))
+            self.trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
+        self.original = judgement.original
+        self.degraded = judgement.degraded or bool(self.original)
+        if judgement.stage_scores is not None:
+            self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
+        if judgement.spreads is not None:
+            self.trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
+        if judgement.spans is None:
+            return
+        for position, span in zip(positions, judgement.spans, strict=True):
+            if span is not None and self.status[position] == "scored":
+                span_of_text = rendering.span_of_text(self.candidates[position], span)
+                if span_of_text is not None:
+                    self.spans[position] = span_of_text
+
+    def rank(
+        self, method: Method, blend: Blend | None, floor: Floor | None
+    ) -> tuple[list[int], list[int]]:
+        """The head in its new order, without the candidates below the floor; and these."""
+        status, final = self.status, self.final_score
+        scored = [position for position in self.head if status[position] == "scored"]
+        scores, as_configured = self._final_scores(scored, method, blend)
+        for position, score in zip(scored, scores, strict=True):
+            final[position] = score
+        order = sorted(scored, key=final.__getitem__, reverse=True)  # type: ignore[arg-type]
+        order = completed(order, self.head, status, self.issues)
+        below: list[int] = []
+        if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
+            message = "the floor was set for scores that are not blended with the original order"
+            self.add_issue("floor_not_applied", message, (), method.name)
+        elif floor is not None:
+            self.trace.floor = floor
+            compared = final if floor.on == "final" else self.rerank_score
+            below = [item for item in scored if compared[item] < floor.at]  # type: ignore[operator]
+            dropped = {*below}
+            order = [item for item in order if item not in dropped] if below else order
+        return order, sorted(below)
+
+    def _final_scores(
+        self, scored: Sequence[int], method: Method, blend: Blend | None
+    ) -> tuple[Sequence[float], bool]:
+        """The final scores, and whether they are on the scale that blend and floor are set for."""
+        ordering = self.trace.order_scores or self.rerank_score
+        reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
+        self.trace.scale = method.scale
+        if blend is None and not self.original:
+            return reranked, True
+        originals = [retrieval_score(self.candidates[position]) for position in scored]
+        weighted = with_weight(blend, self.original, originals)
+        assert weighted is not None
+        if weighted.by_scale:
+            retrieved, distances = first_stage_scores(self.candidates)
+            originals = [retrieved[position] for position in scored]
+            if distances and all(issue.code != "scores_ascending" for issue in self.issues):
+                self.add_issue("scores_ascending", DISTANCES)
+        self.trace.scored, self.trace.blend = scored, weighted
+        self.trace.originals = originals
+        blended = weighted.mix(originals, reranked, method.scale)
+        all_absent = len(blended.absent) == len(scored)
+        if blended.absent and not (weighted.optional and all_absent):
+            self.add_issue(
+                "original_missing",
+                "no retrieval score to blend; the final score is the method's alone",
+                () if all_absent else [scored[index] for index in blended.absent],
+            )
+        if blended.outside:
+            self.add_issue(
+                "original_out_of_range",
+                "retrieval scores outside 0 to 1 were blended as they are",
+                [scored[index] for index in blended.outside],
+            )
+        return blended.final, blend is not None and weighted.normalize == blend.normalize
+
+    @property
+    def threshold(self) -> Threshold | None:
+        """The threshold that was applied, for the report."""
+        floor = self.trace.floor
+        return None if floor is None or floor.on is None else Threshold(floor.at, floor.on)
+
+    def nothing_relevant(self, floor: Floor | None) -> bool | None:
+        """Whether all candidates of the head are below the floor's threshold for that.
+
+        None without such a threshold, and if it is not known: the method gives weight to the
+        original order, or a candidate without a score could be relevant.
+        """
+        if floor is None or floor.nothing is None or self.original:
+            return None
+        if any(score is not None and score >= floor.nothing for score in self.rerank_score):
+            return False
+        return True if self.head and self.complete(self.head, ("scored",)) else None
+
+    def keep_order(self, positions: Sequence[int]) -> None:
+        """Use the retrieval scores of these candidates as their final scores."""
+        for position in positions:
+            self.final_score[position] = retrieval_score(self.candidates[position])
+
+    def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> Plan[list[int]]:
+        """Apply the ordering; return ``order`` if it fails or loses or adds items."""
+        # Arranged beyond top_k, good items that are placed last would be cut off.
+        count = top_k if getattr(ordering, "arranges", False) else None
+        items, rest = order[:count], order[count:] if count else []
+        try:
+            ranked = self.trace.items(self.candidates, items)
+            moved = yield from reordered(ordering, ranked, self.call)
+            self.order_followed = sorted(moved) == sorted(items)
+        except Exception as error:
+            self.on_exception(error, "the ordering")
+            self.add_issue("order_failed", failure(error))
+            self.order_followed = False
+            return order
+        if not self.order_followed:
+            self.add_issue("order_refused", "the ordering lost, repeated or added items")
+            return order
+        self.trace.reordered(order, ordering)
+        return moved + rest
+
+    def reorder_unjudged(
+        self, order: list[int], ordering: Ordering, top_k: int | None
+    ) -> Plan[list[int]]:
+        """Apply an ordering by metadata to the input order, with an issue."""
+        if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
+            return order
+        moved = yield from self.reorder(order, ordering, top_k)
+        if self.order_followed:
+            message = "nothing was judged; the ordering was applied to the input order"
+            self.add_issue("order_applied_unjudged", message)
+        return moved
+
+    def reorder_skipped(
+        self, order: list[int], ordering: Ordering | None, top_k: int | None, *, has_floor: bool
+    ) -> Plan[list[int]]:
+        """Apply the ordering to a head that no method was to judge."""
+        if has_floor:
+            message = "the pass was skipped, so there is no score to compare with the floor"
+            self.add_issue("floor_not_applied", message)
+        if ordering is None:
+            return order
+        return (yield from self.reorder(order, ordering, top_k))
+
+    def complete(
+        self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
+    ) -> bool:
+        """Whether each of these candidates has one of these statuses."""
+        return all(self.status[position] in statuses for position in positions)
+
+    def add_issue(
+        self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
+    ) -> None:
+        """Add an issue about these candidates."""
+        self.issues.append(issue_about(self.candidates, code, message, positions, method))
+
+
+def issue_about(
+    candidates: Sequence[Candidate],
+    code: str,
+    message: str,
+    positions: Sequence[int],
+    method: str | None,
+) -> Issue:
+    """An issue with the ids of the candidates that it concerns."""
+    ids = tuple(candidates[position].id for position in positions)
+    return Issue(code, message, tuple(positions), ids, method)
+
+
+# ---------------------------------------------------------------------- partial results
+
+# A candidate without a judgement, since a call failed or time ran out, may be better or worse than
+# those with one. What is known about it is its place in the incoming order, so it is ranked by that
+# among the judged candidates. Only ranks are used, which fits every kind of score.
+# ``benchmarks/partial_results.py`` has the measurements, and docs/decisions the rules that did
+# worse.
+
+_LEAST_WEIGHT = 0.25
+"""Weight of the unjudged candidates' own number if all of them come before all judged ones. The
+judged ones are then the worse part of the list, so they are not placed far ahead."""
+_KNOWN = frozenset({"no_text", "declined", "empty_text"})
+"""Codes of issues about candidates that no failed call left unjudged: asked again, they would have
+no score either."""
+
+
+def completed(
+    scored: Sequence[int],
+    head: Sequence[int],
+    status: Mapping[int, ItemStatus] | Sequence[ItemStatus],
+    issues: Iterable[Issue],
+) -> list[int]:
+    """The order of a head: scored candidates, best first, with the others.
+
+    Candidates that failed calls left unjudged are merged with them; backfilled ones, other unjudged
+    ones and the tail follow, each in input order.
+
+    Args:
+        scored: positions of candidates.
+        head: all positions, in input order.
+        status: by position.
+        issues: about positions.
+    """
+    if len(scored) == len(head):
+        return [*scored]
+    ranked = {*scored, *failed([item for item in head if status[item] == "unjudged"], issues)}
+    order = merged(scored, [item for item in head if item in ranked])
+    for other in ("backfilled", "unjudged", "tail"):
+        order += [item for item in head if status[item] == other and item not in ranked]
+    return order
+
+
+def merged(judged: Sequence[int], incoming: Iterable[int]) -> list[int]:
+    """Merge judged candidates, best first, with unjudged ones, which keep their order.
+
+    If at most half are judged, the unjudged ones keep their places. Otherwise the one that comes
+    after b judged ones, as number i of the unjudged ones, is ranked behind the best
+    ``judged / unjudged * (b + w * i)`` judged ones. The weight w is 1 if failures are spread over
+    the list, and a quarter if they are all at its head.
+
+    Args:
+        judged: distinct integers.
+        incoming: the same and the unjudged ones, in the incoming order.
+    """
+    known = {*judged}
+    unjudged: list[tuple[int, int]] = []  # with the number of judged ones before it
+    before = 0
+    for item in incoming:
+        if item in known:
+            before += 1
+        else:
+            unjudged.append((item, before))
+    count, missing = len(judged), len(unjudged)
+    ratio, weight = 1.0, 0.0
+    if count > missing > 0:
+        ratio = count / missing
+        mean = sum(before for _, before in unjudged) / missing
+        weight = _LEAST_WEIGHT + (1 - _LEAST_WEIGHT) * min(1.0, 2 * mean / count)
+    order: list[int] = []
+    placed = 0
+    for number, (item, before) in enumerate(unjudged, 1):
+        ahead = min(count, int(ratio * (before + weight * number)))
+        order += [*judged[placed:ahead], item]
+        placed = ahead
+    return [*order, *judged[placed:]]
+
+
+def failed(unjudged: Collection[int], issues: Iterable[Issue]) -> set[int]:
+    """Those of the unjudged candidates whose call failed, or that time did not suffice for.
+
+    The others have no text, or the method declined to judge them.
+
+    Args:
+        unjudged: positions.
+        issues: about the same positions.
+    """
+    if not unjudged:
+        return set()
+    known = {index for issue in issues if issue.code in _KNOWN for index in issue.positions}
+    return {*unjudged} - known

@@ -1,0 +1,303 @@
+"""One ranking, from candidates to report, as a generator of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from secondpass.effects import Judgement, Plan, Task
+from secondpass.errors import MethodError
+from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id
+from secondpass.ranking.diagnostics import log_exception
+from secondpass.ranking.judgements import checked, judged
+from secondpass.ranking.ledger import Ledger, PassCall
+from secondpass.ranking.methods import Stage, doubts
+from secondpass.ranking.observers import RankingOperation, Running, end, observed, query_hash
+from secondpass.ranking.options import PassSettings
+from secondpass.ranking.outcome import DISTANCES, Outcome, issue_about
+from secondpass.ranking.result import Ranking, RerankError
+from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod
+from secondpass.ranking.when import When
+from secondpass.ranking.windows import judged_by_windows, with_windows
+from secondpass.types import Candidate, Issue, Report, ReportStatus, Skipped
+
+_Result: TypeAlias = tuple[Stage, Judgement] | None
+"""The stage that gave a judgement, and the judgement; None if no stage did."""
+
+
+@dataclass(slots=True)
+class RankingPass:
+    """One ranking. All integers are positions in ``candidates``.
+
+    Attributes:
+        listener: called with the interim rankings; None for no interim rankings.
+        issues: those of the candidates and of methods that failed, so far.
+        kept: candidates that are ranked: ``head`` within the depth, then ``tail``.
+        renderable: those of the head that have a text for a method.
+        left_out: by reason, candidates that no method is to judge.
+        skipped: what the setting ``when`` left out.
+    """
+
+    settings: PassSettings
+    ledger: Ledger
+    query: str
+    candidates: list[Candidate]
+    context: Any
+    listener: Callable[[Ranking], None] | None = None
+    issues: list[Issue] = field(default_factory=list)
+    kept: Sequence[int] = ()
+    head: Sequence[int] = ()
+    tail: Sequence[int] = ()
+    renderable: Sequence[int] = ()
+    left_out: dict[str, Sequence[int]] = field(default_factory=dict)
+    skipped: Skipped | None = None
+
+    def observed_plan(self) -> Plan[Ranking]:
+        """:meth:`plan`, reported to the observers if there are any."""
+        return self._observed_plan() if observed() else self.plan()
+
+    def _observed_plan(self) -> Plan[Ranking]:
+        operation = RankingOperation(
+            name=self.settings.stages[0].method.name,
+            candidates=len(self.candidates),
+            top_k=self.settings.top_k,
+            query=query_hash(self.query),
+        )
+        running = Running(operation, lambda: {"query": self.query, "candidates": self.candidates})
+
+        def ended(ranking: Ranking) -> Ranking:
+            operation.report, operation.trace = ranking.report, ranking.trace
+            running.content = lambda: {"ranking": ranking}
+            return ranking
+
+        with running:
+            operations = self.ledger.operations
+            operations.append(operation)
+            try:
+                return ended((yield from self.plan()))
+            except RerankError as error:
+                ended(error.ranking)
+                raise
+            finally:
+                while len(operations) > 1:
+                    end(operations.pop(), "cancelled")
+
+    def plan(self) -> Plan[Ranking]:
+        """Run the pass as a generator of effects that returns the ranking.
+
+        Raises:
+            RerankError: under ``strict``, if a candidate of the head that has a text was not
+                scored, or the ordering was not followed.
+        """
+        settings = self.settings
+        self.kept = range(len(self.candidates))
+        if settings.dedupe:
+            scores, distances = first_stage_scores(self.candidates)
+            kept, duplicates = keep_best_of_each_id(self.candidates, scores)
+            self.kept, self.left_out["duplicate"] = kept, duplicates
+            if distances and duplicates:
+                self._add_issue("scores_ascending", DISTANCES)
+        depth = len(self.kept) if settings.depth is None else settings.depth
+        self.head, self.tail = self.kept[:depth], self.kept[depth:]
+        if settings.when is not None and self.head:
+            self._decide(settings.when)
+        result = (yield from self._judge()) if self._to_judge else None
+        outcome = self._outcome(self.ledger.record_exception)
+        ranking = yield from self._ranking(outcome, result)
+        complete = (
+            outcome.order_followed and not outcome.degraded and outcome.complete(self.renderable)
+        )
+        if settings.strict and not complete:
+            raise RerankError(ranking) from self.ledger.take_error()
+        self.ledger.take_error()
+        return ranking
+
+    def _decide(self, when: When) -> None:
+        """Leave out what ``when`` does not require."""
+        decision = when.decide(self.query, [self.candidates[position] for position in self.kept])
+        if decision.skip is not None and len(self.head) > when.depth:
+            self.skipped = Skipped(decision.skip, len(self.head) - when.depth, when.depth)
+        for name, reason in decision.unknown.items():
+            self._add_issue("when_unknown", f"{name} is not known, so the pass runs: {reason}")
+
+    @property
+    def _to_judge(self) -> Sequence[int]:
+        """Those of the head that are not skipped."""
+        return self.head if self.skipped is None else self.head[: self.skipped.depth]
+
+    # ---------------------------------------------------------------------- effects
+
+    def _judge(self) -> Plan[_Result]:
+        """The judgement of the first stage that returns one."""
+        task = self._task()
+        if task is None:
+            return None
+        for number, stage in enumerate(self.settings.stages, 1):
+            if self.listener is not None:
+                task = self._heard(task, stage, self.listener)
+            try:
+                last = number == len(self.settings.stages)
+                # The partial scores of a method that asks questions are not known before it ends.
+                until_scored = isinstance(stage.method, ScorerMethod)
+                with task.call.keeping_time(last, until_scored=until_scored):
+                    run = judged if task.windows is None else judged_by_windows
+                    judgement = yield from run(stage.method, task)
+                stage.kind_of(judgement)
+            except MethodError as error:
+                self._add_issue(error.code, str(error), (), stage.method.name)
+            else:
+                return stage, judgement
+        return None
+
+    def _task(self) -> Task | None:
+        """The task of the methods; None if no candidate has a text."""
+        rendering = self.settings.render
+        positions = self._to_judge
+        candidates = [rendering.named(self.candidates[position]) for position in positions]
+        texts = rendering.candidates(candidates)
+        if missing := rendering.missing(candidates):
+            names = ", ".join(map(repr, missing))
+            self._add_issue("field_missing", f"no candidate has these fields of render: {names}")
+        self.renderable = positions
+        if None in texts:
+            pairs = list(zip(positions, texts, strict=True))
+            empty = [position for position, text in pairs if text is None]
+            self._add_issue("no_text", "there is nothing of these to show to a method", empty)
+            self.renderable = [position for position, text in pairs if text is not None]
+            shown = zip(candidates, texts, strict=True)
+            candidates = [candidate for candidate, text in shown if text is not None]
+        if not self.renderable:
+            return None
+        texts_to_judge = [text for text in texts if text is not None]
+        task = Task(
+            rendering.query(self.query),
+            texts_to_judge,
+            candidates,
+            self.context,
+            instruction=self.settings.instruction,
+            call=PassCall(self.ledger),
+        )
+        if self.settings.passages is not None:
+            task = with_windows(task, self.settings.passages, rendering)
+        return task
+
+    def _heard(self, task: Task, stage: Stage, listener: Callable[[Ranking], None]) -> Task:
+        """The task of a stage; the listener gets a ranking of each interim judgement of it."""
+
+        def relay(about: Task, found: Callable[[], Judgement]) -> Plan[None]:
+            if about is not heard:
+                return
+            try:
+                judgement = checked(found(), about)
+                stage.kind_of(judgement)
+            except Exception as error:
+                # The method continues, and what it returns in the end is validated again.
+                log_exception(error, "the interim judgement of a method")
+                return
+            if not any(score is not None for score in judgement.scores):
+                return  # the input order is no result
+            outcome = self._outcome(log_exception)
+            ranking = yield from self._ranking(outcome, (stage, judgement), final=False)
+            try:
+                listener(ranking)
+            except Exception as error:
+                log_exception(error, "on_interim")
+                message = f"on_interim raised {type(error).__name__}"
+                if not any(issue.code == "on_interim_raised" for issue in self.issues):
+                    self._add_issue("on_interim_raised", message)
+
+        heard = replace(task, call=task.call.heard_by(relay))
+        return heard
+
+    # ---------------------------------------------------------------------- the ranking
+
+    def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
+        """The outcome before a judgement is applied."""
+        call = PassCall(self.ledger)
+        issues = [*self.issues]
+        outcome = Outcome(self.candidates, self.head, self.renderable, issues, on_exception, call)
+        for position in self.head[len(self._to_judge) :]:
+            outcome.status[position] = "tail"
+        return outcome
+
+    def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Plan[Ranking]:
+        """The ranking that follows from a judgement. Changes only the outcome."""
+        settings = self.settings
+        left_out = dict(self.left_out)
+        as_is = self.skipped is not None and not self._to_judge
+        judgement: Judgement | None = None
+        stage: Stage | None = None
+        if result is not None:
+            stage, judgement = result
+            outcome.apply(judgement, stage.method.name, settings.render)
+            if all(score is None for score in judgement.scores):
+                # It does not judge lists like this one, such as a single candidate.
+                stage, as_is = None, outcome.complete(self.head)
+        if stage is None:
+            order = list(self.head)
+            outcome.keep_order(self.kept)
+            # A method that states the weight 1 has kept the original order on purpose.
+            outcome.trace.failed = bool(self.renderable) and not as_is and outcome.original != 1
+            if self.head and self.skipped is not None and as_is:
+                has_floor = settings.stages[0].floor is not None
+                order = yield from outcome.reorder_skipped(
+                    order, settings.order, settings.top_k, has_floor=has_floor
+                )
+            elif self.head and not as_is and settings.order is not None:
+                order = yield from outcome.reorder_unjudged(order, settings.order, settings.top_k)
+        else:
+            outcome.add_probabilities(stage.probabilities)
+            order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.threshold)
+            depth = settings.depth if self.skipped is None else self.skipped.depth
+            doubt = doubts(stage, depth, settings.instruction, self.ledger.engines)
+            if doubt is not None:
+                outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
+            if stage.floor is None and settings.stages[0].floor is not None:
+                reason = ": its scores are ranks" if stage.method.score_kind == "rank" else ""
+                message = (
+                    "the floor applies to the method only; this fallback has no floor" + reason
+                )
+                outcome.add_issue("floor_not_applied", message, (), stage.method.name)
+            if settings.order is not None:
+                order = yield from outcome.reorder(order, settings.order, settings.top_k)
+        if settings.tail == "keep":
+            order += self.tail
+        else:
+            left_out["tail"] = self.tail
+        outcome.trace.order = order
+        if settings.top_k is not None:
+            left_out["top_k"] = sorted(order[settings.top_k :])
+            order = order[: settings.top_k]
+        items = outcome.trace.items(self.candidates, order)
+        report = Report(
+            status=self._status(outcome, stage, as_is),
+            method=stage.method.name if stage else None,
+            score_kind=stage.kind_of(judgement) if stage and judgement else None,
+            issues=(*outcome.issues, *self.ledger.issues),
+            usage=self.ledger.usage(),
+            seconds=self.ledger.seconds,
+            left_out={
+                reason: tuple(positions) for reason, positions in left_out.items() if positions
+            },
+            engines=tuple(self.ledger.engines),
+            final=final,
+            skipped=self.skipped,
+            threshold=outcome.threshold,
+            nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
+        )
+        return Ranking(self.query, items, report, outcome.trace)
+
+    def _status(self, outcome: Outcome, stage: Stage | None, as_is: bool) -> ReportStatus:
+        if stage is None:
+            return "ok" if as_is or not self.head else "unchanged"
+        if stage is not self.settings.stages[0] or outcome.degraded:
+            return "degraded"
+        if any(issue.code == DOUBTFUL for issue in outcome.issues):
+            return "degraded"
+        return "ok" if outcome.complete(self.head) else "partial"
+
+    def _add_issue(
+        self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
+    ) -> None:
+        self.issues.append(issue_about(self.candidates, code, message, positions, method))

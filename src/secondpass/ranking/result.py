@@ -1,0 +1,195 @@
+"""The result of a ranking: as a sequence, as plain values, as a DataFrame and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+from secondpass.errors import MissingExtraError, SecondPassError
+from secondpass.markup import Markup, block, clean, excerpt, paragraph, table
+from secondpass.ranking.candidates import retrieval_score
+from secondpass.types import Issue, Ranked, Report
+
+if TYPE_CHECKING:
+    from secondpass.ranking.explanations import Explanation
+    from secondpass.ranking.outcome import Trace
+
+TEXT_LENGTH = 200
+"""Characters of a query or a text in a notebook."""
+
+_ROWS = 50
+_IDS = 3
+_ISSUES = 5
+_COLUMNS = ["rank", "id", "position", "status", "score", "rerank_score", "final_score"]
+_COLUMNS += ["stage_scores", "span", "spread", "probability"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Sequence[Ranked]):
+    """The ranked candidates, best first, and a report.
+
+    Attributes:
+        query, items: the query as passed by the caller, and the ranked candidates.
+        report: what was done, what it cost, and what went wrong.
+        trace: what :meth:`explain` reads; None in a ranking that no reranker made.
+    """
+
+    query: str
+    items: tuple[Ranked, ...]
+    report: Report
+    trace: Trace | None = field(default=None, compare=False)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The input positions of the items, best first."""
+        return tuple(item.position for item in self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> Ranked: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Ranked, ...]: ...
+    def __getitem__(self, index: int | slice) -> Ranked | tuple[Ranked, ...]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Ranked]:
+        return iter(self.items)
+
+    def explain(self, id: object = None, *, position: int | None = None) -> Explanation:
+        """Explain the rank of a candidate, by id (the best of several) or by input position.
+
+        Raises:
+            InputError: there is no such candidate, or the ranking has no trace.
+        """
+        from secondpass.ranking.explanations import explain  # rarely used, and costs time
+
+        return explain(self.items, self.report, self.trace, id, position)
+
+    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
+        """Return plain values; with ``text`` also the query, texts and metadata."""
+        record: dict[str, Any] = {"query": self.query} if text else {}
+        record["ranking"] = [_item(item, text=text) for item in self]
+        record["report"] = self.report.to_dict()
+        return record
+
+    def to_pandas(self, *, text: bool = False) -> Any:
+        """Return a pandas DataFrame of the items, one a row; with ``text`` also their texts."""
+        columns = [*_COLUMNS, "text"] if text else _COLUMNS
+        return data_frame([_item(item, text=text) for item in self], columns)
+
+    def __repr__(self) -> str:
+        # Status, size, method and first ids. Records are logged, so there is no text.
+        report = self.report
+        noun = "item" if len(self) == 1 else "items"
+        parts = [f"{len(self):,} {noun}"] if report.final else ["interim", f"{len(self):,} {noun}"]
+        if report.method is not None:
+            parts.append(f"method {report.method!r}")
+        if report.skipped is not None:
+            parts.append(f"skipped {report.skipped.pairs:,}")
+        ids = [f"{_id(item)!r}" for item in self[:_IDS] if item.id is not None]
+        if ids:
+            more = ["…"] if len(self) > _IDS else []
+            parts.append(f"first {', '.join(ids + more)}")
+        if report.nothing_relevant:
+            parts.append("nothing relevant")
+        if left_out := sum(map(len, report.left_out.values())):
+            parts.append(f"{left_out:,} left out")
+        if report.issues:
+            codes = dict.fromkeys(issue.code for issue in report.issues)
+            parts.append(f"issues {', '.join(codes)}")
+        return f"<Ranking {report.status}: {'; '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """A table: rank, rank before, score, id and the first characters of the text."""
+        issues = self.report.issues
+        query = self.query[:TEXT_LENGTH] + ("…" if len(self.query) > TEXT_LENGTH else "")
+        return block(
+            "ranking",
+            paragraph(Markup(f"<strong>{excerpt(query, None, len(query))}</strong>"), repr(self)),
+            paragraph(*_issues(issues)) if issues else Markup(""),
+            table(
+                ["#", "was", "score", "id", "text"],
+                [
+                    (item.rank, item.position + 1, _score(item), _id(item), _text(item))
+                    for item in self[:_ROWS]
+                ],
+                texts=2,
+            ),
+            paragraph(f"and {len(self) - _ROWS:,} more") if len(self) > _ROWS else Markup(""),
+        )
+
+
+class RerankError(SecondPassError, RuntimeError):
+    """Under ``strict``: not every candidate was scored, or the ordering was not followed.
+
+    Attributes:
+        ranking: what would have been returned without ``strict``.
+    """
+
+    def __init__(self, ranking: Ranking) -> None:
+        self.ranking = ranking
+        report = ranking.report
+        issues = "; ".join(f"{issue.code}: {issue.message}" for issue in report.issues)
+        # The ranking is not in `args`: tools that log arguments would log passages.
+        super().__init__(f"reranking is {report.status}, and strict is set: {issues}")
+
+    def __reduce__(self) -> tuple[type[RerankError], tuple[Ranking]]:
+        return RerankError, (self.ranking,)
+
+
+def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "rank": item.rank,
+        "id": item.id,
+        "position": item.position,
+        "status": item.status,
+        "score": retrieval_score(item.candidate),
+        "rerank_score": item.rerank_score,
+        "final_score": item.final_score,
+        "stage_scores": list(item.stage_scores),
+        "span": item.span and list(item.span),
+        "spread": item.spread,
+        "probability": item.probability,
+    }
+    if text:
+        record |= {"text": item.text, "metadata": dict(item.candidate.metadata or {})}
+    return record
+
+
+def data_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
+    """A DataFrame of these columns of the rows.
+
+    Raises:
+        MissingExtraError: pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtraError("pandas", "to_pandas") from None
+    return pandas.DataFrame([[row[name] for name in columns] for row in rows], columns=[*columns])
+
+
+def _issues(issues: Sequence[Issue]) -> Iterator[str]:
+    for issue in issues[:_ISSUES]:
+        yield f"{issue.code}: {issue.message}"
+    if len(issues) > _ISSUES:
+        yield f"and {len(issues) - _ISSUES:,} more issues"
+
+
+def _score(item: Ranked) -> str:
+    score = "" if item.final_score is None else f"{item.final_score:.4f}"
+    return score if item.status == "scored" else f"{score} ({item.status})".strip()
+
+
+def _text(item: Ranked) -> Markup:
+    return excerpt(item.text, item.span, TEXT_LENGTH) if isinstance(item.text, str) else Markup("")
+
+
+def _id(item: Ranked) -> str:
+    """The id as text; the type of a foreign object, whose text may be anything."""
+    if item.id is None:
+        return ""
+    return clean(item.id) if isinstance(item.id, str | int) else f"<{type(item.id).__name__}>"

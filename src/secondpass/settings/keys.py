@@ -1,0 +1,161 @@
+"""Finds keys in configurations, and copies configurations without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from secondpass.errors import Problem
+from secondpass.settings import SECRET, Secret, environment, model_of, registry, variable
+from secondpass.settings.secrets import bare, private_parts
+
+HIDDEN = "<hidden>"
+"""What takes the place of a key."""
+
+_USUAL_SECRETS = frozenset({"api_key", "token"})
+"""Settings that hold a key in mappings of an unknown kind."""
+
+_KEY_WORDS = frozenset(
+    """
+    auth authorization bearer cookie cookies credential credentials header headers jwt key keys pass
+    passphrase pat pwd secrets signature
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Words in the name of a setting or variable whose value may be a key."""
+
+_KEY_ENDS = ("apikey", "apikeys", "passwd", "password", "passwords", "secret", "token")
+"""Ends of such words, as of `PGPASSWORD`. `tokens` counts them."""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+
+
+def may_name_key(name: str) -> bool:
+    """Whether the value of a setting or variable of this name may be a key."""
+    words = re.split(r"[^a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower())
+    return any(word in _KEY_WORDS or word.endswith(_KEY_ENDS) for word in words)
+
+
+def literal_keys(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Problem]:
+    """A problem for each key that a configuration holds instead of the name of its variable."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from literal_keys(item, (*path, index))
+    if not isinstance(value, Mapping):
+        return
+    secrets = _secrets_of(value.get("type"))
+    for key, item in value.items():
+        if key in secrets:
+            literal = item.get("default") if environment.names_variable(item) else item
+            if literal is not None:
+                message = f"a file cannot hold a key; name its variable in {key + '_env'!r}"
+                yield Problem((*path, key), message)
+        elif key not in environment.FOREIGN:
+            yield from literal_keys(item, (*path, str(key)))
+
+
+def with_hidden_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration that shows no key.
+
+    Hides the settings of keys, parameters of other libraries that may be keys by their names, and
+    the parts of an address that may be keys. Names of variables are kept.
+    """
+    hidden: dict[str, Any] = _hidden(config, foreign=False)
+    return hidden
+
+
+def with_placeholder_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration that needs no key: those of variables become placeholders."""
+    filled: dict[str, Any] = _with_keys(config, lambda _name: "placeholder")
+    return filled
+
+
+def with_read_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration with the keys of variables that are set, which know their variable.
+
+    So the configuration can be written out again, unlike one with the value of the variable.
+    """
+    filled: dict[str, Any] = _with_keys(config, variable)
+    return filled
+
+
+def _hidden(value: Any, *, foreign: bool) -> Any:
+    if isinstance(value, list | tuple):
+        return [_hidden(item, foreign=foreign) for item in value]
+    if not isinstance(value, Mapping):
+        return _without_query(value) if foreign and _is_address(value) else value
+    secrets = _secrets_of(value.get("type"))
+    result: dict[Any, Any] = {}
+    for key, item in value.items():
+        if key in secrets:
+            result[key] = _without_value(item)
+        elif foreign and may_name_key(str(key)):
+            result[key] = _without_any_value(item)
+        elif key == "base_url":
+            result[key] = _without_query(item)
+        else:
+            result[key] = _hidden(item, foreign=foreign or key in environment.FOREIGN)
+    return result
+
+
+def _without_value(item: Any) -> Any:
+    if environment.names_variable(item):
+        return {key: part if key == "env" else HIDDEN for key, part in item.items()}
+    return None if item is None else HIDDEN
+
+
+def _without_any_value(item: Any) -> Any:
+    """The value of a name that may be a key's, such as `headers`; numbers may be keys, too."""
+    if isinstance(item, Mapping):
+        return {key: _without_any_value(part) for key, part in item.items()}
+    if isinstance(item, list | tuple):
+        return [_without_any_value(part) for part in item]
+    return item if item is None or isinstance(item, bool) else HIDDEN
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
+
+
+def _without_query(item: Any) -> Any:
+    """An address without its user, password, query and fragment, which may hold a key."""
+    if environment.names_variable(item):
+        return {key: part if key == "env" else _without_query(part) for key, part in item.items()}
+    if isinstance(item, str) and any(private_parts(item)):
+        return f"{bare(item)}?{HIDDEN}"
+    return item
+
+
+def _with_keys(value: Any, read: Callable[[str], str]) -> Any:
+    """A copy in which variables of keys are replaced by what ``read`` returns, unless empty."""
+    if type(value) in (list, tuple):  # no OptionalVariables, which are names
+        return [_with_keys(item, read) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    filled = {}
+    for key, item in value.items():
+        if key in environment.FOREIGN:
+            filled[key] = item
+        elif _names_a_variable(item) and key in _secrets_of(value.get("type")):
+            filled[key] = Secret(text, item["env"]) if (text := read(item["env"])) else item
+        else:
+            filled[key] = _with_keys(item, read)
+    return filled
+
+
+def _names_a_variable(item: Any) -> bool:
+    """Whether an item is ``{env: NAME}`` with a valid name."""
+    if not environment.names_variable(item):
+        return False
+    return isinstance(item["env"], str) and bool(item["env"]) and item.get("default") is None
+
+
+def _secrets_of(kind: Any) -> frozenset[str]:
+    """The settings that hold a key, of the method or language model that a ``type`` names."""
+    kind = environment.read(kind)
+    families: Sequence[registry.Family] = ("methods", "llms")
+    for family in families:
+        if isinstance(kind, str) and kind in registry.names(family):
+            fields = model_of(registry.kind(family, kind)).model_fields
+            return frozenset(name for name in fields if SECRET in fields[name].metadata)
+    return _USUAL_SECRETS

@@ -1,0 +1,185 @@
+"""Overrides: flat parameters of an adapter, which replace settings of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import describe, model_of, registry
+from secondpass.settings.environment import Unfilled
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """The value of a parameter and the setting that it replaces.
+
+    Attributes:
+        value: of the setting. It may be a key, so it is not in the repr.
+        places: dotted paths of the setting. The first is used that the configured method, or the
+            language model that it asks, has.
+        replacing: called with the configured value and this one, for the setting; None to use this.
+    """
+
+    value: Any = field(repr=False)
+    places: tuple[str, ...]
+    replacing: Callable[[Any, Any], Any] | None = None
+
+
+def overlay(
+    config: Mapping[str, Any],
+    flat: Mapping[str, Override],
+    *,
+    own: Mapping[str, Any],
+    llm_given: bool = False,
+) -> dict[str, Any]:
+    """The mapping to merge into ``config`` so that the overrides take effect.
+
+    Args:
+        config: as described by the user, or that of a preset or a file.
+        flat: by the names of the parameters.
+        own: the mapping that the user passed, whose settings parameters may not override; empty
+            for a preset or a file.
+        llm_given: whether a language model object replaces the configured one.
+
+    Raises:
+        ConfigurationError: every parameter that cannot be used, and why.
+    """
+    merged: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, override in flat.items():
+        try:
+            path = _path(config, override, llm_given)
+            alternative = [*path[:-1], _ALTERNATIVES.get(path[-1], path[-1])]
+            for place in (path, alternative):
+                if _is_set(own, place):
+                    dotted = ".".join(place)
+                    raise ConfigurationError(
+                        f"the mapping passed as reranker sets {dotted!r}, which is the same; "
+                        "keep one of them"
+                    )
+            if _is_set(config, alternative):
+                _set(merged, alternative, None)
+            _set(merged, path, _setting(config, path, override))
+        except ConfigurationError as error:
+            problems.extend(Problem((name,), problem.message) for problem in error.problems)
+    if problems:
+        raise ConfigurationError(problems)
+    return merged
+
+
+_ALTERNATIVES = {
+    name: other
+    for key in ("api_key", "token")
+    for name, other in ((key, f"{key}_env"), (f"{key}_env", key))
+}
+"""Two settings for one thing: a key, and the environment variable that holds it."""
+
+
+def beside_ready(flat: Mapping[str, Override]) -> list[Problem]:
+    """The problems of overrides for a ready Reranker, whose settings are final."""
+    message = "can't be used beside a ready Reranker; set {!r} on that"
+    return [Problem((name,), message.format(value.places[0])) for name, value in flat.items()]
+
+
+def with_parameter_names(
+    problems: Sequence[Problem], flat: Mapping[str, Override]
+) -> list[Problem]:
+    """The problems of a configuration; those of overrides under the names of their parameters."""
+    names = {
+        tuple(place.split(".")): name for name, value in flat.items() for place in value.places
+    }
+    result = []
+    for problem in problems:
+        name = next((names[p] for p in names if problem.path[: len(p)] == p), None)
+        result.append(Problem(problem.path if name is None else (name,), problem.message))
+    return result
+
+
+def without(config: dict[str, Any], flat: Mapping[str, Override]) -> dict[str, Any]:
+    """A reranker's configuration without the settings of the overrides."""
+    for override in flat.values():
+        for place in override.places:
+            *outer, key = place.split(".")
+            inside: Any = config
+            for step in outer:
+                inside = inside.get(step) if isinstance(inside, Mapping) else None
+            if isinstance(inside, dict) and key in inside:
+                del inside[key]
+                break
+    return {key: value for key, value in config.items() if value != {}}
+
+
+def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> list[str]:
+    """The path of the override's setting in this configuration.
+
+    Raises:
+        ConfigurationError: the method has no such setting.
+    """
+    method = config.get("method")
+    kind = method.get("type") if isinstance(method, Mapping) else method
+    unknown = isinstance(kind, Unfilled | None)
+    unknown = unknown or (isinstance(kind, str) and kind not in registry.names("methods"))
+    for place in override.places:
+        *outer, key = place.split(".")
+        if llm_given and "llm" in outer:
+            continue
+        # An unknown method is reported by the check of the configuration.
+        if outer[:1] != ["method"] or unknown or key in _settings_of(config, outer):
+            return [*outer, key]
+    if llm_given and any(place.startswith("method.llm.") for place in override.places):
+        message = "the language model object has its own settings"
+    elif not isinstance(kind, str):
+        message = f"can't be set on {describe(method)}, which has its own settings"
+    else:
+        message = f"the method {kind!r} has no such setting"
+        if "stages" in _settings_of(config, ["method"]):
+            message += "; its stages do: set it there"
+    raise ConfigurationError(message)
+
+
+def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]:
+    """The names of the settings of the method, or of the language model, at a path."""
+    value: Any = config
+    for step in outer:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    kind = value.get("type") if isinstance(value, Mapping) else value
+    family: registry.Family = "llms" if "llm" in outer else "methods"
+    if not isinstance(kind, str) or kind not in registry.names(family):
+        return ()
+    return model_of(registry.kind(family, kind)).model_fields
+
+
+def _is_set(config: Mapping[str, Any], path: list[str]) -> bool:
+    """Whether the configuration has a value at the path.
+
+    Raises:
+        ConfigurationError: the path leads into an object, which cannot be changed.
+    """
+    inside: Any = config
+    for step in path:
+        if inside is not None and not isinstance(inside, Mapping | str | Unfilled):
+            message = f"can't be set on {describe(inside)} that is ready; set {path[-1]!r} on that"
+            raise ConfigurationError(message)
+        if not isinstance(inside, Mapping) or step not in inside:
+            return False
+        inside = inside[step]
+    return True
+
+
+def _setting(config: Mapping[str, Any], path: list[str], override: Override) -> Any:
+    """The setting that an override makes of the configured one."""
+    if override.replacing is None:
+        return override.value
+    before: Any = config
+    for step in path:
+        before = before.get(step) if isinstance(before, Mapping) else None
+    before = None if isinstance(before, Unfilled) else before
+    return override.replacing(before, override.value)
+
+
+def _set(config: dict[str, Any], path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        config = config.setdefault(step, {})
+    config[path[-1]] = value

@@ -1,0 +1,75 @@
+"""Rerankers by each rerank API, with a server that answers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from fake_provider import FakeProvider
+from rerank_answers import answer
+from rerank_dialects import SIGNED
+from secondpass import Reranker
+
+asking = importlib.import_module("secondpass.asking.dispatch")
+
+endpoint = importlib.import_module("secondpass.apis.endpoint")
+
+apis = importlib.import_module("secondpass.apis.descriptions")
+KEY_VARIABLES = {name for api in apis.APIS.values() for name in api.key_variables}
+AWS = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+    "AWS_SESSION_TOKEN": "session/EXAMPLE==",
+    "AWS_DEFAULT_REGION": "eu-west-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with FakeProvider() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _answering(provider):
+    provider.play(answer())
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """No proxy, no key by chance, and pauses that need not be waited for."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in KEY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in AWS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
+
+
+@pytest.fixture
+def make(provider):
+    """Makes rerankers that ask the server, and closes them in the end."""
+    rerankers: list[Reranker] = []
+
+    def reranker(api: str = "tei", *, limits: Any = None, whole: Any = None, **settings: Any):
+        method = {"type": "endpoint", "api": api, **settings}
+        if api in SIGNED:
+            method.pop("api_key", None)
+        elif api == "vertex":
+            method.setdefault("api_key", "ya29.token")
+        method.setdefault("base_url", f"http://127.0.0.1:{provider.port}/{api}")
+        if "model" not in method and api != "tei":
+            method["model"] = "m"
+        rerankers.append(
+            Reranker.from_config({"method": method, "limits": limits or {}, **(whole or {})})
+        )
+        return rerankers[-1]
+
+    yield reranker
+    for one in rerankers:
+        one.close()

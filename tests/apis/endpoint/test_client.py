@@ -1,0 +1,153 @@
+"""The client of rerank APIs: requests, what is learned from errors, and the connection."""
+
+import asyncio
+import json
+
+import pytest
+
+from secondpass.apis import endpoint as module
+from secondpass.apis.batches import BatchRefusedError
+from secondpass.apis.endpoint import Endpoint, Pairs
+from secondpass.errors import LLMError, ReplyError
+from secondpass.services.client import NO_KEY
+from secondpass.services.echoes import Sent
+from secondpass.services.http import MAX_VALUES
+
+
+def tei(**settings):
+    return Endpoint("tei", base_url="http://h", **settings)
+
+
+def rows(texts):
+    """A response of TEI's."""
+    scores = [int(text.split()[0]) / 10 for text in texts]
+    return json.dumps([{"index": i, "score": score} for i, score in enumerate(scores)])
+
+
+class Client:
+    """Responds with a status and a body, like httpx's client."""
+
+    def __init__(self, status, body):
+        self.status, self.body, self.requests = status, body, []
+
+    async def post(self, url, *, json):
+        self.requests.append((url, json))
+        text = self.body
+        members = {"status_code": self.status, "text": text, "content": text.encode()}
+        return type("Response", (), {**members, "headers": {}})()
+
+
+def limit(number):
+    return json.dumps({"error": f"batch size 9 > maximum allowed batch size {number}"})
+
+
+def answered(endpoint, client, count=4):
+    request = Pairs("q", [f"{n} a" for n in range(count)])
+    return asyncio.run(endpoint._answer(client, request, Sent(endpoint._texts(request))))
+
+
+def test_answer():
+    client = Client(200, json.dumps({"results": [], "usage": {"total_tokens": 7}}))
+    endpoint = Endpoint("jina", model="m", options={"x": 1})
+    completion = answered(endpoint, client, 1)
+    assert (completion.text, completion.cut) == (client.body, False)
+    assert (completion.input_tokens, completion.output_tokens) == (7, 0)
+    assert "total_tokens" not in repr(completion)
+    body = {"query": "q", "documents": ["0 a"], "return_documents": False, "x": 1, "model": "m"}
+    assert client.requests == [("https://api.jina.ai/v1/rerank", body)]
+
+
+def test_answer_without_usage():
+    completion = answered(tei(path="/p", raw_scores=True), client := Client(200, "[]"), 1)
+    assert (completion.input_tokens, completion.output_tokens) == (None, None)
+    body = {"query": "q", "texts": ["0 a"], "truncate": True, "raw_scores": True}
+    assert client.requests == [("http://h/p", body)]
+
+
+def test_a_response_is_parsed_once(monkeypatch):
+    endpoint = tei()
+    completion = answered(endpoint, Client(200, rows(["3 a"])), 1)
+    monkeypatch.setattr(module.json_http, "parse_json", None)
+    assert endpoint._read(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_learned_limit(status, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    endpoint = tei()
+    with pytest.raises(LLMError) as caught:
+        answered(endpoint, Client(status, limit(3)))
+    error = caught.value
+    assert (error.code, error.retryable, error.too_long) == ("batch_too_large", False, False)
+    assert str(error).startswith(f"the server accepts 3 documents per request (status {status}")
+    assert endpoint._max_documents == 3
+    now[0] += 599
+    assert endpoint._max_documents == 3
+    now[0] += 1
+    assert endpoint._max_documents == 32
+    endpoint.batch_size = 2
+    now[0] -= 1
+    assert endpoint._max_documents == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(500, limit(3)), (401, limit(3)), (400, limit(4)), (400, limit(0)), (400, "no")],
+)
+def test_other_errors_teach_nothing(status, body):
+    endpoint = tei()
+    with pytest.raises((module.StatusError, BatchRefusedError)):
+        answered(endpoint, Client(status, body))
+    assert endpoint._max_documents == 32
+
+
+def test_a_limit_of_one():
+    endpoint = tei()
+    with pytest.raises(LLMError):
+        answered(endpoint, Client(400, limit(1)))
+    assert endpoint._max_documents == 1
+
+
+@pytest.mark.parametrize("key", ["k", NO_KEY])
+def test_connection(key, monkeypatch):
+    created = []
+    monkeypatch.setattr(module.json_http, "connect", lambda *args, **kw: created.append((args, kw)))
+    tei(timeout=7)._connect(key)
+    assert created == [((key, 7), {"max_values": MAX_VALUES})]
+
+
+def test_texts():
+    assert tei()._texts(Pairs("q", ["a", "b"])) == ["q", "a", "b"]
+
+
+def test_estimated_tokens_of_a_pair():
+    assert module.pair_tokens("q" * 8, "i" * 4)("d" * 12) == 6
+    assert module.pair_tokens("q" * 8, None)("d" * 12) == 5
+
+
+def test_learned_tokens():
+    endpoint = Endpoint("voyage", model="m", api_key="k")
+    assert endpoint._max_tokens == 0.8 * endpoint._api.max_tokens
+    text = "The max allowed tokens per submitted batch is 100. Your batch has 200 tokens"
+    with pytest.raises(LLMError, match="the server accepts 100 tokens per request"):
+        answered(endpoint, Client(400, json.dumps({"detail": text})))
+    size = 4 * module.pair_tokens("q", None)("0 a")
+    assert endpoint._max_tokens == 0.95 * size * 100 / 200
+
+
+def test_keys_of_answers():
+    key = tei().cache_key
+    assert "spans" not in key
+    assert tei(timeout=3).cache_key == key
+    assert tei(path="/p").cache_key != key
+    own = Endpoint({"request": {"q": "$query", "d": "$documents"}}, base_url="http://h")
+    assert own.cache_key["api"]["request"] == {"q": "$query", "d": "$documents"}
+    assert (tei().provider, own.provider) == ("tei", "custom")
+
+
+@pytest.mark.parametrize("body", ["no JSON", "", "[0.5"])
+def test_a_body_that_is_not_json(body):
+    completion = answered(tei(), Client(200, body), 1)
+    with pytest.raises(ReplyError, match="it is not JSON"):
+        tei()._read(completion, Pairs("q", ["0 a"]))

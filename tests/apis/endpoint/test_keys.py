@@ -1,0 +1,204 @@
+"""Which key is sent to whom; no error, log or report has a key."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import pickle
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import http, status
+from rankings import codes
+from rerank_answers import KEY, answer, documents, rows, where
+from rerank_dialects import NUMBERS
+from rotation import rotated
+from secondpass import NotSerializableError, Reranker, RerankError
+
+client = importlib.import_module("secondpass.services.client")
+endpoint = importlib.import_module("secondpass.apis.endpoint")
+
+SELF_HOSTED = ("tei", "vllm", "vllm_score", "infinity", "llama_cpp", "sglang")
+KEYS = [
+    # the API; what the environment holds; settings; the key that is sent
+    ("cohere", {"CO_API_KEY": "a"}, {}, "a"),
+    ("cohere", {"COHERE_API_KEY": "b"}, {}, "b"),
+    ("cohere", {"CO_API_KEY": "a", "COHERE_API_KEY": "b"}, {}, "a"),
+    ("cohere", {"CO_API_KEY": " \n", "COHERE_API_KEY": "b"}, {}, "b"),
+    ("jina", {"JINA_API_KEY": " a\n"}, {}, "a"),
+    ("voyage", {"VOYAGE_API_KEY": "a"}, {}, "a"),
+    ("mixedbread", {"MXBAI_API_KEY": "a"}, {}, "a"),
+    *[(api, {"RERANK_API_KEY": "a"}, {}, "a") for api in SELF_HOSTED],
+    ("jina", {"JINA_API_KEY": "a", "MINE": "c"}, {"api_key_env": "MINE"}, "c"),
+    ("jina", {"JINA_API_KEY": "a"}, {"api_key": "d"}, "d"),
+    ("jina", {"CO_API_KEY": "a", "OPENAI_API_KEY": "b"}, {}, None),
+    ("tei", {"CO_API_KEY": "a", "TEI_API_KEY": "b"}, {}, None),
+]
+
+
+# ---------------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(("api", "environment", "settings", "sent"), KEYS)
+def test_whose_key_is_sent(api, environment, settings, sent, make, provider, monkeypatch):
+    reranker = make(api, **settings)
+    for name, value in environment.items():  # read when asked, not when made
+        monkeypatch.setenv(name, value)
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
+    headers = provider.requests[0].headers
+    assert headers.get("authorization") == (None if sent is None else f"Bearer {sent}")
+
+
+@pytest.mark.parametrize(
+    ("api", "variables"),
+    [
+        ("cohere", "CO_API_KEY or COHERE_API_KEY"),
+        ("jina", "JINA_API_KEY"),
+        ("voyage", "VOYAGE_API_KEY"),
+        ("mixedbread", "MXBAI_API_KEY"),
+    ],
+)
+def test_a_provider_is_not_asked_without_a_key(api, variables, rank):
+    reranker = Reranker.from_config({"method": {"type": "endpoint", "api": api, "model": "m"}})
+    ranking = rank(reranker, "q", NUMBERS)
+    assert ranking.order == (0, 1, 2)
+    (issue,) = ranking.report.issues
+    assert issue.code == "no_key"
+    assert issue.message.endswith(variables)
+    # What was not sent does not count.
+    assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (0, 0)
+
+
+def test_empty_key_variable_is_named(make, provider):
+    ranking = make("tei", api_key_env="NO_SUCH_VARIABLE").rerank("q", NUMBERS)
+    assert codes(ranking) == {"no_key"}
+    assert "NO_SUCH_VARIABLE" in ranking.report.issues[0].message
+    assert not provider.requests
+
+
+def test_a_new_key_is_taken_up(make, provider, monkeypatch):
+    reranker = make("jina")
+    for key in ("first", "second"):
+        monkeypatch.setenv("JINA_API_KEY", key)
+        reranker.rerank("q", NUMBERS)
+    assert [request.key for request in provider.requests] == ["first", "second"]
+
+
+def test_after_a_refused_key_nothing_is_sent(make, provider, monkeypatch):
+    monkeypatch.setenv("JINA_API_KEY", "old")
+    provider.play(status(401), answer())
+    reranker = make("jina", limits={"retries": 2})
+    assert codes(reranker.rerank("q", NUMBERS)) == {"authentication"}
+    ranking = reranker.rerank("q", NUMBERS)
+    assert codes(ranking) == {"circuit_open"}
+    assert ranking.order == (0, 1, 2)
+    assert ranking.report.usage.calls == 0
+    assert len(provider.requests) == 1
+    monkeypatch.setenv("JINA_API_KEY", "new")
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
+    monkeypatch.setenv("JINA_API_KEY", "old")
+    provider.play(answer())
+    monkeypatch.setattr(client, "_CIRCUIT_SECONDS", 0.0)
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
+
+
+ECHOES = [
+    "9 how to rotate an api key",
+    "9 unauthorized",
+    "9 first\n\tan authentication_error\nlast",
+    "9 " + "x" * 300 + " insufficient_quota api key",
+    '9 "quoted" \\ api-key',
+    "9 schlüssel: api key",
+]
+
+
+@pytest.mark.parametrize(("form", "text"), rotated(["text", "fastapi", "cut"], ECHOES))
+def test_passages_open_no_circuit(form, text, make, provider):
+    """Servers repeat the request in their errors, and a passage may mention keys."""
+    refused = {
+        "text": status(400),
+        "fastapi": lambda request: [
+            http(400, {"detail": [{"msg": "no", "loc": ["body"], "input": request.body}]})
+        ],
+        "cut": lambda request: [
+            http(400, {"message": f"cannot read {json.dumps(request.body)[:250]}..."})
+        ],
+    }[form]
+    provider.play(refused, answer())
+    reranker = make("vllm")
+    ranking = reranker.rerank("q", ["3 a", text, "5 c"])
+    assert "bad_request" in ranking.report.issues[0].message
+    assert reranker.rerank("q", NUMBERS).report.status == "ok"
+
+
+@pytest.mark.parametrize("short", ["}", "5", "e", "context"])
+def test_passages_hide_no_error(short, make, provider):
+    """What an error says in its own words counts, though a word of it is a passage's too."""
+    error = {"message": "This model's maximum context length is 512 tokens."}
+    too_long = fake.raw(http(400, error))
+    provider.play(where(lambda r: any(len(text) > 2500 for text in documents(r)), too_long))
+    ranking = make("vllm").rerank("query", [short, "7 " + "word " * 6000, "5 c"])
+    assert ranking.report.status == "ok"
+    assert codes(ranking) == {"asked_again"}
+
+
+SECRETS = (KEY, "wombats", "burrow", fake.LEAK)
+
+
+# ---------------------------------------------------------------------- hygiene
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        answer(),
+        status(400),
+        status(401),
+        status(422, "bad input"),
+        status(500),
+        fake.page(),
+        fake.raw(fake.End.RESET),
+        rows(lambda found: [{**row, "document": {"text": "wombats"}} for row in found[:1]]),
+        rows(lambda found: {"error": f"{KEY} wombats"}),
+    ],
+)
+def test_no_secret_leaves(step, make, rank, provider, caplog):
+    provider.play(step)
+    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "secondpass")
+    reranker = make("jina", api_key=KEY, limits={"retries": 1}, whole={"log_level": "debug"})
+    ranking = rank(reranker, "burrow", [f"{number} wombats" for number in (3, 9)])
+    report = ranking.report
+    texts = [
+        repr(reranker),
+        repr(reranker.method),
+        str(reranker.method),
+        repr(ranking),
+        repr(report),
+    ]
+    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
+
+
+def test_no_secret_in_an_error(make, provider):
+    provider.play(status(400))
+    reranker = make("jina", api_key=KEY, whole={"strict": True})
+    with pytest.raises(RerankError) as caught:
+        reranker.rerank("burrow", ["3 wombats", "9 wombats"])
+    error = caught.value
+    texts = [str(error), repr(error), repr(error.args), repr(vars(error))]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
+    assert error.__cause__ is None
+    assert KEY.encode() not in pickle.dumps(error)
+
+
+def test_an_explicit_key_is_not_written_out(make):
+    reranker = make("jina", api_key=KEY)
+    for write in (reranker.to_config, lambda: pickle.dumps(reranker)):
+        with pytest.raises(NotSerializableError) as caught:
+            write()
+        assert KEY not in str(caught.value)
+    assert KEY not in repr(vars(reranker.method))

@@ -1,0 +1,254 @@
+"""Passages that are too long, and batch sizes that a server refuses."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import json
+from urllib.parse import quote
+
+import pytest
+
+import fake_provider as fake
+from fake_provider import Step, http
+from rankings import codes
+from rerank_answers import answer, documents, where
+from rerank_dialects import NUMBERS
+from rotation import rotated
+
+client = importlib.import_module("secondpass.apis.endpoint")
+
+LONG = "7 " + "word " * 6000
+WORDINGS = {
+    "TEI": (
+        "tei",
+        413,
+        {
+            "error": "Input validation error: `inputs` must have less than 512 tokens. Given: 6001",
+            "error_type": "Validation",
+        },
+    ),
+    "vLLM": (
+        "vllm",
+        400,
+        {
+            "object": "error",
+            "message": "This model's maximum context length is 512 tokens. However, you requested "
+            "6001 tokens in the input for score generation. Please reduce the length of the input.",
+            "code": 400,
+        },
+    ),
+    "llama.cpp, context": (
+        "llama_cpp",
+        400,
+        {
+            "error": {
+                "code": 400,
+                "type": "exceed_context_size_error",
+                "message": "input (6001 tokens) is larger than the max context size (512 tokens)",
+            }
+        },
+    ),
+    "llama.cpp, batch": (
+        "llama_cpp",
+        500,
+        {
+            "error": {
+                "code": 500,
+                "type": "server_error",
+                "message": "input (6001 tokens) is too large to process. increase the physical "
+                "batch size (current batch size: 512)",
+            }
+        },
+    ),
+    "Cohere": (
+        "cohere",
+        400,
+        {
+            "message": "too many tokens: size limit exceeded by 1919 tokens. Try using shorter or "
+            "fewer inputs."
+        },
+    ),
+    "422": (
+        "infinity",
+        422,
+        {"error": {"message": "input is too long for this model", "code": 422}},
+    ),
+    "a proxy": ("jina", 413, b"<h1>413 Request Entity Too Large</h1>"),
+}
+
+
+@pytest.mark.parametrize(("wording", "longest"), rotated(WORDINGS, [3000, 1500, 600]))
+def test_a_passage_that_is_too_long(wording, longest, make, rank, provider):
+    """It is cut for judging, and costs the others nothing."""
+    api, code, error = WORDINGS[wording]
+    too_long = fake.raw(http(code, error))
+    provider.play(where(lambda r: any(len(text) > longest for text in documents(r)), too_long))
+    texts = ["3 a", LONG, "9 " + "x " * 100, "5 c"]
+    ranking = rank(make(api, limits={"retries": 1}), "q", texts)
+    assert ranking.report.status == "ok"
+    assert ranking.order == (2, 1, 3, 0)
+    assert ranking[1].text == LONG
+    *truncated, again = sorted(ranking.report.issues, key=lambda issue: issue.code, reverse=True)
+    assert [issue.code for issue in truncated] == ["text_truncated"] * (api == "cohere")
+    assert again.code == "asked_again"
+    assert "too_long" in again.message
+    most = 4 if wording != "a proxy" else 12  # the whole request may be too long, so it is halved
+    assert 2 <= len(provider.requests) == ranking.report.usage.calls <= most
+    # What was short enough was never cut.
+    assert all(
+        text in texts or text.startswith("7")
+        for request in provider.requests
+        for text in documents(request)
+    )
+
+
+def test_the_suffix_of_a_long_passage_stays(make, provider):
+    too_long = fake.raw(http(413))
+    provider.play(where(lambda r: any(len(text) > 1000 for text in documents(r)), too_long))
+    reranker = make(whole={"render": {"prefix": "P ", "suffix": " [END]"}})
+    assert reranker.rerank("q", [LONG, "9 b"]).report.status in {"ok", "degraded", "partial"}
+    shown = {text for request in provider.requests for text in documents(request)}
+    assert len(shown) > 2
+    assert all(text.startswith("P ") and text.endswith(" [END]") for text in shown)
+
+
+def test_a_batch_of_another_stays_as_it_is(make, provider):
+    provider.play(
+        where(lambda r: any(len(text) > 2500 for text in documents(r)), fake.raw(http(413)))
+    )
+    given = [LONG, "9 b", "3 " + "x" * 2400, "5 d"]
+    ranking = make(batch_size=2).rerank("q", given)
+    assert ranking.order == (1, 0, 3, 2)
+    assert len(provider.requests) == 3
+    assert given[2:] in [documents(request) for request in provider.requests]
+
+
+def test_always_too_long(make, rank, provider):
+    provider.play(fake.raw(http(413)))
+    ranking = rank(make(limits={"retries": 5}), "q", [LONG, "9 b"])
+    assert codes(ranking) == {"too_long"}
+    assert ranking.order == (0, 1)
+    assert len(provider.requests) == ranking.report.usage.calls <= 4 + 2  # and each alone
+
+
+def test_cutting_keeps_the_call_limit(make, provider):
+    provider.play(fake.raw(http(413)))
+    make(limits={"calls": 2}).rerank("q", [LONG, "9 b"])
+    assert len(provider.requests) == 2
+
+
+def test_a_server_that_takes_fewer_documents(make, provider):
+    """TEI's own limit is set at its start; it tells of it, and half a batch would pass."""
+    error = {"error": "batch size 32 > maximum allowed batch size 16", "error_type": "Validation"}
+    provider.play(where(lambda r: len(documents(r)) > 16, fake.raw(http(413, error))))
+    ranking = make().rerank("q", [f"{number} " + "x" * 300 for number in range(10)] * 3)
+    assert ranking.report.status == "ok"
+
+
+VOYAGE = (
+    "Request to model 'rerank-2' failed. The max allowed tokens per submitted batch is {limit}. "
+    "Your batch has {tokens} tokens after truncation. Please lower the number of tokens in the "
+    "batch."
+)
+
+
+def tokens_of(texts):
+    """About as many as a tokenizer finds; half as many again as the client estimates."""
+    return sum(len(text) for text in texts) * 3 // 8
+
+
+@pytest.mark.parametrize("limit", [5000, 2000, 700])
+def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, rank, provider):
+    def step(request):
+        tokens = tokens_of(documents(request))
+        if tokens <= limit:
+            return answer()(request)
+        return [http(400, {"detail": VOYAGE.format(limit=limit, tokens=tokens)})]
+
+    provider.play(step)
+    texts = [f"{number} " + "x" * (100 * number) for number in (3, 9, 5, 1, 7, 4)] * 6
+    reranker = make("voyage", limits={"retries": 0})
+    ranking = rank(reranker, "q", texts)
+    assert ranking.report.status == "ok"
+    assert codes(ranking) == {"asked_again"}
+    assert "batch_too_large" in ranking.report.issues[0].message
+    sent = [
+        documents(request)
+        for request in provider.requests
+        if tokens_of(documents(request)) <= limit
+    ]
+    assert [text for part in sorted(sent, key=lambda part: texts.index(part[0])) for text in part]
+    assert sorted(text for part in sent for text in part) == sorted(texts)
+    assert [int(item.text[0]) for item in ranking] == sorted(
+        (int(text[0]) for text in texts), reverse=True
+    )
+    provider.play(step)  # what was learned holds for the next list
+    assert rank(reranker, "q", texts[:6]).report.issues == ()
+
+
+def test_a_long_passage_alone_is_cut(make, rank, provider):
+    """There is nothing to split, so it is shortened as for other APIs."""
+    error = {"detail": VOYAGE.format(limit=1000, tokens=9000)}
+    long = where(
+        lambda r: any(len(text) > 3000 for text in documents(r)), fake.raw(http(400, error))
+    )
+    provider.play(long)
+    ranking = rank(make("voyage", limits={"retries": 0}), "q", [LONG])
+    assert ranking.report.status == "ok"
+    assert len(documents(provider.requests[-1])[0]) == 2000
+
+
+def limited(code: int, most: int, text: str = "") -> Step:
+    """Takes no more than some documents, and says so by a status."""
+    message = text or f"batch size 99 > maximum allowed batch size {most}"
+    refused = fake.raw(http(code, {"error": message, "error_type": "Validation"}))
+    return where(lambda r: len(documents(r)) > most, refused)
+
+
+@pytest.mark.parametrize("code", [400, 413, 422])
+def test_a_learned_batch_size_expires(code, make, provider, monkeypatch):
+    reranker = make("tei")
+    for expected in ([8, 4, 4], [4, 4]):
+        provider.play(limited(code, 4))
+        assert reranker.rerank("q", [f"{number} a" for number in range(8)]).report.status == "ok"
+        assert [len(documents(request)) for request in provider.requests] == expected
+    monkeypatch.setattr(client, "REMEMBERED_SECONDS", 0.0)
+    provider.play()
+    provider.play(answer())
+    reranker.rerank("q", [f"{number} a" for number in range(8)])
+    assert [len(documents(request)) for request in provider.requests] == [8]
+
+
+@pytest.mark.parametrize("code", [401, 404, 429, 500, 503])
+def test_other_statuses_teach_no_batch_size(code, make, provider):
+    provider.play(limited(code, 4), answer())
+    reranker = make("tei", limits={"retries": 0})
+    texts = [f"{number} a" for number in range(8)]
+    assert "batch_too_large" not in codes(reranker.rerank("q", texts))
+    assert reranker.method._max_documents == 32
+
+
+QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."
+ESCAPES = {
+    "plain": str,
+    "json": lambda text: json.dumps(text)[1:-1],
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "unicode": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
+    "html": lambda text: html.escape(text.replace("m", "&#109;")),
+    "url": quote,
+    "upper case": str.upper,
+    "white space": lambda text: text.replace(" ", "\n  "),
+    "a part": lambda text: text[20:60],
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+def test_no_passage_can_set_the_batch_size(escape, make, provider):
+    message = f"bad input: {ESCAPES[escape](QUOTED)}"
+    provider.play(fake.raw(http(422, {"error": message})), answer())
+    reranker = make("tei")
+    ranking = reranker.rerank("q", [*NUMBERS, QUOTED])
+    assert "bad_request" in ranking.report.issues[0].message
+    sizes = [len(documents(request)) for request in provider.requests]
+    assert sizes == [4, 2, 2]  # it is halved, as after any refusal

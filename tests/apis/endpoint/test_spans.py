@@ -1,0 +1,341 @@
+"""Spans of rerank APIs: what is accepted, where they end up, and what they survive."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fake_provider as fake
+from fake_provider import http
+from rankings import codes, scores
+from rerank_answers import KEY, documents, where
+from rerank_dialects import DIALECTS, NUMBERS
+from sampling import examples
+from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.adapters.scores import provenance
+from secondpass.apis.descriptions import resolve
+from span_texts import TEXTS, span
+
+ENDPOINT = {"type": "endpoint", "api": "cohere", "model": "m"}
+
+
+def spanned(listed, score=0.5):
+    """A response in which each document has the spans that a function lists for its text.
+
+    Each score is 0.01 lower than the one before: equal scores of a model are an issue.
+    """
+
+    def step(request):
+        rows = [
+            {"index": place, "relevance_score": score - place / 100, "relevant_spans": listed(text)}
+            for place, text in enumerate(documents(request))
+        ]
+        yield http(200, DIALECTS["cohere"].reply(rows))
+
+    return step
+
+
+def parts(ranking):
+    """What each span cuts out, by input position."""
+    return {
+        item.position: None if item.span is None else item.text[slice(*item.span)]
+        for item in ranking
+    }
+
+
+# ---------------------------------------------------------------------- from server to ranking
+
+
+def test_the_best_span_of_each_document(make, rank, provider):
+    def listed(text):
+        place = text.index("b")
+        return [span(0, 2, 0.2), span(place, len(text), 0.9), span(0, 1, 0.4)]
+
+    provider.play(spanned(listed))
+    texts = ["a 🦉 b 1", "é́ b 22", "xb"]
+    ranking = rank(make("cohere", api_key=KEY, spans=True, batch_size=2), "q", texts)
+    assert parts(ranking) == {0: "b 1", 1: "b 22", 2: "b"}
+    assert ranking.report.issues == ()
+    assert all(r.body["relevant_spans"]["mode"] == "enabled" for r in provider.requests)
+
+
+def test_documents_without_a_span(make, rank, provider):
+    provider.play(spanned(lambda text: None if "a" in text else []))
+    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", NUMBERS)
+    assert parts(ranking) == dict.fromkeys(range(3))
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+
+
+def test_spans_that_were_not_asked_for_are_not_read(make, rank, provider):
+    provider.play(spanned(lambda text: "none"))
+    ranking = rank(make("cohere", api_key=KEY), "q", NUMBERS)
+    assert parts(ranking) == dict.fromkeys(range(3))
+    assert ranking.report.issues == ()
+    assert "relevant_spans" not in provider.requests[0].body
+
+
+def test_rendered_fields_are_left_out_of_a_span(make, provider):
+    """Offsets count in what was sent; a span counts in the candidate's own text."""
+    provider.play(spanned(lambda text: [span(2, len(text) - 1)]))
+    reranker = make(
+        "cohere", api_key=KEY, spans=True, whole={"render": {"fields": ["title", "text"]}}
+    )
+    candidates = [
+        Candidate("the text", metadata={"title": "Title"}),
+        Candidate("", metadata={"title": "Only a title"}),
+    ]
+    assert parts(reranker.rerank("q", candidates)) == {0: "the tex", 1: None}
+
+
+def test_passages_state_the_window(make, provider):
+    provider.play(spanned(lambda text: [span(0, 1)]))
+    whole = {"passages": {"size": 20, "overlap": 0}}
+    ranking = make("cohere", api_key=KEY, spans=True, whole=whole).rerank("q", ["word " * 40, "b"])
+    found = {item.position: item.span for item in ranking}
+    assert 1 < found[0][1] - found[0][0] < 200
+    assert found[1] == (0, 1)
+
+
+def test_texts_that_were_cut(make, rank, provider):
+    """Only the beginning was sent, so spans are within it."""
+    texts = ["3 " + "🦉" * 5000, "9 b"]
+
+    def too_long(request):
+        return sum(map(len, documents(request))) > 3000
+
+    rejected = fake.status(413, "the input is too long")
+    last = spanned(lambda text: [span(len(text) - 1, len(text))])
+    provider.play(where(too_long, rejected, last))
+    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", texts)
+    assert {item.position: item.span for item in ranking} == {0: (1999, 2000), 1: (2, 3)}
+    beyond = spanned(lambda text: [span(4000, 4001)] if len(text) > 3 else None)
+    provider.play(where(too_long, rejected, beyond))
+    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", texts)
+    assert parts(ranking) == {0: None, 1: None}
+    assert "span_invalid" in codes(ranking)
+
+
+def test_empty_texts_keep_their_places(make, rank, provider):
+    empty = where(
+        lambda request: any(not text for text in documents(request)),
+        fake.raw(http(400, {"message": "documents must not be empty"})),
+        spanned(lambda text: [span(0, 1) if "a" not in text else span(0, 99)]),
+    )
+    provider.play(empty)
+    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", ["", "9 b", "", "3 a"])
+    assert parts(ranking) == {0: None, 1: "9", 2: None, 3: None}
+    positions = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert positions == {"asked_again": (), "empty_text": (0, 2), "span_invalid": (3,)}
+
+
+def test_a_model_without_spans(make, rank, provider):
+    """It is said of each ranking, and such answers are not stored as if nothing was relevant."""
+    message = "relevant_spans is only supported for newer models"
+    provider.play(
+        where(lambda r: "relevant_spans" in r.body, fake.raw(http(400, {"message": message})))
+    )
+    reranker = make("cohere", api_key=KEY, spans=True)
+    for requests in (2, 3):
+        ranking = rank(reranker, "q", NUMBERS)
+        assert (ranking.report.status, ranking.order) == ("ok", (1, 2, 0))
+        assert "spans_not_supported" in codes(ranking)
+        assert len(provider.requests) == requests
+
+
+def test_stored_spans(make, rank, provider, tmp_path):
+    cache = {"cache": str(tmp_path / "answers")}
+    provider.play(spanned(lambda text: [span(0, 1) if "b" in text else span(0, 99)]))
+    rankings = [
+        rank(make("cohere", api_key=KEY, spans=True, whole=cache), "q", NUMBERS) for _ in range(2)
+    ]
+    first, again = rankings
+    assert (again.report.usage.calls, again.report.usage.cached) == (0, 1)
+    assert parts(first) == parts(again) == {0: None, 1: "9", 2: None}
+    assert scores(first) == scores(again)
+    assert codes(first) == codes(again) == {"span_invalid"}
+    plain = rank(make("cohere", api_key=KEY, whole=cache), "q", NUMBERS)
+    assert (plain.report.usage.calls, parts(plain)) == (1, dict.fromkeys(range(3)))
+
+
+def test_answers_without_spans_are_not_stored_as_those_of_none(make, rank, provider, tmp_path):
+    cache = {"cache": str(tmp_path / "answers")}
+    rejected = fake.raw(http(422, {"message": "unknown member relevant_spans"}))
+    provider.play(where(lambda r: "relevant_spans" in r.body, rejected))
+    rank(make("cohere", api_key=KEY, spans=True, whole=cache), "q", NUMBERS)
+    provider.play(spanned(lambda text: [span(0, 1)]))
+    ranking = rank(make("cohere", api_key=KEY, spans=True, whole=cache), "q", NUMBERS)
+    assert parts(ranking) == {0: "3", 1: "9", 2: "5"}
+
+
+# ---------------------------------------------------------------------- wrong spans
+
+WRONG = {
+    "no list": lambda text: {"0": span(0, 1)},
+    "a string": lambda text: "0-1",
+    "no mapping": lambda text: [[0, 1]],
+    "nothing in it": lambda text: [{}],
+    "beyond the text": lambda text: [span(0, len(text) + 1)],
+    "far beyond the text": lambda text: [span(10**30, 10**31)],
+    "negative": lambda text: [span(-2, -1)],
+    "empty": lambda text: [span(1, 1)],
+    "backwards": lambda text: [span(2, 1)],
+    "no start": lambda text: [{"end": 1, "score": 0.5}],
+    "no end": lambda text: [{"start": 0, "score": 0.5}],
+    "floats": lambda text: [span(0.0, 1.0)],
+    "strings": lambda text: [span("0", "1")],
+    "booleans": lambda text: [span(False, True)],
+    "no score": lambda text: [{"start": 0, "end": 1}],
+    "null score": lambda text: [span(0, 1, None)],
+    "score of a string": lambda text: [span(0, 1, "0.5")],
+    "score of a boolean": lambda text: [span(0, 1, True)],
+    "score not finite": lambda text: [span(0, 1, float("nan"))],
+    "score infinite": lambda text: [span(0, 1, float("inf"))],
+    "score out of range": lambda text: [span(0, 1, 1.5)],
+    "another text": lambda text: [span(0, 1, text="z")],
+    "a text that is none": lambda text: [span(0, 1, text=5)],
+    "the text of another unit": lambda text: [span(1, 2, text="🦉")],
+    "two scores": lambda text: [span(0, 1, 0.4), span(0, 1, 0.6)],
+    "a wrong one behind a right one": lambda text: [span(0, 1, 0.9), span(0, 99, 0.1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("listed", WRONG.values(), ids=WRONG)
+def test_wrong_spans(listed, make, rank, provider):
+    """They cost no score; the report lists them."""
+    texts = ["3 a", "9 b", "🦉 c"]
+    provider.play(spanned(lambda text: [span(0, 1)] if "b" in text else listed(text)))
+    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", texts)
+    assert scores(ranking) == {0: 0.5, 1: 0.49, 2: 0.48}
+    assert parts(ranking) == {0: None, 1: "9", 2: None}
+    (issue,) = ranking.report.issues
+    assert (issue.code, issue.positions) == ("span_invalid", (0, 2))
+    assert ranking.report.status == "ok"
+    assert not any(text in json.dumps(ranking.report.to_dict()) for text in ("3 a", "9 b"))
+
+
+def test_rows_that_contradict_each_other(make, provider):
+    def step(request):
+        rows = [
+            {"index": 0, "relevance_score": 0.5, "relevant_spans": [span(0, end)]} for end in (1, 2)
+        ]
+        rows.append({"index": 1, "relevance_score": "high", "relevant_spans": [span(0, 1)]})
+        yield http(200, DIALECTS["cohere"].reply(rows))
+
+    provider.play(step)
+    ranking = make("cohere", api_key=KEY, spans=True).rerank("q", ["3 a", "9 b"])
+    assert (scores(ranking), parts(ranking)) == ({0: 0.5, 1: None}, {0: None, 1: None})
+    positions = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert positions == {"span_invalid": (0,), "score_refused": (1,)}
+
+
+# ---------------------------------------------------------------------- units
+
+TITLE = "Ti\u0300tle 🦉"
+
+
+@pytest.fixture(scope="module")
+def titled(provider):
+    """Ranks candidates that are rendered behind their titles, two of them per request."""
+    method = {**ENDPOINT, "base_url": provider.base_url("cohere"), "api_key": KEY, "spans": True}
+    render = {"fields": ["title", "text"], "prefix": "passage: ", "suffix": "\n"}
+    reranker = Reranker.from_config({"method": {**method, "batch_size": 2}, "render": render})
+    yield reranker
+    reranker.close()
+
+
+SHARES = st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 100))
+"""Where a span begins and ends, by share of the text, and its score in hundredths."""
+ASKED = st.lists(
+    st.tuples(TEXTS, st.lists(SHARES, max_size=3, unique_by=lambda share: share[2])),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(asked=ASKED)
+@examples(20)
+def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):
+    """Of its own text: what the server meant of a title or of a prefix is left out."""
+    before = f"passage: {TITLE}\n"
+    candidates = [
+        Candidate(f"{number} {text}", metadata={"title": TITLE})
+        for number, (text, _) in enumerate(asked)
+    ]
+    listed = {}
+    for candidate, (_, shares) in zip(candidates, asked, strict=True):
+        sent = f"{before}{candidate.text}\n"
+        ends = [(sorted(int(share * len(sent)) for share in two), score) for *two, score in shares]
+        places = {(start, stop): score for (start, stop), score in ends if start < stop}
+        listed[sent] = [span(*place, score / 100) for place, score in places.items()]
+    provider.play(spanned(listed.__getitem__))
+    ranking = titled.rerank("q", candidates)
+    assert ranking.report.issues == ()
+    for item in ranking:
+        sent = f"{before}{item.text}\n"
+        best = max(listed[sent], key=lambda one: one["score"], default=span(0, 0))
+        own = sent[max(best["start"], len(before)) : min(best["end"], len(sent) - 1)]
+        found = provenance(item, {}).get("rerank_span")
+        assert (None if found is None else item.text[slice(*found)]) == (own or None)
+
+
+# ---------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize("api", [api for api, dialect in DIALECTS.items() if not dialect.spans])
+def test_apis_without_spans(api):
+    method = {**ENDPOINT, "api": api, "base_url": "http://h", "spans": True}
+    with pytest.raises(ConfigurationError, match="spans: is not supported by"):
+        Reranker.from_config({"method": method})
+
+
+REQUEST = {"q": "$query", "d": "$documents"}
+
+
+@pytest.mark.parametrize(
+    ("spans", "message"),
+    [
+        ({"unit": "words"}, "unit"),
+        ({"rows": ""}, "rows"),
+        ({"request": {"x": "$nothing"}}, r"spans\.request\.x"),
+        ({"request": {"q": 5}}, r"spans\.request.*the query"),
+        ({"request": {"x": float("nan")}}, r"spans\.request\.x"),
+    ],
+    ids=repr,
+)
+def test_descriptions_that_cannot_work(spans, message):
+    with pytest.raises(ConfigurationError, match=message):
+        resolve({"request": REQUEST, "spans": spans})
+
+
+def test_an_api_of_your_own(make, provider, monkeypatch, rank, tmp_path):
+    """Members that ask for spans may stand inside others."""
+    monkeypatch.setitem(fake.APIS, "/v1/rank", "mine")
+    api = {
+        "path": "/v1/rank",
+        "request": {**REQUEST, "return": {"text": False}},
+        "spans": {
+            "rows": "marks.list", "start": "from", "end": "to", "score": None, "unit": "utf16",
+            "request": {"return": {"marks": True}},
+        },
+    }  # fmt: skip
+
+    def step(request):
+        assert request.body["return"] == {"text": False, "marks": True}
+        rows = [
+            {"index": place, "relevance_score": 1, "marks": {"list": [{"from": 2, "to": 3}]}}
+            for place, _ in enumerate(request.body["d"])
+        ]
+        yield http(200, {"results": rows})
+
+    provider.play(step)
+    settings = {"base_url": f"http://127.0.0.1:{provider.port}/mine", "spans": True}
+    whole = {"cache": str(tmp_path / "answers")}
+    reranker = make(api, **settings, whole=whole)
+    assert parts(rank(reranker, "q", ["🦉ab", "xyz"])) == {0: "a", 1: "z"}
+    assert Reranker.from_config(reranker.to_config()).method.spans is True
+    # Another description is another question.
+    other = make({**api, "spans": {**api["spans"], "unit": "code_points"}}, **settings, whole=whole)
+    assert parts(rank(other, "q", ["🦉ab", "xyz"])) == {0: "b", 1: "z"}

@@ -1,0 +1,192 @@
+"""Descriptions of rerank APIs: the built-in ones, and those of users."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from rerank_dialects import DIALECTS, NUMBERS
+from secondpass import ConfigurationError, Reranker
+from secondpass.apis.descriptions import APIS, RerankApi, check_path, check_url, resolve
+from secondpass.apis.endpoint import Endpoint
+from secondpass.apis.wire import request_body, request_url
+
+CLIENTS = json.loads(
+    (Path(__file__).parents[1] / "support" / "rerank_clients.json").read_text(encoding="utf-8")
+)
+"""What the clients of providers send; written by ``tools/verify_rerank_apis.py --record``."""
+
+REQUEST = {"q": "$query", "d": "$documents"}
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_what_it_was_checked_against(name):
+    known = APIS[name].verified
+    assert known is not None
+    if known.by == "documentation":
+        assert known.address.startswith("https://")
+        assert name not in CLIENTS
+    else:
+        assert (known.by, known.version) == (CLIENTS[name]["package"], CLIENTS[name]["version"])
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_requests_are_those_of_the_client(name):
+    client, api = CLIENTS[name], APIS[name]
+    settings = {"model": "m", "raw_scores": False, "options": None}
+    body = request_body(api, "q", NUMBERS, **settings, spans=True)
+    for member in body.keys() & client["body"].keys() - {"truncate"}:
+        assert body[member] == client["body"][member]
+    texts = json.dumps(NUMBERS[0])
+    holds = [member for member, value in client["body"].items() if texts in json.dumps(value)]
+    assert set(holds) <= set(body)
+    path = request_url(api, "http://h", None, "m").removeprefix("http://h")
+    if name == "vertex":
+        path = f"/v1/projects/p/locations/global{path}"
+    assert path.removeprefix("/v1") == client["path"].partition("?")[0].removeprefix("/v1")
+    header, prefix = DIALECTS[name].header
+    assert client["key"] == f"{header}: {prefix}".strip(": ")
+
+
+WRONG = [
+    ({}, "request: is required"),
+    ({"request": {}}, "request: must contain the query"),
+    ({"request": []}, "request: "),
+    ({"request": {"q": "$query"}}, "request: must contain the documents"),
+    ({"request": {**REQUEST, "x": "$modle"}}, "request.x: '$modle' is no placeholder; did you"),
+    ({"request": REQUEST, "url": "h"}, "url: must begin with http:// or https://"),
+    ({"request": REQUEST, "url": "http://a:b@h"}, "url: must not contain a password"),
+    ({"request": REQUEST, "row": "x"}, "row: unknown key; did you mean 'rows'?"),
+    ({"request": REQUEST, "index": 0}, "index: must be a valid string, not 0"),
+    ({"request": REQUEST, "score_kind": "grade"}, "score_kind: must be 'logit'"),
+    ({"request": REQUEST, "max_documents": 0}, "max_documents: must be greater than or equal"),
+    ({"request": REQUEST, "auth": "basic"}, "auth: give a mapping or an Auth, not 'basic'"),
+    ({"request": REQUEST, "auth": {"header": "A b"}}, "auth.header: http allows no header"),
+    ({"request": REQUEST, "auth": {"header": "A", "query": "k"}}, "give one of them"),
+    ({"request": REQUEST, "auth": {"prefix": "x"}}, "header: is required with prefix"),
+    ({"request": REQUEST, "headers": {"X-Api-Key": "sk"}}, "headers.X-Api-Key: cannot be set here"),
+    ({"request": REQUEST, "headers": {"X": "\n"}}, "http allows no such value of 'X'"),
+    ({"request": REQUEST, "headers": {"Content-Length": "5"}}, "headers: http allows no header"),
+    ({"request": REQUEST, "optional": "q"}, "optional: cannot be set for 'q'"),
+    ({"request": REQUEST, "optional": ["x"]}, "optional: cannot be set for 'x'"),
+    ({"request": REQUEST, "key_variables": "sk-1"}, "give the name of a variable, not the key"),
+    ({"request": REQUEST, "path": "/$query"}, "path: '$query' is no placeholder; '$model' is"),
+    ({"request": REQUEST, "path": "/a\r\nb"}, "path: must not contain spaces or '#'"),
+    ({"request": {**REQUEST, "x": math.nan}}, "request.x: must be a value that JSON has"),
+    ({"request": {**REQUEST, "x": ["\ud800"]}}, "request.x[0]: must be a value that JSON has"),
+    ({"request": {**REQUEST, "x": date(2020, 1, 1)}}, "request.x: must be a value that JSON has"),
+    ({"request": {**REQUEST, "x": {1: 2}}}, "request.x: keys must be words, not 1"),
+    ({"request": {**REQUEST, "$query": 1}}, "request.$query: must be a word: placeholders"),
+]
+
+
+@pytest.mark.parametrize(
+    ("description", "message"), [pytest.param(*row, id=row[1]) for row in WRONG]
+)
+def test_wrong_descriptions(description, message):
+    config = {"method": {"type": "endpoint", "base_url": "http://h", "api": description}}
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config(config)
+    assert message in str(caught.value)
+    assert "method.api" in str(caught.value)
+
+
+NAMES = [
+    ("coher", "has no such name: 'coher'; did you mean 'cohere'?"),
+    ("no/such.yaml", "has no such file: 'no/such.yaml'"),
+    (5, "give the name of a rerank API, a mapping or a YAML path, not 5"),
+    (None, "give the name of a rerank API, a mapping or a YAML path, not nothing"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), NAMES)
+def test_wrong_names(name, message):
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(name)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[1]", "must hold a mapping"), ("a: [", "not YAML at line"), ("{}", "request: is required")],
+)
+def test_wrong_files(text, message, tmp_path):
+    path = tmp_path / "api.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(str(path))
+    assert f"{path}: {message}" in str(caught.value)
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "api.yaml"
+    path.write_text("request: {q: $query, d: [{t: $document}]}\nrows: x.y\nindex: null\n")
+    request = {"q": "$query", "d": [{"t": "$document"}]}
+    assert resolve(path) == resolve(str(path)) == RerankApi(request, rows="x.y", index=None)
+
+
+def test_a_request_that_refers_to_itself():
+    request: dict[str, object] = dict(REQUEST)
+    request["x"] = request
+    with pytest.raises(ConfigurationError, match="request: is nested more than 64 deep"):
+        resolve({"request": request})
+
+
+def test_wrong_paths_in_place_of_the_apis():
+    for path in ("/$query", "/a b", "/a#b"):
+        with pytest.raises(ConfigurationError, match="path: "):
+            Endpoint("tei", base_url="http://h", path=path)
+    with pytest.raises(ConfigurationError, match="model: is required"):
+        Endpoint("tei", base_url="http://h", path="/$model")
+
+
+def test_round_trip():
+    described = {"request": REQUEST, "auth": {"header": "Api-Key"}, "max_documents": 5}
+    method = {"type": "endpoint", "api": described, "base_url": "http://h", "batch_size": 2}
+    assert Reranker.from_config({"method": method}).to_config() == {"method": method}
+
+
+# ---------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize("url", ["http://h", "https://h:8080/v1?x=1", "http://[::1]:80/"])
+def test_urls(url):
+    check_url(url, "base_url")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("localhost", "base_url: must begin with http:// or https://"),
+        ("ftp://h", "base_url: must begin with"),
+        ("http://[::1", "base_url: is not a valid URL"),
+        ("https://user:secret@h", "base_url: must not contain a password"),
+    ],
+)
+def test_wrong_urls(url, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        check_url(url, "base_url")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["", "/v1/rerank", "models/$model:rank?x=1"])
+def test_paths(path):
+    check_path(path, "path")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/a b", "path: must not contain spaces or '#'"),
+        ("/a#b", "path: must not contain spaces or '#'"),
+        ("/a\x00", "path: must not contain spaces or '#'"),
+        ("/$model/$name", r"path: '\$name' is no placeholder; '\$model' is one"),
+    ],
+)
+def test_wrong_paths(path, message):
+    with pytest.raises(ConfigurationError, match=message):
+        check_path(path, "path")

@@ -1,0 +1,284 @@
+"""Requests to rerank APIs and the reading of their responses, without I/O."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from rerank_dialects import DIALECTS, NUMBERS
+from secondpass.apis.descriptions import APIS
+from secondpass.apis.wire import (
+    ResponseScores,
+    read_scores,
+    request_body,
+    request_url,
+    tokens_used,
+)
+from secondpass.errors import ReplyError
+
+SETTINGS = {"model": "m", "raw_scores": False, "options": None}
+COHERE = APIS["cohere"]
+
+
+def test_every_api_has_a_dialect():
+    assert set(DIALECTS) == set(APIS)
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_record(name):
+    api, dialect = APIS[name], DIALECTS[name]
+    assert (api.rows, api.index) == (dialect.rows, dialect.index or None)
+    assert api.score == (dialect.score if dialect.index else None)
+    assert (api.score_kind, api.max_documents) == (dialect.kind, dialect.most)
+    assert request_url(api, None if api.url else "http://h", None, "m") == (
+        dialect.hosted or f"http://h{dialect.path}"
+    )
+
+
+# ---------------------------------------------------------------------- requests
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_body(name):
+    assert request_body(APIS[name], "q", NUMBERS, **SETTINGS) == DIALECTS[name].sends
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "added"),
+    [
+        ("cohere", {"options": {"priority": 1}}, {"priority": 1}),
+        ("jina", {"options": {"return_documents": True}}, {"return_documents": True}),
+        ("tei", {"raw_scores": True}, {"raw_scores": True}),
+        ("infinity", {"raw_scores": True}, {"raw_scores": True}),
+    ],
+)
+def test_body_with_settings(name, settings, added):
+    body = request_body(APIS[name], "q", NUMBERS, **{**SETTINGS, **settings})
+    assert body == {**DIALECTS[name].sends, **added}
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_body_that_asks_for_spans(name):
+    dialect = DIALECTS[name]
+    assert (APIS[name].spans is not None) == bool(dialect.spans)
+    body = request_body(APIS[name], "q", NUMBERS, **SETTINGS, spans=True)
+    assert body == {**dialect.sends, **dialect.asks_for_spans}
+
+
+def test_options_of_spans_lie_over_those_of_the_api():
+    settings = {**SETTINGS, "options": {"relevant_spans": {"max_spans": 3, "threshold": 0.5}}}
+    body = request_body(COHERE, "q", NUMBERS, **settings, spans=True)
+    assert body["relevant_spans"] == {"mode": "enabled", "max_spans": 3, "threshold": 0.5}
+
+
+def test_body_without_a_model():
+    assert "model" not in request_body(COHERE, "q", NUMBERS, **{**SETTINGS, "model": None})
+
+
+URLS = [
+    # the API, base_url, path, the URL that is called
+    ("cohere", None, None, "https://api.cohere.com/v2/rerank"),
+    ("tei", "http://h", None, "http://h/rerank"),
+    ("tei", "http://h/", None, "http://h/rerank"),
+    ("tei", "http://h/proxy//", None, "http://h/proxy/rerank"),
+    ("tei", "http://h", "/x/v9/rerank", "http://h/x/v9/rerank"),
+    ("tei", "http://h", "x/rerank", "http://h/x/rerank"),
+    ("jina", "http://h/v1", None, "http://h/v1/rerank"),
+    ("llama_cpp", "http://h/v1/", None, "http://h/v1/rerank"),
+    ("mixedbread", "http://h/v1", None, "http://h/v1/reranking"),
+    ("cohere", "http://h/v2", None, "http://h/v2/rerank"),
+    ("cohere", "http://h/compatibility", None, "http://h/compatibility/v2/rerank"),
+    ("jina", "http://h/v10", None, "http://h/v10/v1/rerank"),
+    ("tei", "http://h/X", "X/rerank", "http://h/X/X/rerank"),
+    ("tei", "http://rerank", None, "http://rerank/rerank"),
+    ("vllm", "http://v1", None, "http://v1/v1/rerank"),
+    ("cohere", "http://h/v2/?api-version=1", None, "http://h/v2/rerank?api-version=1"),
+    ("tei", "http://h?a=b", "x?c=d", "http://h/x?c=d&a=b"),
+    ("tei", "http://h/", "/$model/x", "http://h/or/m%3F/x"),
+]
+
+
+@pytest.mark.parametrize(("name", "base", "path", "url"), URLS)
+def test_url(name, base, path, url):
+    assert request_url(APIS[name], base, path, "or/m?") == url
+
+
+# ---------------------------------------------------------------------- responses
+
+
+def response(name, rows, index=None):
+    """A response with these pairs of index and score."""
+    dialect = DIALECTS[name]
+    return (replace(dialect, index=index) if index else dialect).reply(
+        (replace(dialect, index=index) if index else dialect).rows_of(rows)
+    )
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_scores_are_put_in_order(name):
+    body = response(name, [(1, 0.9), (2, 0.5), (0, 0.3)])
+    assert read_scores(body, APIS[name], 3, APIS[name].score_kind) == ResponseScores(
+        (0.3, 0.9, 0.5), ()
+    )
+
+
+def test_index_field():
+    api = replace(COHERE, index="position")
+    assert read_scores(response("cohere", [(0, 0.5)], "position"), api, 1, "probability").values
+
+
+VALUES = [
+    # kind, score, what is read (None: refused), outside the range
+    ("probability", 1, 1.0, False),
+    ("probability", 1.00005, 1.00005, False),
+    ("probability", -0.00005, -0.00005, False),
+    ("probability", 1.01, 1.01, True),
+    ("probability", -0.01, -0.01, True),
+    ("probability", math.nan, None, False),
+    ("probability", math.inf, None, False),
+    ("probability", None, None, False),
+    ("probability", True, None, False),
+    ("probability", "0.9", None, False),
+    ("probability", [0.9], None, False),
+    ("similarity", -1, -1.0, False),
+    ("similarity", -1.01, -1.01, True),
+    ("logit", 42, 42.0, False),
+    ("logit", -11.3, -11.3, False),
+    ("unbounded", -math.inf, None, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "score", "read", "outside"), VALUES)
+def test_values(kind, score, read, outside):
+    scores = read_scores(response("cohere", [(0, score), (1, 0.5)]), COHERE, 2, kind)
+    assert scores.values == (read, 0.5)
+    assert scores.refused == ((0,) if read is None else ())
+    assert scores.outside == ((read,) if outside else ())
+
+
+ROWS = {
+    # rows; values of three documents, refused, unknown
+    "one missing": ([(1, 0.9), (2, 0.5)], (None, 0.9, 0.5), (), 0),
+    "unknown index": ([(0, 0.3), (3, 0.9), (2, 0.5)], (0.3, None, 0.5), (), 1),
+    "negative index": ([(0, 0.3), (-1, 0.9), (2, 0.5)], (0.3, None, 0.5), (), 1),
+    "string index": ([(0, 0.3), ("1", 0.9)], (0.3, None, None), (), 1),
+    "boolean index": ([(0, 0.3), (True, 0.9)], (0.3, None, None), (), 1),
+    "float index": ([(0, 0.3), (1.0, 0.9)], (0.3, None, None), (), 1),
+    "huge index": ([(0, 0.3), (10**9, 0.9), (math.inf, 1), ("1e9", 1)], (0.3, None, None), (), 3),
+    "twice the same": ([(0, 0.3), (0, 0.3)], (0.3, None, None), (), 0),
+    "twice, differently": ([(0, 0.3), (0, 0.4), (1, 0.9)], (None, 0.9, None), (0,), 0),
+    "twice, once unusable": ([(0, 0.3), (0, None), (1, 0.9)], (None, 0.9, None), (0,), 0),
+    "two refused": ([(1, None), (0, None), (2, 0.5)], (None, None, 0.5), (0, 1), 0),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(name):
+    rows, values, refused, unknown = ROWS[name]
+    scores = read_scores(response("cohere", rows), COHERE, 3, "probability")
+    assert (scores.values, scores.refused, scores.unknown) == (values, refused, unknown)
+
+
+def test_rows_that_are_not_objects():
+    body = {"results": [{"index": 0, "relevance_score": 0.5}, None, "x", 5, [0, 0.5]]}
+    assert read_scores(body, COHERE, 1, "probability") == ResponseScores((0.5,), (), 4)
+
+
+BASES = [
+    # indices of four documents; whether they are refused
+    ([1, 2, 3, 4], True),
+    ([4, 1], True),
+    ([1, 2, 3, 4.0], True),
+    ([1, 2, 3, "4"], True),
+    ([1, 2, 3, " 4.0"], True),
+    ([-1, 0, 1, 2], True),
+    ([0, 1, "-1", 2], True),
+    (["0", 1, 2, 3, 4], True),
+    ([0.0, 1, 2, 4], True),
+    ([0, 1, 2, 4], False),
+    ([0, 1, 2, 3, 4], False),
+    ([0, 1, 2, 3, -1], False),
+    ([1, 2, 3], False),
+    ([0, 1, 2, 40], False),
+    ([1, 2, 3, "4.5"], False),
+    ([1, 2, 3, 4.5], False),
+]
+
+
+@pytest.mark.parametrize(("indices", "refused"), BASES)
+def test_base_of_indices(indices, refused):
+    body = response("cohere", [(index, 0.9) for index in indices])
+    if refused:
+        with pytest.raises(ReplyError, match="do not count from 0") as caught:
+            read_scores(body, COHERE, 4, "probability")
+        assert caught.value.code == "reply_refused"
+    else:
+        scores = read_scores(body, COHERE, 4, "probability").values
+        assert [i for i, value in enumerate(scores) if value] == [
+            index for index in indices if index in range(4)
+        ]
+
+
+@pytest.mark.parametrize("name", APIS)
+@pytest.mark.parametrize("rows", [None, {}, "no", 5, True, {"0": 0.5}])
+def test_no_list(name, rows):
+    body = {DIALECTS[name].rows: rows} if DIALECTS[name].rows else rows
+    with pytest.raises(ReplyError, match="no list of results"):
+        read_scores(body, APIS[name], 3, "probability")
+
+
+@pytest.mark.parametrize("rows", [[], [None], [[0, 0.5]], [0.5, 0.3], [{"index": 0}]])
+def test_no_usable_score(rows):
+    with pytest.raises(ReplyError, match="no usable score"):
+        read_scores({"results": rows}, COHERE, 2, "probability")
+
+
+def test_true_is_not_index_1():
+    with pytest.raises(ReplyError, match="no usable score"):
+        read_scores(response("cohere", [(True, 0.9)]), COHERE, 1, "probability")
+
+
+def test_response_of_another_api():
+    with pytest.raises(ReplyError, match="no list"):
+        read_scores(response("voyage", [(0, 0.5)]), COHERE, 1, "probability")
+
+
+def test_only_scores_outside_the_range():
+    rows = [(0, 7.2), (0, 7.3)]
+    scores = read_scores(response("cohere", rows), COHERE, 1, "probability")
+    assert (scores.values, scores.outside) == ((None,), (7.2, 7.3))
+
+
+# ---------------------------------------------------------------------- kinds
+
+
+# ---------------------------------------------------------------------- usage and limits
+
+USAGE = [
+    ({"usage": {"total_tokens": 77, "prompt_tokens": 70}}, 77),
+    ({"usage": {"prompt_tokens": 70}}, 70),
+    ({"usage": {"input_tokens": 7}}, 7),
+    ({"usage": {"total_tokens": None, "prompt_tokens": 7}}, 7),
+    ({"usage": {"total_tokens": 0}}, 0),
+    ({"usage": {"total_tokens": "5"}}, None),
+    ({"usage": {"total_tokens": -5}}, None),
+    ({"usage": {"total_tokens": True}}, None),
+    ({"usage": {"total_tokens": 5.5}}, None),
+    ({"usage": {}}, None),
+    ({"usage": []}, None),
+    ({"usage": None}, None),
+    ({"meta": {"billed_units": {"search_units": 1}, "tokens": {"input_tokens": 31}}}, 31),
+    ({"usage": {}, "meta": {"tokens": {"input_tokens": 31}}}, 31),
+    ({"meta": {"tokens": None}}, None),
+    ({"meta": "x"}, None),
+    ({}, None),
+    ([], None),
+    (None, None),
+]
+
+
+@pytest.mark.parametrize(("body", "tokens"), USAGE)
+def test_tokens_used(body, tokens):
+    assert tokens_used(body) == tokens

@@ -1,0 +1,88 @@
+"""The timeout of a request."""
+
+import pytest
+
+from fakes import Model, graded, within_deadlines
+from scripted_services import ScriptedService, ask_all, question
+from secondpass import Reranker
+from secondpass.asking import dispatch as module
+from secondpass.strategies.graded import Graded
+
+TIMEOUTS = {
+    # timeout of the service, deadline; the timeout of a request
+    "default": ({}, None, 60),
+    "own": ({"timeout": 5}, None, 5),
+    "none": ({"timeout": None}, None, None),
+    "before the end": ({"timeout": 5}, 1000, 5),
+    "end": ({"timeout": None}, 1000, pytest.approx(1000, abs=60)),
+    "end before": ({"timeout": 5000}, 1000, pytest.approx(1000, abs=60)),
+}
+
+
+@pytest.mark.parametrize(("members", "end", "expected"), TIMEOUTS.values(), ids=TIMEOUTS)
+def test_request_timeouts(members, end, expected, monkeypatch):
+    timeouts = []
+
+    async def spy(work, seconds):
+        timeouts.append(seconds)
+        return await work
+
+    monkeypatch.setattr(module, "with_timeout", spy)
+    model = ScriptedService("yes")
+    vars(model).update(members)
+    (answer,), _ = ask_all(model, question(), deadline=end)
+    assert answer.value == "yes"
+    assert timeouts == [expected]
+
+
+PLACE = "[http://localhost/v1, model m, no key]"
+SLOW = {
+    # members of the service; the message
+    "timeout": ({"timeout": 5}, "no answer within 5 s"),
+    "no timeout": ({"timeout": None}, "no answer"),
+    "origin": ({"timeout": 0.5, "origin": PLACE}, f"no answer within 0.5 s {PLACE}"),
+    "empty origin": ({"timeout": 5, "origin": ""}, "no answer within 5 s"),
+    "no origin": ({"timeout": 5, "origin": None}, "no answer within 5 s"),
+    "odd origin": ({"timeout": 5, "origin": 5}, "no answer within 5 s"),
+}
+
+
+@pytest.mark.parametrize(("members", "message"), SLOW.values(), ids=SLOW)
+def test_timeouts_name_the_server(members, message):
+    """A service that raises TimeoutError is treated like one that took too long."""
+    model = ScriptedService(TimeoutError())
+    vars(model).update(members)
+    (answer,), ledger = ask_all(model, question())
+    assert (answer.error.code, str(answer.error)) == ("timeout", message)
+    assert [str(issue) for issue in answer.troubles] == [message] * 2
+    assert ledger.questions == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits", "code", "calls"),
+    [({}, {}, "timeout", 3), ({}, {"retries": 0}, "timeout", 1), ({}, {"calls": 2}, "budget", 2)],
+)
+def test_slow_answer_times_out(settings, limits, code, calls):
+    model = Model(graded, seconds=3600, timeout=0.05)
+    ranking = Reranker(Graded(model), limits=limits or None, log_level="debug").rerank("q", ["1 a"])
+    assert ranking.report.usage.calls == calls
+    assert ranking.report.issues[0].code == code
+
+
+def test_slow_answer_is_retried():
+    class SlowOnce(Model):
+        async def complete(self, prompt):
+            self.seconds = 3600 if not self.prompts else 0
+            return await super().complete(prompt)
+
+    def rank(timeout):
+        method = Graded(SlowOnce(timeout=timeout))
+        return timeout, Reranker(method, log_level="debug").rerank("q", ["1 a"])
+
+    timeout, ranking = within_deadlines(rank, lambda result: len(result[1].report.issues) == 1)
+    assert ranking.report.status == "ok"
+    (issue,) = ranking.report.issues
+    assert (issue.code, issue.message) == (
+        "asked_again",
+        f"timeout: no answer within {timeout:g} s",
+    )

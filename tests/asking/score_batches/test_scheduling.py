@@ -1,0 +1,101 @@
+"""Which calls the scheduler makes for scorers with ``score_batches``."""
+
+import math
+
+import pytest
+
+from batch_scorers import LATE, InBatches, in_twos
+from secondpass.asking.gate import Gate
+from secondpass.asking.scheduler import CallBatches, CallScorer, PartialScores, Pass, schedule
+from secondpass.effects import Score
+from secondpass.errors import DeadlineError, MethodError
+from secondpass.limits import Limits
+from secondpass.ranking.ledger import Ledger
+
+
+class Raising:
+    @property
+    def score_batches(self):
+        raise LookupError
+
+
+def pass_of(scorer, count=3, at_most=32, overdue=False, **limits):
+    def plan():
+        return (yield Score(scorer, "q", [f"d{index}" for index in range(count)], at_most))
+
+    return Pass(plan(), Ledger(Limits(**limits), -math.inf if overdue else math.inf), Gate(1))
+
+
+def drive(passes, outcome):
+    """The results of passes, and the commands on the way."""
+    commands, sent = [], None
+    work = schedule(passes)
+    while True:
+        try:
+            commands.append(work.send(sent))
+        except StopIteration as stop:
+            return stop.value, commands
+        sent = outcome(commands[-1])
+
+
+def every_score(command):
+    if isinstance(command, CallBatches):
+        ((_, documents),) = command.requests
+        return PartialScores(dict.fromkeys(range(len(documents)), 1.0), MethodError("?"))
+    return [[1.0] * len(documents) for _, documents in command.requests]
+
+
+batched = InBatches(in_twos)
+
+COMMANDS = {
+    # scorer, texts per call at most, deadline; the command
+    "deadline": (batched, 32, 60, CallBatches),
+    "no deadline": (batched, 32, None, CallScorer),
+    "not pointwise": (batched, None, 60, CallScorer),
+    "no such method": (Raising(), 32, 60, CallScorer),
+}
+
+
+@pytest.mark.parametrize(("scorer", "most", "deadline", "kind"), COMMANDS.values(), ids=COMMANDS)
+def test_used_with_a_deadline(scorer, most, deadline, kind):
+    item = pass_of(scorer, at_most=most, deadline=deadline)
+    (raw,), (command,) = drive([item], every_score)
+    assert type(command) is kind
+    assert (raw.values, raw.failures, raw.called) == ([1.0] * 3, [], True)
+    assert (item.ledger.calls, item.ledger.rounds, item.ledger.pairs) == (1, 1, 3)
+    if kind is CallBatches:
+        assert command.requests == [("q", ["d0", "d1", "d2"])]
+        assert command.ledgers == [item.ledger]
+
+
+def test_texts_without_score_fail():
+    error = MethodError("why", "code")
+    item = pass_of(batched, 6, deadline=60)
+    (raw,), _ = drive([item], lambda _: PartialScores({4: "four", 1: "one"}, error))
+    assert raw.values == [None, "one", None, None, "four", None]
+    assert raw.failures == [(index, index + 1, error) for index in (0, 2, 3, 5)]
+    assert (item.ledger.calls, item.ledger.pairs) == (1, 2)
+
+
+def test_overdue_pass_is_not_called():
+    item = pass_of(batched, 2, overdue=True, deadline=5)
+    (raw,), commands = drive([item], every_score)
+    assert (commands, raw.called, item.ledger.calls) == ([], False, 0)
+    assert {(type(error), str(error)) for _, _, error in raw.failures} == {(DeadlineError, LATE)}
+    assert [range(start, stop) for start, stop, _ in raw.failures] == [range(1), range(1, 2)]
+
+
+def test_each_pass_has_its_own_call_and_clock():
+    scorer = InBatches(in_twos, score_many=list)
+    passes = [pass_of(scorer, overdue=True, deadline=60) for _ in range(2)]
+    waiting = []
+
+    def outcome(command):
+        waiting.append([item.ledger.waiting for item in passes])
+        assert command.ledgers[0] is passes[len(waiting) - 1].ledger
+        assert 30 < command.seconds_left <= 60
+        return every_score(command)
+
+    results, _ = drive(passes, outcome)
+    assert waiting == [[False, True], [False, False]]
+    assert [raw.failures for raw in results] == [[], []]

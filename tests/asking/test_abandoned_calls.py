@@ -1,0 +1,291 @@
+"""Functions that hang: how many threads they leave behind, and when they are called again."""
+
+import asyncio
+import contextlib
+import functools
+import threading
+
+import pytest
+
+from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
+from rotation import rotated
+from secondpass import Reranker
+from secondpass.asking import drivers
+from secondpass.llms.function import CallableLLM
+
+TEXTS = [f"text {number}" for number in range(20)]
+DEADLINE = 0.02
+RANKINGS = 60
+
+
+class Hanging:
+    """A scorer and a function for a language model, both of which hang until they are released."""
+
+    name = "hanging"
+
+    def __init__(self):
+        self.release = threading.Event()
+        self.lock = threading.Lock()
+        self.running = 0
+        self.threads = set()
+
+    def hang(self):
+        with self.lock:
+            self.running += 1
+        self.threads.add(threading.get_ident())
+        self.release.wait(60)
+        with self.lock:
+            self.running -= 1
+
+    def score_pairs(self, query, documents):
+        self.hang()
+        return [float(len(documents) - index) for index in range(len(documents))]
+
+    def ask(self, messages):
+        self.hang()
+        return "yes"
+
+    async def ignore(self, messages):
+        with self.lock:
+            self.running += 1
+        while not self.release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+        with self.lock:
+            self.running -= 1
+        return "yes"
+
+
+class HangingBatches(Hanging):
+    def score_batches(self, requests, deadline):
+        self.hang()
+        yield [(0, index, 1.0) for index in range(len(requests[0][1]))]
+
+
+class HangingLists(Hanging):
+    def score_lists(self, requests, deadline):
+        self.hang()
+        yield from ()
+
+
+def method_of(owner, kind):
+    if kind == "function":
+        return {"type": "graded", "llm": owner.ask, "batch_size": 1}
+    return owner
+
+
+KINDS = {
+    "function": Hanging,
+    "score_pairs": Hanging,
+    "score_batches": HangingBatches,
+    "score_lists": HangingLists,
+}
+
+
+def rank(reranker, mode, count=1):
+    async def streamed():
+        return [ranking async for ranking in reranker.astream("q", TEXTS)][-1]
+
+    if mode == "rerank":
+        return [reranker.rerank("q", TEXTS) for _ in range(count)]
+    if mode == "arerank":
+        return [asyncio.run(reranker.arerank("q", TEXTS)) for _ in range(count)]
+    if mode == "astream":
+        return [asyncio.run(streamed()) for _ in range(count)]
+    return reranker.rerank_many([("q", TEXTS)] * count)
+
+
+def codes(ranking):
+    return {issue.code for issue in ranking.report.issues}
+
+
+def until(condition):
+    waiting = threading.Event()
+    for _ in range(2000):
+        if condition():
+            return
+        waiting.wait(0.005)
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    rotated(list(KINDS), ["rerank", "arerank", "astream", "rerank_many"]),
+)
+def test_a_function_that_hangs_leaves_few_threads(kind, mode):
+    owner = KINDS[kind]()
+    limit = 8 if kind == "function" else drivers._SCORER_GATE.width
+    reranker = Reranker(method_of(owner, kind), limits={"deadline": DEADLINE, "concurrency": 8})
+    before = threading.active_count()
+    try:
+        for _ in range(1 if mode == "rerank_many" else RANKINGS):
+            rankings = rank(reranker, mode, RANKINGS if mode == "rerank_many" else 1)
+        assert threading.active_count() - before <= 2 * limit + 2
+        assert owner.running <= 2 * limit
+        last = rankings[-1]
+        assert last.report.status == "unchanged"
+        later = (rank(reranker, mode)[0] for _ in range(RANKINGS))  # on a busy machine: deadline
+        ranking = next(one for one in later if codes(one) == {"abandoned_calls"})
+        assert ranking.report.usage.calls == 0
+        assert "still run" in str(ranking.report.issues[0].message)
+    finally:
+        owner.release.set()
+    until(lambda: owner.running == 0)
+    usable = Reranker(method_of(owner, kind), limits={"deadline": 60})
+    (ranking,) = rank(usable, mode)
+    assert "abandoned_calls" not in codes(ranking)
+
+
+@pytest.mark.parametrize("mode", ["rerank", "arerank"])
+def test_one_that_returns_makes_room_at_once(mode):
+    owner, order = Hanging(), []
+    turns = [threading.Event() for _ in range(40)]
+
+    def ask(messages):
+        number = len(order)
+        order.append(number)
+        turns[number].wait(60)
+        with owner.lock:
+            owner.running += 1
+        return "yes"
+
+    settings = {"type": "graded", "llm": ask, "batch_size": 1}
+    reranker = Reranker(settings, limits={"deadline": 0.2, "concurrency": 2, "retries": 0})
+    try:
+        rank(reranker, mode)
+        assert len(order) == 2
+        assert codes(*rank(reranker, mode)) == {"abandoned_calls"}
+        assert len(order) == 2
+        turns[0].set()
+        until(lambda: owner.running == 1)
+        until(lambda: "deadline" in codes(*rank(reranker, mode)))
+        assert len(order) > 2
+    finally:
+        for turn in turns:
+            turn.set()
+
+
+class Made:
+    """A scorer that is made for each call."""
+
+    name = "made"
+
+    def __init__(self, score):
+        self.score_pairs = score
+
+
+def graded(function):
+    return {"type": "graded", "llm": function, "batch_size": 1}
+
+
+MADE_FOR_EACH_CALL = {
+    "lambda": (8, lambda owner: graded(lambda messages: owner.ask([*messages]))),
+    "partial": (8, lambda owner: graded(functools.partial(lambda owner, _: owner.hang(), owner))),
+    "method": (8, lambda owner: graded(MadeModel(owner).ask)),
+    "awaitable": (8, lambda owner: graded(lambda messages: owner.ignore([*messages]))),
+    "coroutine": (8, lambda owner: graded(ignoring(owner))),
+    "scorer": (drivers._SCORER_GATE.width, lambda owner: Made(owner.score_pairs)),
+}
+
+
+class MadeModel:
+    def __init__(self, owner):
+        self.owner = owner
+
+    def ask(self, messages):
+        return self.owner.ask(messages)
+
+
+def ignoring(owner):
+    async def ask(messages):
+        return await owner.ignore(messages)
+
+    return ask
+
+
+@pytest.mark.parametrize("mode", ["rerank", "arerank"])
+@pytest.mark.parametrize("kind", MADE_FOR_EACH_CALL)
+def test_functions_made_for_each_call_that_hang_leave_few_behind(kind, mode):
+    owner = Hanging()
+    limit, method = MADE_FOR_EACH_CALL[kind]
+    limits = {"deadline": DEADLINE, "concurrency": 8}
+
+    def make():
+        return Reranker(method(owner), limits=limits)
+
+    async def rank_in_one_loop():
+        try:
+            for _ in range(4 * RANKINGS):
+                if codes(await make().arerank("q", TEXTS)) == {"abandoned_calls"}:
+                    return owner.running
+            raise AssertionError
+        finally:
+            owner.release.set()  # tasks that ignore their cancellation keep the loop
+
+    try:
+        if mode == "rerank":
+            rankings = (make().rerank("q", TEXTS) for _ in range(4 * RANKINGS))
+            assert any(codes(ranking) == {"abandoned_calls"} for ranking in rankings)
+            running = owner.running
+        else:
+            running = asyncio.run(rank_in_one_loop())
+        assert running <= 5 * limit
+    finally:
+        owner.release.set()
+    until(lambda: owner.running == 0)
+    assert "abandoned_calls" not in codes(Reranker(method(owner)).rerank("q", TEXTS))
+
+
+@pytest.mark.parametrize("mode", ["rerank", "arerank"])
+def test_an_asynchronous_function_that_ends_when_it_is_cancelled_is_called_again(mode):
+    """Although its cancelled calls take some turns of the event loop to end."""
+    calls = []
+
+    async def ask(messages):
+        calls.append(messages)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    model = CallableLLM(ask, timeout=0.01)
+    reranker = Reranker(graded(model), limits={"concurrency": 1, "retries": 0})
+    assert codes(*rank(reranker, mode)) == {"timeout"}
+    assert len(calls) == len(TEXTS)
+
+
+def test_other_functions_are_called_meanwhile():
+    hanging, healthy = Hanging(), Hanging()
+    healthy.release.set()
+    limits = {"deadline": 0.05}
+    reranker = Reranker(hanging, limits=limits, fallback=[healthy])
+    try:
+        for _ in range(drivers._SCORER_GATE.width + 1):
+            ranking = reranker.rerank("q", TEXTS)
+        assert codes(ranking) == {"abandoned_calls"}
+        assert ranking.report.status == "degraded"
+        assert all(item.status == "scored" for item in ranking.items)
+        assert ranking.report.seconds < 0.05
+    finally:
+        hanging.release.set()
+
+
+@NEEDS_FORK
+@IGNORES_FORKS
+def test_a_forked_child_has_no_abandoned_calls():
+    owner = Hanging()
+    reranker = Reranker(owner, limits={"deadline": DEADLINE})
+    try:
+        for _ in range(drivers._SCORER_GATE.width + 1):
+            ranking = reranker.rerank("q", TEXTS)
+        assert codes(ranking) == {"abandoned_calls"}
+
+        def child():
+            owner.release.set()
+            ranking = reranker.rerank("q", TEXTS, deadline=30.0)
+            return ranking.report.status == "ok"
+
+        assert ended_well(run_child(child))
+    finally:
+        owner.release.set()

@@ -1,0 +1,297 @@
+"""Keys of answers: equal for the same question, different for any other."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from question_keys import LLM, METHODS, keys
+from sampling import examples
+from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
+from secondpass.effects import Completion, Estimate, Prompt, Question, Turn
+from secondpass.llms.anthropic import AnthropicMessages
+from secondpass.llms.function import CallableLLM
+from secondpass.llms.openai import OpenAIChat
+from secondpass.prompts.labels import replace_secret
+from secondpass.questions import Recall
+from secondpass.settings import changed
+
+
+def with_llm(settings, **llm):
+    return {**settings, "llm": {**LLM, **llm}}
+
+
+GRADED, LISTWISE = METHODS["graded"], METHODS["listwise"]
+ENDPOINT, DECISIONS = METHODS["endpoint"], METHODS["decisions"]
+POINTWISE = METHODS["pointwise"]
+
+DIFFERENT = {
+    "query": (GRADED, {}, {"query": "Q"}),
+    "a text": (GRADED, {}, {"texts": ("a", "b", "C")}),
+    "order of texts": (GRADED, {}, {"texts": ("b", "a", "c")}),
+    "one more text": (GRADED, {}, {"texts": ("a", "b", "c", "")}),
+    "texts cut elsewhere": (GRADED, {}, {"texts": ("ab", "", "c")}),
+    "white space": (GRADED, {}, {"texts": ("a", "b", "c ")}),
+    "what fencing removes": (GRADED, {}, {"texts": ("a", "b", "c\u200b")}),
+    "context": (GRADED, {}, {"context": "x"}),
+    "model": (with_llm(GRADED, model="n"), {}, {}),
+    "address": (with_llm(GRADED, base_url="http://localhost/v1"), {}, {}),
+    "provider": (with_llm(GRADED, type="anthropic"), {}, {}),
+    "temperature": (with_llm(GRADED, temperature=0.5), {}, {}),
+    "no temperature": (with_llm(GRADED, temperature=None), {}, {}),
+    "max_tokens": (with_llm(GRADED, max_tokens=100), {}, {}),
+    "structured": (with_llm(GRADED, structured="text"), {}, {}),
+    "options": (with_llm(GRADED, options={"seed": 1}), {}, {}),
+    "a string in options": (with_llm(GRADED, options={"seed": "1"}), {}, {}),
+    "method": (LISTWISE, {}, {}),
+    "scale": ({**GRADED, "scale": [0, 5]}, {}, {}),
+    "scale that the prompt leaves out": (
+        {**GRADED, "scale": [0, 5], "prompt": {"instruction": "Grade."}},
+        {**GRADED, "prompt": {"instruction": "Grade."}},
+        {},
+    ),
+    "whole": ({**GRADED, "whole": True}, {}, {}),
+    "reply": ({**GRADED, "reply": "pairs"}, {}, {}),
+    "bare": ({**GRADED, "reply": "pairs", "bare": True}, {**GRADED, "reply": "pairs"}, {}),
+    "labels": ({**GRADED, "labels": "index0"}, {}, {}),
+    "base of indices": ({**GRADED, "labels": "index0"}, {**GRADED, "labels": "index1"}, {}),
+    "ids": ({**GRADED, "labels": "id"}, {**GRADED, "labels": "id"}, {"ids": ("x", "y", "z")}),
+    "instruction": ({**GRADED, "prompt": {"instruction": "Grade well."}}, {}, {}),
+    "criteria": ({**GRADED, "prompt": {"criteria": ["age"]}}, {}, {}),
+    "guidelines": ({**GRADED, "prompt": {"guidelines": ["age"]}}, {}, {}),
+    "system": ({**GRADED, "prompt": {"system": "Grade."}}, {}, {}),
+    "user": ({**GRADED, "prompt": {"user": "{query} {documents} {reply}"}}, {}, {}),
+    "instruction of a call": (GRADED, {}, {"instruction": "new"}),
+    "instruction of a call to an api": (
+        {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
+        {**ENDPOINT, "api": "vllm", "base_url": "http://localhost"},
+        {"instruction": "new"},
+    ),
+    "instruction of a call to decisions": (DECISIONS, DECISIONS, {"instruction": "new"}),
+    "words": ({**POINTWISE, "words": ["True", "False"]}, POINTWISE, {}),
+    "words in the other order": (
+        {**POINTWISE, "words": ["Yes", "No"], "prompt": {"user": "{query} {documents} {reply}"}},
+        {**POINTWISE, "words": ["No", "Yes"], "prompt": {"user": "{query} {documents} {reply}"}},
+        {},
+    ),
+    "api": ({**ENDPOINT, "api": "jina"}, ENDPOINT, {}),
+    "model of an api": ({**ENDPOINT, "model": "n"}, ENDPOINT, {}),
+    "path": ({**ENDPOINT, "path": "v9"}, ENDPOINT, {}),
+    "scores": ({**ENDPOINT, "scores": "logit"}, ENDPOINT, {}),
+    "options of an api": ({**ENDPOINT, "options": {"truncate": True}}, ENDPOINT, {}),
+    "text of an api": (ENDPOINT, ENDPOINT, {"texts": ("a", "c", "b")}),
+    "statement": ({**DECISIONS, "statement": "{id} is good."}, DECISIONS, {}),
+    "provider of decisions": ({**DECISIONS, "provider": "google"}, DECISIONS, {}),
+    "query of decisions": (DECISIONS, DECISIONS, {"query": "Q"}),
+    "text of decisions": (DECISIONS, DECISIONS, {"texts": ("a", "c", "b")}),
+}
+
+
+@pytest.mark.parametrize(("settings", "other", "call"), DIFFERENT.values(), ids=DIFFERENT)
+def test_another_question_has_another_key(settings, other, call):
+    assert set(keys(settings, **call)).isdisjoint(keys(other or GRADED))
+
+
+SAME = {
+    "key": {"api_key_env": "ANOTHER_KEY"},
+    "timeout": {"timeout": 5.0},
+    "prices": {"prices": {"input": 1, "output": 2}},
+}
+
+
+@pytest.mark.parametrize("settings", SAME.values(), ids=SAME)
+def test_the_same_question_has_the_same_key(settings):
+    assert keys(with_llm(GRADED, **settings)) == keys(GRADED)
+
+
+def test_the_value_of_a_key_is_no_part(monkeypatch):
+    before = keys(GRADED)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
+    assert keys(GRADED) == before
+    secret = OpenAIChat("m", api_key="sk-secret")
+    assert service_key(secret) == service_key(OpenAIChat("m"))
+
+
+@pytest.mark.parametrize(
+    ("llm", "name"),
+    [(OpenAIChat("m"), "OPENAI_BASE_URL"), (AnthropicMessages("m"), "ANTHROPIC_BASE_URL")],
+)
+def test_an_address_in_the_environment_is_a_part(monkeypatch, llm, name):
+    before = service_key(llm)
+    monkeypatch.setenv(name, "http://localhost:1/v1")
+    assert service_key(llm) != before
+    fixed = changed(llm, base_url="http://localhost:2/v1")
+    before = service_key(fixed)
+    monkeypatch.delenv(name)
+    assert service_key(fixed) == before
+
+
+@pytest.mark.parametrize("settings", METHODS.values(), ids=METHODS)
+def test_labels_are_no_part(settings):
+    texts = [f"text {number}" for number in range(30)]
+    first = keys(settings, texts)
+    before = replace_secret(b"another process")
+    try:
+        assert keys(settings, texts) == first
+    finally:
+        replace_secret(before)
+    assert len(set(first)) == len(first)
+
+
+def test_another_process_has_the_same_keys():
+    code = (
+        "import sys; sys.path[:0] = ['tests/support']; "
+        "from question_keys import METHODS, keys; "
+        "print([key.hex() for name in METHODS for key in keys(METHODS[name])])"
+    )
+    here = [key.hex() for name in METHODS for key in keys(METHODS[name])]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == str(here)
+
+
+def test_the_version_is_a_part(monkeypatch):
+    before = keys(GRADED)
+    monkeypatch.setattr("secondpass.__version__", "0.0.0")
+    assert set(keys(GRADED)).isdisjoint(before)
+
+
+def test_namespaces_are_kept_apart():
+    llm = OpenAIChat("m")
+    assert len({service_key(llm), service_key(llm, "a"), service_key(llm, "b")}) == 3
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(-3, 3)
+    | st.text("ab\ud800", max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab", max_size=2), inner),
+    max_leaves=6,
+)
+
+
+def exactly(value):
+    """A value with its types: 1, 1.0 and True are equal, and are not the same."""
+    if isinstance(value, dict):
+        return ("dict", *sorted((key, exactly(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return ("list", *map(exactly, value))
+    return (type(value).__name__, repr(value))
+
+
+class Keyed:
+    def __init__(self, cache_key):
+        self.cache_key = cache_key
+
+
+@examples(25)
+@given(plain, plain)
+def test_keys_are_equal_if_and_only_if_values_are(first, second):
+    if first is None or second is None:
+        return
+    same = exactly(first) == exactly(second)
+    assert (service_key(Keyed(first)) == service_key(Keyed(second))) == same
+
+
+@examples(25)
+@given(plain, plain)
+def test_keys_of_questions_likewise(first, second):
+    digests = [answer_key(b"s", asking(lambda value=value: value)) for value in (first, second)]
+    assert (digests[0] == digests[1]) == (exactly(first) == exactly(second))
+
+
+def asking(key):
+    prompt = Prompt("", (Turn("user", ""),))
+    recall = Recall(key, lambda value: value, lambda data: data)
+    return Question(prompt, Completion, None, lambda: None, Estimate(1, 1), 1, recall=recall)
+
+
+@dataclass
+class One:
+    a: Any
+
+
+@dataclass
+class Two:
+    a: Any
+
+
+def test_objects_are_told_apart_by_class_and_members():
+    values = [One(1), Two(1), One(2), One(One(1)), [1], {"a": 1}, {"mapping": [["a", 1]]}, Keyed(1)]
+    assert len({answer_key(b"", asking(lambda value=value: value)) for value in values}) == len(
+        values
+    )
+    assert answer_key(b"", asking(lambda: {"a": 1, "b": 2})) == answer_key(
+        b"", asking(lambda: {"b": 2, "a": 1})
+    )
+
+
+class Unnamed:
+    name = "unnamed"
+
+
+class Raising:
+    @property
+    def cache_key(self):
+        raise RuntimeError("sk-secret passage")
+
+
+def circle():
+    value = []
+    value.append(value)
+    return value
+
+
+UNSTORABLE = {
+    "no key": (Unnamed(), "has no cache_key"),
+    "None": (Keyed(None), "has no cache_key"),
+    "a function": (CallableLLM(len), "has no cache_key"),
+    "an object": (Keyed(object()), "not of plain values"),
+    "a method": (Keyed(len), "not of plain values"),
+    "bytes": (Keyed(b"a"), "not of plain values"),
+    "a class": (Keyed(One), "not of plain values"),
+    "a circle": (Keyed(circle()), "not of plain values"),
+    "an error": (Raising(), "raised RuntimeError"),
+}
+
+
+@pytest.mark.parametrize(("service", "message"), UNSTORABLE.values(), ids=UNSTORABLE)
+def test_services_without_a_key(service, message):
+    with pytest.raises(NotStorableError, match=message) as caught:
+        service_key(service)
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_function_may_have_a_key():
+    def function(messages):
+        return ""
+
+    function.cache_key = {"model": "m", "temperature": 0}
+    first = service_key(CallableLLM(function))
+    function.cache_key = {"model": "m", "temperature": 1}
+    assert service_key(CallableLLM(function)) != first
+
+
+def test_questions_without_a_key():
+    question = Question("", str, None, lambda: None, Estimate(1, 1), 1)
+    with pytest.raises(NotStorableError, match="does not say"):
+        answer_key(b"", question)
+    with pytest.raises(NotStorableError, match="raised ZeroDivisionError"):
+        answer_key(b"", asking(lambda: 1 / 0))
+
+
+def test_a_template_is_known_by_what_it_says():
+    def template(values):
+        return f"{greeting} {values['query']} {values['documents']} {values['reply']}"
+
+    greeting = "Hello."
+    settings = {**GRADED, "prompt": {"user": template}}
+    first = keys(settings)
+    assert keys({**GRADED, "prompt": {"user": "Hello. {query} {documents} {reply}"}}) == first
+    greeting = "Goodbye."
+    assert set(keys(settings)).isdisjoint(first)

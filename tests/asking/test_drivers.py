@@ -1,0 +1,432 @@
+"""The drivers: scorers in threads, questions in an event loop, deadlines."""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+
+from secondpass import Reranker
+from secondpass.asking import drivers
+from secondpass.asking.drivers import score as score_call
+from secondpass.asking.gate import Gate
+from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions
+from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Score
+from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
+from secondpass.limits import Limits
+from secondpass.ranking.ledger import Ledger
+
+LATE = "the deadline passed before these were scored"
+NOT_ANSWERED = "the deadline passed before this was answered"
+
+
+class Scorer:
+    """Scores by length, in a thread that it remembers."""
+
+    def __init__(self, before=lambda: None):
+        self.before = before
+        self.threads = []
+
+    def score_pairs(self, query, documents):
+        assert query == "q"
+        self.threads.append(threading.current_thread())
+        self.before()
+        return [len(text) for text in documents]
+
+
+class Service:
+    """Replies with the request, after what ``before`` returns."""
+
+    name = "service"
+
+    def __init__(self, before=lambda: asyncio.sleep(0)):
+        self.before = before
+
+    async def complete(self, request):
+        await self.before()
+        return Completion(request)
+
+
+def ledger_of(deadline=None, overdue=False, **settings):
+    started = time.perf_counter() - (3600 if overdue else 0)
+    return Ledger(Limits(deadline=deadline), started, **settings)
+
+
+def pass_of(*effects, deadline=None):
+    def plan():
+        results = []
+        for effect in effects:
+            results.append((yield effect))
+        return results
+
+    return Pass(plan(), ledger_of(deadline), Gate(8))
+
+
+def score(scorer, *texts):
+    return Score(scorer, "q", texts)
+
+
+def ask(service, *requests):
+    questions = [
+        Question(request, lambda completion: completion.text, None, str, Estimate(1, 1), 1)
+        for request in requests
+    ]
+    return Ask(service, questions)
+
+
+def call_of(scorer, *counts, ledger=None):
+    requests = [("q", ["text"] * count) for count in counts]
+    return CallScorer(scorer, requests, [ledger or ledger_of()] * len(counts))
+
+
+def drive(asynchronous, *passes):
+    return asyncio.run(drivers.arun(passes)) if asynchronous else drivers.run(passes)
+
+
+both = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+
+
+# ---------------------------------------------------------------------- both drivers
+
+
+@both
+@pytest.mark.parametrize("deadline", [None, 60])
+def test_scores_and_answers(asynchronous, deadline):
+    service = Service()
+    passes = [
+        pass_of(score(Scorer(), "a", "bb"), ask(service, "x", "y"), deadline=deadline),
+        pass_of(ask(service, "z"), score(Scorer(), "ccc"), deadline=deadline),
+    ]
+    (first, answers), (other, second) = drive(asynchronous, *passes)
+    assert (first.values, second.values) == ([1, 2], [3])
+    assert [answer.value for answer in answers] == ["x", "y"]
+    assert [answer.value for answer in other] == ["z"]
+
+
+@both
+def test_each_pass_goes_on_when_answered(asynchronous):
+    """The first pass is answered only after the second has put its second question."""
+    go = threading.Event()
+
+    async def wait():
+        while not go.is_set():
+            await asyncio.sleep(0.001)
+
+    async def release():
+        go.set()
+
+    first = pass_of(ask(Service(wait), "slow"), deadline=60)
+    second = pass_of(ask(Service(), "a"), ask(Service(release), "b"))
+    ((slow,),), (_, (fast,)) = drive(asynchronous, first, second)
+    assert (slow.value, fast.value) == ("slow", "b")
+
+
+@both
+def test_hanging_scorer_is_left_behind(asynchronous):
+    release = threading.Event()
+    scorer = Scorer(lambda: release.wait(60))
+    ((raw,),) = drive(asynchronous, pass_of(score(scorer, "a"), deadline=0.05))
+    release.set()
+    ((start, stop, error),) = raw.failures
+    assert (start, stop, type(error), str(error)) == (0, 1, DeadlineError, LATE)
+
+
+def test_threads_of_scorers():
+    scorer = Scorer()
+    drivers.run([pass_of(score(scorer, "a"))])
+    drivers.run([pass_of(score(scorer, "a"), deadline=60)])
+    asyncio.run(drivers.arun([pass_of(score(scorer, "a"))]))
+    first, *others = scorer.threads
+    assert first is threading.current_thread()
+    assert [(thread.name, thread.daemon) for thread in others] == [("secondpass", True)] * 2
+
+
+@both
+def test_pending_questions_are_cancelled(asynchronous):
+    """When one plan raises, questions of another one do not stay behind."""
+    begun, ended = threading.Event(), threading.Event()
+
+    async def wait():
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    def interrupt():
+        begun.wait(60)
+        raise KeyboardInterrupt
+
+    def failing():
+        yield score(Scorer(lambda: begun.wait(60)), "a")
+        raise LookupError
+
+    asking = pass_of(ask(Service(wait), "x"))
+    with pytest.raises(LookupError):
+        drive(asynchronous, asking, Pass(failing(), ledger_of(), Gate(1)))
+    assert ended.wait(60)
+    if not asynchronous:
+        ended.clear()
+        asking = pass_of(ask(Service(wait), "x"))
+        with pytest.raises(KeyboardInterrupt):
+            drivers.run([asking, pass_of(score(Scorer(interrupt), "a"))])
+        assert ended.wait(60)
+
+
+def test_rerank_in_the_portal_is_refused():
+    async def nested():
+        drivers.run([pass_of(ask(Service(), "x"))])
+
+    ((((answer,),)),) = drivers.run([pass_of(ask(Service(nested), "x"))])
+    assert (answer.error.code, str(answer.error)) == (
+        "nested_call",
+        "rerank was called by a model's own asynchronous function, which it would block; "
+        "await arerank there",
+    )
+
+
+def test_scorer_calls_at_once_are_bounded():
+    assert drivers._SCORER_GATE.width == min(32, (os.cpu_count() or 1) + 4)
+    assert drivers._JOINED_GATE.width == 32
+
+
+class Raising:
+    @property
+    def joins_calls(self):
+        raise LookupError
+
+
+JOINS = {
+    "joins": (SimpleNamespace(joins_calls=True), 3),
+    "does not": (SimpleNamespace(joins_calls=False), 1),
+    "says nothing": (SimpleNamespace(), 1),
+    "says nonsense": (SimpleNamespace(joins_calls="yes"), 1),
+    "raises": (Raising(), 1),
+}
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize(("member", "most"), JOINS.values(), ids=JOINS)
+def test_more_calls_of_scorers_that_join_them(member, most, deadline, monkeypatch):
+    monkeypatch.setattr(drivers, "_SCORER_GATE", Gate(1))
+    monkeypatch.setattr(drivers, "_JOINED_GATE", Gate(3))
+    lock, reached = threading.Lock(), threading.Event()
+    inside, highest = 0, 0
+
+    def count():
+        nonlocal inside, highest
+        with lock:
+            inside += 1
+            highest = max(highest, inside)
+            if highest == most:
+                reached.set()
+        assert reached.wait(60)
+        with lock:
+            inside -= 1
+
+    class Counting(Scorer):
+        joins_calls = property(lambda _self: member.joins_calls)
+
+    async def main():
+        calls = [
+            drivers.arun([pass_of(score(Counting(count), "a"), deadline=deadline)])
+            for _ in range(6)
+        ]
+        return await asyncio.gather(*calls)
+
+    results = asyncio.run(main())
+    assert [raw.values for ((raw,),) in results] == [[1]] * 6
+    assert highest == most
+
+
+# ---------------------------------------------------------------------- scorers
+
+missing = MissingExtraError("models", "scoring")
+own = MethodError("mine", "my_code")
+RAISED = {
+    # raised; code, message, whether it is recorded
+    "exception": (LookupError("sk-key"), "scorer_raised", "the scorer raised LookupError", True),
+    "cancellation": (
+        asyncio.CancelledError(),
+        "scorer_raised",
+        "the scorer raised CancelledError",
+        True,
+    ),
+    "method error": (own, "my_code", "mine", False),
+    "missing extra": (missing, missing.code, str(missing), False),
+}
+
+
+@pytest.mark.parametrize(("raised", "code", "message", "recorded"), RAISED.values(), ids=RAISED)
+def test_what_a_scorer_raises(raised, code, message, recorded, caplog):
+    def fail():
+        raise raised
+
+    caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
+    ledger = ledger_of()
+    error = score_call(call_of(Scorer(fail), 2, ledger=ledger))
+    assert (error.code, str(error)) == (code, message)
+    assert ledger.error is (raised if recorded else None)
+    assert [record.getMessage() for record in caplog.records] == [message] * recorded
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exits_pass_in_sync_calls_only(error, deadline):
+    def leave():
+        raise error
+
+    with pytest.raises(error):
+        drivers.run([pass_of(score(Scorer(leave), "a"), deadline=deadline)])
+    item = pass_of(score(Scorer(leave), "a"), deadline=deadline)
+    ((raw,),) = asyncio.run(drivers.arun([item]))
+    assert raw.failures[0][2].code == "scorer_raised"
+
+
+def test_overdue_call_is_not_made():
+    scorer = Scorer()
+    error = score_call(call_of(scorer, 2, ledger=ledger_of(5, overdue=True)))
+    assert (type(error), str(error), scorer.threads) == (DeadlineError, LATE, [])
+
+
+MERGED = {
+    # what score_many returns for requests of 1 and 2 texts; the scores or the code
+    "lists": ([[1], [2, 3]], [[1], [2, 3]]),
+    "tuples": (((1,), (2, 3)), [[1], [2, 3]]),
+    "too few": ([[1]], "score_count"),
+    "too many": ([[1], [2, 3], [4]], "score_count"),
+    "wrong lengths": ([[1, 2], [3]], "score_count"),
+    "no lists": ([1, 2], "scores_no_list"),
+}
+
+
+@pytest.mark.parametrize(("returned", "expected"), MERGED.values(), ids=MERGED)
+def test_merged_scores_are_validated(returned, expected):
+    class Merging:
+        def score_many(self, requests):
+            assert requests == [("q", ["text"]), ("q", ["text", "text"])]
+            return returned
+
+    outcome = score_call(call_of(Merging(), 1, 2))
+    assert (outcome.code if isinstance(outcome, MethodError) else outcome) == expected
+
+
+# ---------------------------------------------------------------------- overdue questions
+
+WAITS = {
+    # (seconds left, whether the clock has not started); seconds to wait
+    "nothing": ([], None),
+    "unlimited": ([(None, False)], None),
+    "one": ([(5, False)], 5.1),
+    "first of two": ([(5, False), (3, False), (None, False)], 3.1),
+    "clock not started": ([(5, False), (0, True)], 5.1),
+    "passed": ([(0, False)], 0.1),
+    "centuries": ([(1e300, False)], threading.TIMEOUT_MAX),
+}
+
+
+@pytest.mark.parametrize(("ledgers", "expected"), WAITS.values(), ids=WAITS)
+def test_wait_ends_when_the_first_is_overdue(ledgers, expected):
+    started = [
+        SimpleNamespace(ledger=SimpleNamespace(question_seconds_left=left, waiting=waiting))
+        for left, waiting in ledgers
+    ]
+    seconds = drivers._wait_seconds(started)
+    assert seconds == (expected if expected is None else pytest.approx(expected))
+
+
+def start(number, ledger, count=2):
+    return StartQuestions(number, ask(None, *["x"] * count), ledger, Gate(1))
+
+
+def done(result=None, error=None):
+    future = Future()
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+    return future
+
+
+def test_answers_are_taken_out():
+    answers, pending = [Answer("yes")], Future()
+    ready, broken = done(answers), done(error=LookupError("sk-key"))
+    overdue = start(0, ledger_of(5, overdue=True))
+    started = {pending: overdue, ready: start(1, ledger_of()), broken: start(2, ledger_of())}
+    (first, second) = drivers._take_answers(started, [ready, broken])
+    assert first == (1, answers)
+    number, failed = second
+    assert (number, len(failed)) == (2, 2)
+    for answer in failed:
+        assert (answer.error.code, str(answer.error)) == ("llm_raised", "asking raised LookupError")
+    # What is overdue gets another look, for it may be done by then.
+    assert started == {pending: overdue}
+    assert not pending.cancelled()
+
+
+def test_overdue_questions_are_given_up():
+    ledgers = {
+        "unlimited": ledger_of(),
+        "in time": ledger_of(60),
+        "clock not started": ledger_of(5, overdue=True, waiting=True),
+        "overdue": ledger_of(5, overdue=True),
+    }
+    futures = {name: Future() for name in ledgers}
+    started = {futures[name]: start(at, ledgers[name]) for at, name in enumerate(ledgers)}
+    ((number, answers),) = drivers._take_answers(started, [])
+    assert number == 3
+    assert [(answer.error.code, str(answer.error)) for answer in answers] == [
+        ("deadline", NOT_ANSWERED)
+    ] * 2
+    assert [name for name, future in futures.items() if future.cancelled()] == ["overdue"]
+    assert list(started) == [future for name, future in futures.items() if name != "overdue"]
+
+
+def test_nested_calls_pass():
+    future = done(error=NestedCallError("nested"))
+    with pytest.raises(NestedCallError):
+        drivers._take_answers({future: start(0, ledger_of())}, [future])
+
+
+@both
+def test_blocked_loop_is_given_up(asynchronous, monkeypatch):
+    """A question that does not end itself is given up by the driver."""
+    release = threading.Event()
+
+    async def never(effect, ledger, gate):
+        while not release.is_set():
+            await asyncio.sleep(0.001)
+
+    monkeypatch.setattr("secondpass.asking.dispatch.ask", never)
+    waited = []
+    original = drivers._wait_seconds
+    monkeypatch.setattr(
+        drivers, "_wait_seconds", lambda s: waited.append(original(s)) or waited[-1]
+    )
+    ((answers,),) = drive(asynchronous, pass_of(ask(None, "x"), deadline=0.05))
+    release.set()
+    assert [str(answer.error) for answer in answers] == [NOT_ANSWERED]
+    assert waited[0] <= 0.05 + 0.1  # what is to be waited, not what was
+
+
+def test_scorer_that_empties_its_lists():
+    class Emptying:
+        model_name = "emptying"
+
+        def score_pairs(self, query, documents):
+            scores = [0.5] * len(documents)
+            documents.clear()
+            return scores
+
+        def score_many(self, requests):
+            requests.clear()
+            return []
+
+    reranker = Reranker(Emptying())
+    for ranking in reranker.rerank_many([("q", ["a", "b"]), ("r", ["c", "d"])]):
+        assert [item.rerank_score for item in ranking] == [0.5, 0.5]
+        assert "batch_failed" in [issue.code for issue in ranking.report.issues]

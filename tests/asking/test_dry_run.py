@@ -1,0 +1,133 @@
+"""A plan carried out without calling anything, and sums of what is expected."""
+
+import pytest
+
+from fakes import InOrder, Model
+from scripted_services import question
+from secondpass.asking.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.effects import Ask, Score
+from secondpass.errors import MethodError
+from secondpass.limits import Limits, Prices
+from secondpass.ranking.ledger import PassCall
+
+PRICES = Prices(100_000, 1_000_000)  # a question of 10 and 5 tokens costs 1 + 5
+
+
+ROUNDS_LEFT = object()
+
+
+def sent_into(*effects, seconds_per_call=None, **limits):
+    """The dry run of a plan that yields these effects, and what was sent into it.
+
+    ``ROUNDS_LEFT`` stands for a question to the handle of the plan.
+    """
+    received = []
+    ledger = SimulatedLedger(Limits(**limits), seconds_per_call=seconds_per_call)
+    call = PassCall(ledger)
+
+    def plan():
+        for effect in effects:
+            received.append(call.rounds_left() if effect is ROUNDS_LEFT else (yield effect))
+
+    return dry_run(plan(), ledger), received
+
+
+def test_questions_are_counted_and_left_unanswered():
+    asked = Ask(Model(prices=PRICES), [question(), question()])
+    run, (answers,) = sent_into(asked)
+    assert (run.uses, run.rounds) == ([Expected("model", 2, 6, 20, 10, 12.0)], [2])
+    assert [(answer.value, answer.error.code) for answer in answers] == [(None, "dry_run")] * 2
+    assert asked.service.prompts == []
+
+
+def test_scorers_are_not_called():
+    run, (raw,) = sent_into(Score(InOrder(()), "query", ["a", "b"]))
+    assert (run.uses, run.rounds) == ([Expected("in-order", 0, 2)], [])
+    assert (raw.values, raw.failures) == ([0.0, 0.0], [])
+
+
+@pytest.mark.parametrize(
+    ("limits", "calls"),
+    [({}, 3), ({"calls": 2}, 2), ({"tokens": 30}, 2), ({"cost": 11.9}, 1), ({"deadline": 1e-9}, 3)],
+)
+def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
+    ask = Ask(Model(prices=PRICES), [question()])
+    run, received = sent_into(ask, ask, ask, ROUNDS_LEFT, **limits)
+    assert (run.uses[0].calls, run.rounds) == (calls, [1] * calls)
+    assert [answer.error.code for (answer,) in received[:3]] == ["dry_run"] * calls + ["budget"] * (
+        3 - calls
+    )
+    assert received[3] in ({None} if not limits or "deadline" in limits else {0})
+
+
+def test_unknown_effects_are_passed_over():
+    assert sent_into("nonsense") == (DryRun(), [None])
+
+
+def test_a_plan_that_fails_says_why():
+    def plan():
+        raise MethodError("no room", "too_long")
+        yield
+
+    run = dry_run(plan(), SimulatedLedger())
+    assert (run.result, run.error.code) == (None, "too_long")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "codes", "calls"),
+    [
+        # Two seconds per call, two questions at a time: five take six seconds.
+        (6.0, ["dry_run"] * 5, 5),
+        (5.9, ["dry_run"] * 4 + ["deadline"], 4),
+        (4.0, ["dry_run"] * 4 + ["deadline"], 4),
+        (2.1, ["dry_run"] * 2 + ["deadline"] * 3, 2),
+        (1.0, ["deadline"] * 5, 2),
+    ],
+)
+def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes, calls):
+    ask = Ask(Model(), [question()] * 5)
+    limits = {"deadline": deadline, "concurrency": 2}
+    run, (answers, left, after) = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, **limits)
+    assert [answer.error.code for answer in answers] == codes
+    assert run.rounds == [calls]
+    assert left == 0
+    assert {answer.error.code for answer in after} == {"deadline"}
+
+
+def test_time_passes_by_rounds():
+    ask = Ask(Model(), [question()])
+    run, received = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, deadline=10)
+    assert received[1] == 3  # of two seconds and a margin, in eight
+    assert run.rounds == [1, 1]
+
+
+def test_a_dry_run_repairs_nothing_and_keeps_no_exception(caplog):
+    caplog.set_level("DEBUG", "secondpass.diagnostics")
+    ledger = SimulatedLedger()
+    call = PassCall(ledger)
+    assert (call.rounds_left(repairs=True), call.rounds_left()) == (0, None)
+    call.raised(ValueError("mine"), "the method")
+    assert ledger.error is None
+    assert not caplog.records
+
+
+SUMS = [
+    # uses; calls, pairs, input tokens, output tokens, cost
+    ([], (0, 0, None, None, None)),
+    ([Expected("a", 0, 5)], (0, 5, None, None, None)),
+    ([Expected("a", 1, 5, 10, 2, 0.5)], (1, 5, 10, 2, 0.5)),
+    ([Expected("a", 1, 5, 10, 2, 0.5), Expected("b", 0, 7)], (1, 12, 10, 2, 0.5)),
+    ([Expected("a", 1, 5, 10, 2, 0.5), Expected("b", 1, 7, 1, 1)], (2, 12, 11, 3, None)),
+]
+
+
+@pytest.mark.parametrize(("uses", "sums"), SUMS)
+def test_total_has_a_cost_only_if_all_are_known(uses, sums):
+    assert total(uses) == Expected("total", *sums)
+
+
+def test_uses_of_one_model_become_one():
+    first, other = Expected("a", 1, 5, 10, 2, 0.5), Expected("b", 0, 7)
+    assert merged([first, other, first]) == [Expected("a", 2, 10, 20, 4, 1.0), other]
+    assert first.times(3) == Expected("a", 3, 15, 30, 6, 1.5)
+    assert other.times(3) == Expected("b", 0, 21)

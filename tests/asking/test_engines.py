@@ -1,0 +1,118 @@
+"""How local models ran, as reports list it."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from secondpass import EngineInfo, Report, Reranker
+from secondpass.strategies.cascade import Cascade
+
+INFO = EngineInfo("", "openvino", "bfloat16", 2, "up to 1,024 tokens, sorted by length", "fastest")
+
+
+class Engine:
+    """Scores by length; its engine is there once it has scored."""
+
+    def __init__(self, name="engine", engine=INFO, scores=None):
+        self.model_name = name
+        self.scores = scores
+        self.engine = None
+        self.loaded = engine
+
+    def score_pairs(self, query, documents):
+        self.engine = self.loaded
+        return [float(len(text)) for text in documents] if self.scores is None else self.scores
+
+
+class Raising(Engine):
+    @property
+    def engine(self):
+        raise LookupError
+
+    @engine.setter
+    def engine(self, value):
+        pass
+
+
+class Plain:
+    """Has no engine."""
+
+    model_name = "plain"
+
+    def score_pairs(self, query, documents):
+        return [1.0] * len(documents)
+
+
+def named(name):
+    return replace(INFO, method=name)
+
+
+TEXTS = ["a", "bb", "ccc"]
+failing = {"scores": "no list"}
+CASES = {
+    # the method and its fallbacks; the engines
+    "one": ([Engine()], [named("engine")]),
+    "none": ([Plain()], []),
+    "named before": ([Engine(engine=named("other"))], [named("engine")]),
+    "not loaded": ([Engine(engine=None)], []),
+    "no EngineInfo": ([Engine(engine={"backend": "torch"})], []),
+    "class": ([Engine(engine=EngineInfo)], []),
+    "no number of threads": ([Engine(engine=replace(INFO, threads="2"))], []),
+    "no reason": ([Engine(engine=replace(INFO, reason=None))], []),
+    "raises": ([Raising()], []),
+    "fails": ([Engine(**failing)], [named("engine")]),
+    "fallback": ([Engine("a", **failing), Engine("b")], [named("a"), named("b")]),
+    "unused fallback": ([Engine("a"), Engine("b")], [named("a")]),
+    "cascade": ([Cascade([Engine("a"), Engine("b")])], [named("a"), named("b")]),
+    "failed stage": ([Cascade([Engine("a"), Engine("b", **failing)])], [named("a"), named("b")]),
+    "failed cascade": (
+        [Cascade([Engine("a", **failing), Engine("b", **failing)]), Engine("c")],
+        [named("a"), named("b"), named("c")],
+    ),
+    "same twice": ([Cascade([Engine("a"), Engine("a")])], [named("a")]),
+}
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(("methods", "expected"), CASES.values(), ids=CASES)
+def test_reports_list_engines(methods, expected, asynchronous):
+    method, *fallback = methods
+    reranker = Reranker(method, fallback=fallback)
+    ranking = (
+        asyncio.run(reranker.arerank("q", TEXTS)) if asynchronous else reranker.rerank("q", TEXTS)
+    )
+    assert ranking.report.engines == tuple(expected)
+
+
+def test_each_ranking_has_them():
+    rankings = Reranker(Engine()).rerank_many([("q", TEXTS), ("r", TEXTS), ("s", [])])
+    engines = [ranking.report.engines for ranking in rankings]
+    assert engines == [(named("engine"),), (named("engine"),), ()]
+
+
+def test_method_that_was_not_called(monkeypatch):
+    """Its model is loaded, but the deadline passed before."""
+    used_before = Engine("b")
+    Reranker(used_before).rerank("q", TEXTS)
+    monkeypatch.setattr("secondpass.ranking.ledger.Ledger.seconds_left", 0.0)
+    reranker = Reranker(used_before, limits={"deadline": 5})
+    assert reranker.rerank("q", TEXTS).report.engines == ()
+
+
+def test_dict_of_a_report():
+    report = Report("ok", engines=(named("engine"),))
+    engines = report.to_dict()["engines"]
+    assert engines == json.loads(json.dumps(engines))
+    assert engines == [
+        {
+            "method": "engine",
+            "backend": "openvino",
+            "precision": "bfloat16",
+            "threads": 2,
+            "batch_rule": "up to 1,024 tokens, sorted by length",
+            "reason": "fastest",
+        }
+    ]
+    assert Report("ok").to_dict()["engines"] == []

@@ -1,0 +1,107 @@
+"""The operations of requests and scorer calls."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import secondpass
+from fakes import InOrder
+from secondpass.asking.scheduler import CallScorer
+from secondpass.effects import Completion, Prompt, Turn
+from secondpass.errors import LLMError, MethodError
+from secondpass.llms.openai import OpenAIChat
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.observers import RankingOperation, request, scoring
+
+PROMPT = Prompt("", (Turn("user", "which owl?"),))
+BUSY = LLMError("busy", "server_error", retryable=True)
+
+
+class Recorder:
+    def __init__(self):
+        self.ended = []
+
+    def start(self, operation):
+        pass
+
+    def end(self, operation):
+        self.ended.append(operation)
+
+
+@pytest.fixture
+def recorder():
+    observer = Recorder()
+    with secondpass.observe(observer):
+        yield observer
+
+
+@pytest.fixture
+def ledger():
+    return Ledger(operations=[RankingOperation(name="m", candidates=2, top_k=None, query=0)])
+
+
+def test_without_an_observer_nothing_is_entered():
+    completion = Completion("yes")
+    with request((), object(), PROMPT, 1, []) as running:
+        assert running.answered(completion) is completion
+    with scoring(object(), [], ()) as call:
+        assert call.ended("outcome") == "outcome"
+
+
+def test_a_request(ledger, recorder):
+    service = OpenAIChat("gpt", base_url="http://host:81/v1")
+    with request(ledger.operations, service, PROMPT, 3, [BUSY]) as running:
+        running.answered(Completion("yes", True, 7, 2, units=0.5))
+    (operation,) = recorder.ended
+    assert (operation.name, operation.kind, operation.provider) == ("gpt", "chat", "openai")
+    assert (operation.address, operation.port) == ("host", 81)
+    assert (operation.documents, operation.attempt, operation.after) == (3, 2, "server_error")
+    assert (operation.input_tokens, operation.output_tokens, operation.units) == (7, 2, 0.5)
+    assert operation.cut is True
+    assert operation.parents == tuple(ledger.operations)
+    assert "owl" not in repr(operation)
+
+
+def test_the_error_of_a_request(ledger, recorder):
+    with pytest.raises(LLMError), request(ledger.operations, object(), PROMPT, 1, []):
+        raise BUSY
+    assert recorder.ended[0].error == "server_error"
+
+
+@pytest.mark.parametrize(
+    ("members", "provider", "server"),
+    [
+        ({}, "SimpleNamespace", (None, None)),
+        ({"provider": "cohere", "api": "x"}, "cohere", (None, None)),
+        ({"api": "tei", "base_url": "https://h"}, "tei", ("h", 443)),
+        ({"api": {"title": "t"}, "url": "http://h/x"}, "SimpleNamespace", ("h", 80)),
+        ({"base_url": "http://[::1"}, "SimpleNamespace", (None, None)),
+        ({"base_url": "h:99999"}, "SimpleNamespace", (None, None)),
+        ({"base_url": 5}, "SimpleNamespace", (None, None)),
+    ],
+    ids=str,
+)
+def test_provider_and_server(members, provider, server, ledger, recorder):
+    with request(ledger.operations, SimpleNamespace(**members), ["pairs"], 1, []):
+        pass
+    (operation,) = recorder.ended
+    assert (operation.kind, operation.name) == ("rerank", "SimpleNamespace")
+    assert (operation.provider, (operation.address, operation.port)) == (provider, server)
+
+
+def test_a_scorer_call(ledger, recorder):
+    requests = [("q", ["a", "b"]), ("p", ["c"])]
+    call = CallScorer(InOrder([]), requests, [ledger, Ledger()])
+    with scoring(call.scorer, requests, call.operations) as running:
+        running.ended(MethodError("down", "scorer_raised"))
+    (operation,) = recorder.ended
+    assert (operation.name, operation.queries, operation.pairs) == ("in-order", 2, 3)
+    assert operation.parents == tuple(ledger.operations)
+    assert operation.error == "scorer_raised"
+
+
+def test_a_call_of_no_observed_ranking(recorder):
+    call = CallScorer(InOrder([]), [("q", ["a"])], [Ledger()])
+    with scoring(call.scorer, call.requests, call.operations):
+        pass
+    assert recorder.ended == []

@@ -1,0 +1,801 @@
+"""Rerankers with a response cache."""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes import Model, always, graded, numbered, ranked, shown_in, task_of, within_deadlines
+from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.asking.response_cache import ResponseCache
+from secondpass.effects import Ask, Completion
+from secondpass.errors import LLMError
+from secondpass.limits import Limits
+from secondpass.prompts.labels import replace_secret
+from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.methods import to_method
+from secondpass.runtime import answer_file, answer_store
+
+TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "answers.sqlite"
+
+
+def model(reply=graded, **members):
+    return Model(reply, **{"cache_key": "model 1", **members})
+
+
+def grading(llm, cache, method=None, **settings):
+    return Reranker({"type": "graded", "llm": llm, **(method or {})}, cache=cache, **settings)
+
+
+def codes(ranking):
+    return [issue.code for issue in ranking.report.issues]
+
+
+def rank(reranker, asynchronous, texts=TEXTS):
+    if asynchronous:
+        return asyncio.run(reranker.arerank("q", texts))
+    return reranker.rerank("q", texts)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_an_answer_is_asked_for_once(path, asynchronous):
+    llm = model()
+    reranker = grading(llm, path, {"batch_size": 3}, limits={"calls": 3, "tokens": 100_000})
+    first = rank(reranker, asynchronous)
+    again = rank(reranker, asynchronous)
+    assert len(llm.prompts) == 3
+    assert again.items == first.items
+    usage = again.report.usage
+    assert (usage.calls, usage.rounds, usage.pairs, usage.cached) == (0, 0, 0, 3)
+    assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
+    assert (first.report.usage.calls, first.report.usage.cached) == (3, 0)
+    assert again.report.to_dict()["usage"]["cached"] == 3
+    assert (codes(first), codes(again), again.report.status) == ([], [], "ok")
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_equal_questions_of_a_round_are_asked_once(path, cached):
+    llm = model(lambda shown: "no scores" if "bad" in str(shown) else graded(shown))
+    cache = path if cached else None
+    reranker = grading(llm, cache, {"batch_size": 1}, limits={"repair": 0})
+    ranking = reranker.rerank("q", ["3 a", "3 a", "bad", "5 b", "3 a", "bad"])
+    usage = ranking.report.usage
+    assert (len(llm.prompts), usage.calls, usage.pairs) == ((3, 3, 3) if cached else (6, 6, 6))
+    assert usage.cached == (2 if cached else 0)
+    assert [ranking.items[at].rerank_score for at in range(4)] == [5, 3, 3, 3]
+    assert {ranking[4].text, ranking[5].text} == {"bad"}
+    assert {ranking[4].status, ranking[5].status} == {"unjudged"}
+
+
+def test_only_what_is_new_is_asked(path):
+    llm = model()
+    grading(llm, path, {"batch_size": 2}).rerank("q", TEXTS)
+    ranking = grading(llm, path, {"batch_size": 2}).rerank("q", [*TEXTS[:6], *numbered([10, 6])])
+    usage = ranking.report.usage
+    assert (len(llm.prompts), usage.calls, usage.cached, usage.pairs) == (5, 1, 3, 2)
+    assert ranking.order[:2] == (6, 5)
+
+
+def test_requests_of_one_call_share_answers(path):
+    llm = model()
+    reranker = grading(llm, path)
+    reranker.rerank("q", TEXTS)
+    rankings = reranker.rerank_many([("q", TEXTS), ("other", TEXTS), ("q", TEXTS)])
+    assert [one.report.usage.cached for one in rankings] == [1, 0, 1]
+    assert len(llm.prompts) == 2
+
+
+def test_all_windows_of_listwise(path):
+    llm = model(ranked)
+    texts = numbered([n * 37 % 100 for n in range(100)])
+    reranker = Reranker({"type": "listwise", "llm": llm}, cache=path)
+    first, again = reranker.rerank("q", texts), reranker.rerank("q", texts)
+    assert len(llm.prompts) == 9
+    assert (again.order, again.report.usage.cached) == (first.order, 9)
+
+
+def test_the_order_of_candidates_matters(path):
+    llm = model()
+    reranker = grading(llm, path)
+    reranker.rerank("q", TEXTS)
+    reranker.rerank("q", TEXTS[::-1])
+    assert len(llm.prompts) == 2
+
+
+def test_a_passed_deadline_needs_no_time_for_what_is_stored(path):
+    llm = model()
+    grading(llm, path).rerank("q", TEXTS)
+    ranking = grading(llm, path, limits={"deadline": 60.0, "calls": 1}).rerank("q", TEXTS)
+    assert (ranking.report.status, ranking.report.usage.cached) == ("ok", 1)
+
+
+def test_budgets_are_those_of_new_questions(path):
+    llm = model()
+    settings = {"batch_size": 4}
+    grading(llm, path, settings).rerank("q", TEXTS[:4])
+    ranking = grading(llm, path, settings, limits={"calls": 1}).rerank("q", TEXTS)
+    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 1)
+
+
+# ---------------------------------------------------------------------- what is stored
+
+
+def test_a_repaired_answer_is_stored(path):
+    llm = model([always("nonsense"), graded])
+    first = grading(llm, path).rerank("q", TEXTS)
+    again = grading(llm, path).rerank("q", TEXTS)
+    assert (first.report.usage.repairs, first.report.usage.calls) == (1, 2)
+    assert (again.report.usage.cached, again.order, codes(again)) == (1, first.order, [])
+
+
+def cut_off(shown):
+    return Completion(graded(shown)[:-8], cut=True)
+
+
+def outside(shown):
+    return json.dumps(dict.fromkeys(shown, 99))
+
+
+NOT_STORED = {
+    "not usable": always("nonsense"),
+    "an error": always(LLMError("no", "server_error")),
+    "cut off": cut_off,
+    "another scale": outside,
+    "another scale, repaired": [outside, graded],
+}
+
+
+@pytest.mark.parametrize("replies", NOT_STORED.values(), ids=NOT_STORED)
+def test_what_is_not_stored(path, replies):
+    grading(model(replies), path).rerank("q", TEXTS)
+    llm = model()
+    ranking = grading(llm, path).rerank("q", TEXTS)
+    assert (len(llm.prompts), ranking.report.usage.cached) == (1, 0)
+
+
+def test_answers_beside_one_on_another_scale_are_not_stored(path):
+    """Theirs may be within the range by chance."""
+    settings = {"batch_size": 4}
+    llm = model([graded, outside, outside])
+    assert codes(grading(llm, path, settings).rerank("q", TEXTS)) == ["score_out_of_range"]
+    again = model()
+    grading(again, path, settings).rerank("q", TEXTS)
+    assert len(again.prompts) == 2
+
+
+def test_answers_about_shortened_passages_are_not_stored(path):
+    too_long = always(LLMError("too long", "too_long", too_long=True))
+    llm = model([too_long, graded])
+    first = grading(llm, path).rerank("q", [f"{text} " + "x" * 99 for text in TEXTS])
+    assert (first.report.usage.retries, codes(first)) == (1, ["asked_again"])
+    assert grading(model(), path).rerank("q", TEXTS).report.usage.cached == 0
+
+
+def test_partial_answers_are_stored_as_they_are(path):
+    def three(shown):
+        return graded(dict(list(shown.items())[:3]))
+
+    llm = model(three)
+    first = grading(llm, path).rerank("q", TEXTS)
+    again = grading(llm, path).rerank("q", TEXTS)
+    assert len(llm.prompts) == 1
+    assert (again.items, again.report.issues) == (first.items, first.report.issues)
+    assert codes(again) == ["not_in_reply"]
+
+
+def test_a_row_of_another_question_is_not_accepted(path):
+    reranker = grading(model(), path)
+    reranker.rerank("q", TEXTS)
+    for value in ('{"values": [1]}', "[]", "null", "no JSON", '{"places": [0, 0], "doubled": 0}'):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("UPDATE answers SET value = ?", (value,))
+        llm = model()
+        ranking = grading(llm, path).rerank("q", TEXTS)
+        assert (len(llm.prompts), ranking.report.status) == (1, "ok")
+
+
+def test_nothing_readable_is_in_the_file(path):
+    llm = model(name="gpt-secret")
+    texts = [f"{number} passage-secret" for number in range(8)]
+    candidates = [Candidate(text, id=f"id-secret-{text[0]}") for text in texts]
+    reranker = grading(llm, path, {"prompt": {"criteria": ["criterion-secret"]}})
+    reranker.rerank("query-secret", candidates, context="context-secret")
+    labels = shown_in(llm.prompts[0])
+    reranker.close()
+    stored = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert b"values" in stored
+    assert b"secret" not in stored
+    assert not [label for label in labels if f'"{label}"'.encode() in stored]
+
+
+def test_another_process_with_other_labels(path):
+    llm = model(ranked)
+    first = Reranker({"type": "listwise", "llm": llm}, cache=path).rerank("q", TEXTS)
+    before = replace_secret(b"another process")
+    try:
+        again = Reranker({"type": "listwise", "llm": llm}, cache=path).rerank("q", TEXTS)
+    finally:
+        replace_secret(before)
+    assert (again.order, again.report.usage.cached, len(llm.prompts)) == (first.order, 1, 1)
+
+
+PROCESS = """
+import json, sys
+sys.path[:0] = ["tests/support"]
+from fakes import Model, graded, numbered
+from secondpass import Reranker
+llm = Model(graded, cache_key="model 1")
+reranker = Reranker({"type": "graded", "llm": llm, "batch_size": 3}, cache=sys.argv[1])
+ranking = reranker.rerank("q", numbered(json.loads(sys.argv[2])))
+print(json.dumps([ranking.order, len(llm.prompts), ranking.report.usage.cached]))
+"""
+
+
+def test_two_processes(path):
+    numbers = [3, 1, 2, 5, 4, 9, 7, 8]
+
+    call = [sys.executable, "-c", PROCESS, str(path), json.dumps(numbers)]
+    run = subprocess.run(call, capture_output=True, text=True, check=True)
+    order, asked, cached = json.loads(run.stdout)
+    assert (asked, cached) == (3, 0)
+    llm = model()
+    ranking = grading(llm, path, {"batch_size": 3}).rerank("q", numbered(numbers))
+    assert ranking.order == tuple(order)
+    assert (llm.prompts, ranking.report.usage.cached) == ([], 3)
+
+
+def test_many_threads_and_tasks(path):
+    llm = model()
+    reranker = grading(llm, path, {"batch_size": 2})
+    expected = grading(model(), None, {"batch_size": 2}).rerank("q", TEXTS).order
+    orders, failed = [], []
+
+    def work():
+        try:
+            orders.append(reranker.rerank("q", TEXTS).order)
+            orders.append(asyncio.run(tasks())[0].order)
+        except Exception as error:
+            failed.append(error)
+
+    async def tasks():
+        return await asyncio.gather(*(reranker.arerank("q", TEXTS) for _ in range(3)))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failed
+    assert set(orders) == {expected}
+    assert reranker.rerank("q", TEXTS).report.usage.cached == 4
+
+
+def test_the_event_loop_is_not_blocked(path, monkeypatch):
+    """The file is read and written in threads."""
+    threads = set()
+    for name in ("get_many", "put_many"):
+        method = getattr(answer_file.AnswerFile, name)
+
+        def recorded(self, *args, method=method):
+            threads.add(threading.current_thread())
+            return method(self, *args)
+
+        monkeypatch.setattr(answer_file.AnswerFile, name, recorded)
+
+    async def act():
+        await grading(model(), path).arerank("q", TEXTS)
+        return threading.current_thread()
+
+    here = asyncio.run(act())
+    assert threads
+    assert here not in threads
+
+
+# ---------------------------------------------------------------------- when it fails
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronous):
+    mark = answer_file.LAYOUT.application.to_bytes(4, "big")
+    path.write_bytes(b"SQLite format 3\0" + bytes(52) + mark + b"damaged" * 900)
+    llm = model()
+    reranker = grading(llm, path)
+    with caplog.at_level(logging.WARNING):
+        first, again = rank(reranker, asynchronous), rank(reranker, asynchronous)
+    assert (codes(first), codes(again)) == (["cache_set_aside"], [])
+    assert "answers.sqlite.set-aside-" in first.report.issues[0].message
+    assert "cache_set_aside" in caplog.text
+    assert (first.report.status, again.report.usage.cached, len(llm.prompts)) == ("ok", 1, 1)
+
+
+def write_database(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+
+
+FOREIGN = {
+    "a corpus": (lambda path: path.write_text('{"text": "of the user"}\n' * 50), "of secondpass"),
+    "a short text": (lambda path: path.write_text("x"), "of secondpass"),
+    "a database": (write_database, "another application's file"),
+    "a folder": (lambda path: path.mkdir(), "a folder"),
+    "a pipe": (os.mkfifo, "not a file"),
+    "a link to a text": (
+        lambda path: path.symlink_to(Path(__file__).resolve()),
+        "of secondpass",
+    ),
+}
+
+
+@pytest.mark.parametrize(("create", "message"), FOREIGN.values(), ids=FOREIGN)
+def test_a_file_of_the_user_is_refused_and_not_touched(path, create, message):
+    create(path)
+    before = sorted(path.parent.iterdir()), path.lstat(), path.is_file() and path.read_bytes()
+    with pytest.raises(
+        ConfigurationError, match=rf"cache: .*{message}; it was not touched"
+    ) as error:
+        grading(model(), path)
+    assert str(path) in str(error.value)
+    after = sorted(path.parent.iterdir()), path.lstat(), path.is_file() and path.read_bytes()
+    assert after[0] == before[0]
+    assert after[1].st_mtime_ns == before[1].st_mtime_ns
+    assert after[2] == before[2]
+
+
+def test_a_file_of_the_user_that_comes_later_is_not_touched(path):
+    """Neither at use, nor when a run removes its answers."""
+    llm = model()
+    reranker = grading(llm, path)
+    path.write_text("written by the user")
+    ranking = reranker.rerank("q", TEXTS)
+    assert codes(ranking) == ["cache_failed"]
+    assert "not a file of secondpass" in ranking.report.issues[0].message
+    assert (ranking.report.status, len(llm.prompts)) == ("ok", 1)
+    with pytest.raises(OSError, match="is not removed: it is not a file of secondpass"):
+        reranker.cache.delete()
+    assert path.read_text() == "written by the user"
+
+
+def test_a_cache_of_another_user_is_not_used(path, monkeypatch):
+    grading(model(), path).rerank("q", TEXTS)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    llm = model()
+    ranking = grading(llm, path).rerank("q", TEXTS)
+    assert codes(ranking) == ["cache_failed"]
+    assert "it belongs to another user" in ranking.report.issues[0].message
+    assert len(llm.prompts) == 1
+
+
+def test_a_full_disk_is_reported(path, monkeypatch):
+    def full(*_args):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(answer_file.AnswerFile, "_update", full)
+    reranker = grading(model(), path)
+    for _ in range(2):
+        ranking = reranker.rerank("q", TEXTS)
+        assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    message = ranking.report.issues[0].message
+    assert message == "the response cache 'answers.sqlite' cannot be used: database or disk is full"
+
+
+def test_a_missing_folder_is_reported(tmp_path):
+    ranking = grading(model(), tmp_path / "missing" / "answers").rerank("q", TEXTS)
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert str(tmp_path) not in ranking.report.issues[0].message
+
+
+def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
+    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    released = threading.Event()
+
+    def slow(*_args):
+        released.wait(60)
+        return {}
+
+    monkeypatch.setattr(answer_file.AnswerFile, "get_many", slow)
+    monkeypatch.setattr(answer_file.AnswerFile, "put_many", slow)
+    try:
+        ranking = grading(model(), path).rerank("q", TEXTS)
+    finally:
+        released.set()
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert "did not answer in time" in ranking.report.issues[0].message
+
+
+@pytest.fixture
+def hangs(monkeypatch):
+    """The disk hangs until this event is set; calls are counted."""
+    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    released = threading.Event()
+    released.calls = []
+
+    def slow(self, *args):
+        released.calls.append(args)
+        released.wait(60)
+        return {}
+
+    monkeypatch.setattr(answer_file.AnswerFile, "get_many", slow)
+    monkeypatch.setattr(answer_file.AnswerFile, "put_many", slow)
+    yield released
+    released.set()
+
+
+def test_a_hanging_disk_is_not_waited_for_again(path, hangs):
+    reranker = grading(model(), path)
+    for query in "abcdefgh":
+        ranking = reranker.rerank(query, TEXTS)
+        assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert len(hangs.calls) == 2  # one to read and one to write
+    reranker.close()  # returns
+
+
+def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
+    monkeypatch.setattr(answer_store, "_MAX_WAITING", 3)
+    reranker = grading(model(), path)
+    for query in "abcdefgh":
+        reranker.rerank(query, TEXTS)
+    assert len(reranker.cache._store._waiting) == 3
+
+
+def test_a_hanging_disk_leaves_time_for_the_model(path, hangs, monkeypatch):
+    monkeypatch.setattr(answer_store, "_MAX_WAIT", 3600.0)
+    ranking = within_deadlines(
+        lambda deadline: grading(model(), path, limits={"deadline": deadline}).rerank("q", TEXTS),
+        lambda ranking: ranking.report.status == "ok",
+    )
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+
+
+@pytest.mark.parametrize("method", ["get_many", "put_many"])
+def test_an_unexpected_error_is_reported(path, monkeypatch, method):
+    def broken(*_args):
+        raise OverflowError("passage")
+
+    monkeypatch.setattr(answer_file.AnswerFile, method, broken)
+    ranking = grading(model(), path).rerank("q", TEXTS)
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert f"{method} raised OverflowError" in ranking.report.issues[0].message
+    assert "passage" not in ranking.report.issues[0].message
+
+
+def test_without_threads_the_model_is_asked(path, monkeypatch):
+    def none_left(_call):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("secondpass.concurrency.threads.start", none_left)
+    ranking = grading(model(), path).rerank("q", TEXTS)
+    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
+    assert "no thread could be started" in ranking.report.issues[0].message
+
+
+@pytest.mark.parametrize(("waiting", "found"), [(True, {0}), (False, set())])
+def test_rankings_that_wait_for_others_look_up_too(path, waiting, found):
+    """Their clock has not started, so their deadline has not passed."""
+    llm = model()
+    grading(llm, path).rerank("q", TEXTS)
+    effect = next(to_method({"type": "graded", "llm": llm}).judge(task_of(TEXTS, "q")))
+    ledger = Ledger(Limits(deadline=1e-9), waiting=waiting)
+    cache = ResponseCache(str(path))
+    assert asyncio.run(cache.find(llm, effect.questions, ledger)).keys() == found
+    assert ledger.cached == len(found)
+    cache.close()
+
+
+def test_an_interruption_loses_no_answer(path):
+    """Answers are stored as they come, not at the end of their round."""
+
+    class Slow(Model):
+        async def complete(self, prompt):
+            if len(self.prompts) == self.stops_at:
+                await asyncio.sleep(60)
+            return await super().complete(prompt)
+
+    async def interrupted():
+        reranker = grading(Slow(cache_key="model 1", stops_at=2), path, {"batch_size": 2})
+        task = asyncio.ensure_future(reranker.arerank("q", TEXTS))
+        with closing(answer_file.AnswerFile(path, 10**9, None)) as file:
+            for _ in range(1200):
+                await asyncio.sleep(0.05)
+                if file.run(0, count) == 2:
+                    break
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def count(connection):
+        return connection.execute("SELECT count(*) FROM answers").fetchone()[0]
+
+    asyncio.run(interrupted())
+    llm = Slow(cache_key="model 1", stops_at=None)
+    ranking = grading(llm, path, {"batch_size": 2}).rerank("q", TEXTS)
+    assert (ranking.report.usage.cached, ranking.report.usage.calls) == (2, 2)
+
+
+# ---------------------------------------------------------------------- services and values
+
+
+class NoIdentity:
+    """A stage whose answers can be stored and one whose answers cannot."""
+
+    @staticmethod
+    def cascade(llm, other, path):
+        stages = [
+            {"type": "graded", "llm": llm, "depth": 8},
+            {"type": "listwise", "llm": other, "depth": 3},
+        ]
+        return Reranker({"type": "cascade", "stages": stages}, cache=path)
+
+
+def test_answers_of_unnamed_models_are_not_stored_and_the_report_says_so(path):
+    llm, other = model(), Model(ranked, name="unnamed")
+    reranker = NoIdentity.cascade(llm, other, path)
+    for asked in (1, 2):
+        ranking = reranker.rerank("q", TEXTS)
+        assert (len(llm.prompts), len(other.prompts)) == (1, asked)
+        assert codes(ranking) == ["not_cached"]
+    message = ranking.report.issues[0].message
+    assert message == "the answers of 'unnamed' are not stored: it has no cache_key"
+
+
+def function(messages):
+    return graded(shown_in(messages))
+
+
+LOCAL = [
+    {"method": "lexical"},
+    {"method": {"type": "graded", "llm": function}},
+    {"method": {"type": "graded", "llm": Model(cache_key=object())}},
+    {"method": "lexical", "fallback": [{"type": "graded", "llm": function}]},
+]
+
+
+@pytest.mark.parametrize("settings", LOCAL)
+def test_a_cache_that_would_store_nothing_is_an_error(path, settings):
+    with pytest.raises(ConfigurationError, match="cache: cannot be set: no method asks a service"):
+        Reranker(**settings, cache=path)
+    assert not path.exists()
+
+
+def test_a_fallback_is_enough(path):
+    Reranker("lexical", fallback=[{"type": "graded", "llm": model()}], cache=path)
+
+
+class Asking:
+    """A method of the user's own, which does not say what it asks."""
+
+    name = "asking"
+    score_kind = "unbounded"
+    scale = None
+
+    def __init__(self, questions):
+        self.questions = questions
+
+    def judge(self, task):
+        from secondpass.effects import Judgement
+
+        yield Ask(model(), self.questions)
+        return Judgement([float(index) for index, _ in enumerate(task.texts)], issues=())
+
+
+def test_questions_without_recall_are_asked(path):
+    from scripted_services import question
+
+    ranking = Reranker(Asking([question()]), cache=path).rerank("q", TEXTS)
+    assert "not_cached" in codes(ranking)
+    assert "does not say what an answer depends on" in ranking.report.issues[-1].message
+
+
+def test_a_function_with_a_key_is_stored(path):
+    calls = []
+
+    def named(messages):
+        calls.append(messages)
+        return graded(shown_in(messages))
+
+    named.cache_key = "named, version 1"
+    for _ in range(2):
+        grading(named, path).rerank("q", TEXTS)
+    assert len(calls) == 1
+
+
+class Pair(ReplyFormat):
+    """A reply format with a value of its own."""
+
+    name, shape, tokens_per_document = "pair", "a word", 1
+
+    def request(self):
+        return "Reply with ONLY a word."
+
+    def read(self, completion, labels):
+        return object()
+
+
+def test_values_that_cannot_be_stored_are_reported(path):
+    from secondpass.prompts.questions import Questions
+    from secondpass.prompts.template import Prompting
+
+    llm = model()
+    prompting = Prompting().completed("role", "instruction")
+    question = Questions(task_of(TEXTS), llm, prompting, Pair()).about(range(8))
+    ranking = Reranker(Asking([question]), cache=path).rerank("q", TEXTS)
+    assert codes(ranking) == ["not_cached"]
+    assert "dump raised TypeError" in ranking.report.issues[0].message
+
+
+def test_a_broken_loader_asks_again(path):
+    from scripted_services import question
+    from secondpass.questions import Recall
+
+    def broken(_data):
+        raise RuntimeError("broken")
+
+    asked = replace(question(), recall=Recall(lambda: 1, lambda value: value, broken))
+    for _ in range(2):
+        ranking = Reranker(Asking([asked]), cache=path).rerank("q", TEXTS)
+        assert (ranking.report.usage.calls, ranking.report.usage.cached) == (1, 0)
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_forms_of_the_setting(path, monkeypatch):
+    llm = {"type": "openai", "model": "m"}
+    method = {"type": "graded", "llm": llm}
+    monkeypatch.setenv("ANSWERS", str(path))
+    whole = {"path": str(path), "max_mb": 1, "max_age_days": None}
+    for value in (str(path), whole, {"env": "ANSWERS"}):
+        reranker = Reranker.from_config({"method": method, "cache": value})
+        assert reranker.cache.path == str(path)
+        again = Reranker.from_config(reranker.to_config())
+        assert vars(again.cache).keys() == vars(reranker.cache).keys()
+        assert again.to_config() == reranker.to_config()
+    assert Reranker.from_config({"method": method, "cache": whole}).to_config()["cache"] == whole
+    assert Reranker(method, cache=path).cache.path == str(path)
+    assert Reranker(method, cache=ResponseCache(str(path))).cache.max_mb == 256
+    assert Reranker.from_preset("accurate", cache=str(path)).cache.path == str(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (3, "cache: give a path, a mapping or a ResponseCache, not 3"),
+        ("", "path: "),
+        ({}, "path: is required"),
+        ({"path": "a", "max_mb": 0}, "max_mb"),
+        ({"path": "a", "max_age_days": 0}, "max_age_days"),
+        ({"path": "a", "max_mbs": 1}, "did you mean 'max_mb'"),
+    ],
+)
+def test_wrong_settings(value, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        grading(model(), value)
+
+
+def test_limits_of_the_setting(path, monkeypatch):
+    llm = model()
+    now = [1e9]
+    monkeypatch.setattr(answer_file.time, "time", lambda: now[0])
+    reranker = grading(llm, {"path": str(path), "max_age_days": 2})
+    reranker.rerank("q", TEXTS)
+    now[0] += 86400
+    assert reranker.rerank("q", TEXTS).report.usage.cached == 1
+    now[0] += 86401
+    assert reranker.rerank("q", TEXTS).report.usage.cached == 0
+
+
+def test_a_relative_path_is_that_of_the_beginning(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cache = ResponseCache("answers.sqlite")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir("other")
+    grading(model(), cache).rerank("q", TEXTS)
+    cache.close()
+    assert (tmp_path / "answers.sqlite").exists()
+    cache.delete()
+    assert not (tmp_path / "answers.sqlite").exists()
+
+
+def test_reading_a_lot_is_recorded(path, monkeypatch):
+    monkeypatch.setattr(answer_file, "_MAX_READ_AGAIN", 1)
+    reranker = grading(model(), path)
+    for query in ("a", "b", "c", "a"):
+        reranker.rerank(query, TEXTS)
+    until = time.monotonic() + 60
+    with closing(sqlite3.connect(path)) as connection:
+        used = None
+        while used != (4,) and time.monotonic() < until:
+            time.sleep(0.01)
+            used = connection.execute("SELECT max(used) FROM answers").fetchone()
+    assert used == (4,)
+
+
+def test_a_closed_reranker_opens_its_file_again(path):
+    llm = model()
+    reranker = grading(llm, path)
+    reranker.rerank("q", TEXTS)
+    reranker.close()
+    assert not path.with_name(f"{path.name}-wal").exists()
+    assert reranker.rerank("q", TEXTS).report.usage.cached == 1
+
+
+def test_a_cache_for_a_while(path):
+    llm = model()
+    reranker = grading(llm, None)
+    cache = ResponseCache.of_run(path)
+    with reranker.storing_answers(cache):
+        reranker.rerank("q", TEXTS)
+        assert reranker.rerank("q", TEXTS).report.usage.cached == 1
+    assert reranker.rerank("q", TEXTS).report.usage.cached == 0
+    assert reranker.to_config  # it is no part of the configuration
+    assert reranker.cache is None
+    cache.delete()
+    assert not list(path.parent.iterdir())
+
+
+def test_a_run_does_not_find_its_own_answers(path):
+    llm = model()
+    reranker = grading(llm, None)
+    for name, before, asked in [("a", 0.0, 2), ("b", None, 3), ("a", None, 3)]:
+        with reranker.storing_answers(ResponseCache.of_run(path, name, before=before)):
+            for _ in range(2):
+                reranker.rerank("q", TEXTS)
+        assert len(llm.prompts) == asked
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child(path):
+    llm = model()
+    reranker = grading(llm, path)
+    reranker.rerank("q", TEXTS)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            cached = reranker.rerank("q", TEXTS).report.usage.cached
+            asked = reranker.rerank("other", TEXTS).report.usage.cached
+            status = 0 if (cached, asked) == (1, 0) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert reranker.rerank("other", TEXTS).report.usage.cached == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_does_not_wait_for_a_late_call_of_its_parent(path, monkeypatch):
+    reranker = grading(model(), path)
+    reranker.rerank("q", TEXTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_store, "_MAX_WAIT", 0.05)
+        released = threading.Event()
+        patch.setattr(answer_file.AnswerFile, "get_many", lambda *_args: released.wait(60))
+        assert codes(reranker.rerank("q", TEXTS)) == ["cache_failed"]
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            report = reranker.rerank("q", TEXTS).report
+            status = 0 if (report.usage.cached, report.issues) == (1, ()) else 2
+        finally:
+            os._exit(status)
+    released.set()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,318 @@
+"""The scheduler, driven by sending outcomes in."""
+
+import time
+
+import pytest
+
+from secondpass.asking.gate import Gate
+from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions, WaitForAnswers, schedule
+from secondpass.effects import Answer, Ask, Estimate, Question, Score
+from secondpass.errors import MethodError
+from secondpass.limits import Limits
+from secondpass.ranking.ledger import Ledger
+
+GATE = Gate(1)
+
+
+class Single:
+    """A scorer that takes one request per call. Nothing here calls it."""
+
+
+class Merging:
+    def score_many(self, requests):
+        raise AssertionError
+
+
+def plan(*effects):
+    """A plan that returns the results of its effects."""
+    results = []
+    for effect in effects:
+        results.append((yield effect))
+    return results
+
+
+def pass_of(*effects, overdue=False, **limits):
+    ledger = Ledger(Limits(**limits), time.perf_counter() - (3600 if overdue else 0))
+    return Pass(plan(*effects), ledger, GATE)
+
+
+def score(scorer, count, query="q", at_most=None, instruction=None):
+    texts = [f"{query}{number}" for number in range(count)]
+    return Score(scorer, query, texts, at_most, instruction)
+
+
+def ask(count=1):
+    question = Question("request", str, None, lambda: None, Estimate(1, 1), 1)
+    return Ask("service", [question] * count)
+
+
+def lengths(call):
+    """A score for each text: its length."""
+    return [[len(text) for text in documents] for _, documents in call.requests]
+
+
+def drive(passes, call_scorer=lengths, wait=None):
+    """The results of passes, and the commands on the way."""
+    commands, started = [], []
+
+    def outcome(command):
+        if isinstance(command, CallScorer):
+            return call_scorer(command)
+        if isinstance(command, StartQuestions):
+            started.append(command)
+            return None
+        if wait is not None:
+            return wait(started)
+        command = started.pop(0)
+        return [(command.number, [Answer(command.number)])]
+
+    work = schedule(passes)
+    sent = None
+    while True:
+        try:
+            commands.append(work.send(sent))
+        except StopIteration as stop:
+            return stop.value, commands
+        sent = outcome(commands[-1])
+
+
+def sizes(commands):
+    """How many texts of each request go into each call."""
+    return [[len(documents) for _, documents in call.requests] for call in commands]
+
+
+def used(item):
+    return item.ledger.calls, item.ledger.rounds, item.ledger.pairs
+
+
+# ---------------------------------------------------------------------- scorer calls
+
+
+def test_one_pass_makes_one_call():
+    scorer = Single()
+    item = pass_of(score(scorer, 2))
+    ((raw,),), (call,) = drive([item])
+    assert (call.scorer, call.requests) == (scorer, [("q", ["q0", "q1"])])
+    assert call.ledgers == [item.ledger]
+    assert (raw.values, raw.failures, raw.troubles) == ([2, 2], [], [])
+    assert used(item) == (1, 1, 2)
+    assert not item.ledger.waiting
+
+
+def test_each_score_effect_is_a_round():
+    scorer = Single()
+    item = pass_of(score(scorer, 2), score(scorer, 1))
+    drive([item])
+    assert used(item) == (2, 2, 3)
+
+
+single, merging, other = Single(), Merging(), Merging()
+GROUPS = {
+    "same single": ([single, single], [[1], [2]]),
+    "same merging": ([merging, merging], [[1, 2]]),
+    "two merging": ([merging, other], [[1], [2]]),
+    "mixed": ([merging, single, merging], [[1, 3], [2]]),
+}
+
+
+@pytest.mark.parametrize(("scorers", "expected"), GROUPS.values(), ids=GROUPS)
+def test_calls_merge_by_scorer(scorers, expected):
+    passes = [
+        pass_of(score(scorer, index + 1, f"q{index}")) for index, scorer in enumerate(scorers)
+    ]
+    results, commands = drive(passes)
+    assert sizes(commands) == expected
+    assert [raw.values for (raw,) in results] == [
+        [3] * (index + 1) for index in range(len(scorers))
+    ]
+    assert [used(item) for item in passes] == [(1, 1, index + 1) for index in range(len(scorers))]
+
+
+def test_calls_merge_by_instruction():
+    words = ["owls", None, "owls", "cats"]
+    passes = [pass_of(score(merging, 1, f"q{i}", None, word)) for i, word in enumerate(words)]
+    _, commands = drive(passes)
+    assert [(call.instruction, len(call.requests)) for call in commands] == [
+        ("owls", 2),
+        (None, 1),
+        ("cats", 1),
+    ]
+    assert [call.keywords for call in commands] == [
+        {"instruction": "owls"},
+        {},
+        {"instruction": "cats"},
+    ]
+    assert "owls" not in repr(commands)
+
+
+CALLS = {
+    # numbers of texts, at_most, deadline; numbers of texts per call
+    "unlimited": ([5], 3, None, [[5]]),
+    "no at_most": ([5], None, 60, [[5]]),
+    "parts": ([5], 2, 60, [[2], [2], [1]]),
+    "exact parts": ([4], 2, 60, [[2], [2]]),
+    "no texts": ([0], 2, 60, []),
+    "merged": ([5, 2], 3, None, [[5, 2]]),
+    "merged without at_most": ([5, 2, 1], None, 60, [[5, 2, 1]]),
+    "merged parts": ([5, 2, 1], 3, 60, [[3], [2], [2, 1]]),
+    "rest is used": ([4, 1, 1, 1], 3, 60, [[3], [1, 1, 1], [1]]),
+}
+
+
+@pytest.mark.parametrize(("counts", "at_most", "deadline", "expected"), CALLS.values(), ids=CALLS)
+def test_texts_are_split_into_calls(counts, at_most, deadline, expected):
+    scorer = Merging()
+    passes = [pass_of(score(scorer, count, "q", at_most), deadline=deadline) for count in counts]
+    results, commands = drive(passes)
+    assert sizes(commands) == expected
+    assert [len(raw.values) for (raw,) in results] == counts
+    assert [item.ledger.pairs for item in passes] == counts
+
+
+def test_failed_part_keeps_the_rest():
+    error = MethodError("no", "no")
+    outcomes = iter([[[1, 2]], error, [[5]]])
+    item = pass_of(score(Single(), 5, at_most=2), deadline=60)
+    ((raw,),), _ = drive([item], lambda _: next(outcomes))
+    assert raw.values == [1, 2, None, None, 5]
+    assert raw.failures == [(2, 4, error)]
+    assert used(item) == (3, 1, 5)
+
+
+def test_failed_merged_call_is_tried_singly():
+    scorer = Merging()
+    error = MethodError("poison", "scorer_raised")
+
+    def outcome(call):
+        return error if any("b0" in documents for _, documents in call.requests) else lengths(call)
+
+    passes = [pass_of(score(scorer, 2, "a")), pass_of(score(scorer, 1, "b"))]
+    results, commands = drive(passes, outcome)
+    assert sizes(commands) == [[2, 1], [2], [1]]
+    (first,), (second,) = results
+    assert (first.values, first.failures) == ([2, 2], [])
+    assert (second.values, second.failures) == ([None], [(0, 1, error)])
+    for (raw,) in results:
+        assert [(one.code, str(one)) for one in raw.troubles] == [
+            ("batch_failed", "scoring several queries in one call failed: poison")
+        ]
+    assert [used(item) for item in passes] == [(2, 1, 4), (2, 1, 2)]
+
+
+def test_merged_calls_go_on_after_another():
+    scorer = Merging()
+    passes = [pass_of(score(scorer, 2, "q", 2), deadline=60) for _ in range(3)]
+    results, commands = drive(passes)
+    assert sizes(commands) == [[2], [2], [2]]
+    passes = [pass_of(score(scorer, 1, "q", 2), deadline=60) for _ in range(4)]
+    results, commands = drive(passes)
+    assert sizes(commands) == [[1, 1], [1, 1]]
+    assert [raw.values for (raw,) in results] == [[2]] * 4
+
+
+def test_overdue_pass_is_not_scored():
+    late = pass_of(score(Single(), 2), deadline=5, overdue=True)
+    ((raw,),), commands = drive([late])
+    assert commands == []
+    ((start, stop, error),) = raw.failures
+    assert (start, stop, error.code) == (0, 2, "deadline")
+    assert str(error) == "the deadline passed before these were scored"
+    assert used(late) == (0, 1, 0)
+
+
+def test_clock_starts_with_first_call():
+    scorer = Single()
+    passes = [pass_of(score(scorer, 1), deadline=5, overdue=True) for _ in range(2)]
+    waiting = []
+
+    def outcome(call):
+        waiting.append([item.ledger.waiting for item in passes])
+        return lengths(call)
+
+    results, _ = drive(passes, outcome)
+    assert waiting == [[False, True], [False, False]]
+    assert [raw.values for (raw,) in results] == [[2], [2]]
+
+
+DEADLINES = {
+    "none": ([None], None),
+    "one": ([60], 60),
+    "latest": ([60, 900], 900),
+    "one without": ([60, None], None),
+}
+
+
+@pytest.mark.parametrize(("deadlines", "expected"), DEADLINES.values(), ids=DEADLINES)
+def test_call_knows_when_it_is_overdue(deadlines, expected):
+    call = CallScorer(Single(), [], [Ledger(Limits(deadline=one)) for one in deadlines])
+    if expected is None:
+        assert call.seconds_left is None
+    else:
+        assert expected - 30 < call.seconds_left <= expected
+
+
+# ---------------------------------------------------------------------- questions
+
+
+def test_questions_start_before_scoring():
+    """All questions are started, then all scorers called, and then the answers are waited for."""
+    asking = ask()
+    passes = [pass_of(score(Single(), 1), ask()), pass_of(asking), pass_of(ask(), ask())]
+    results, commands = drive(passes)
+    kinds = [type(command) for command in commands]
+    first = [StartQuestions, StartQuestions, CallScorer, StartQuestions]
+    assert kinds == [*first, WaitForAnswers, WaitForAnswers, StartQuestions, *[WaitForAnswers] * 2]
+    assert [command.number for command in commands if isinstance(command, StartQuestions)] == [
+        1,
+        2,
+        0,
+        2,
+    ]
+    start = commands[0]
+    assert (start.effect, start.ledger, start.gate) == (asking, passes[1].ledger, GATE)
+    assert results[1] == [[Answer(1)]]
+    assert results[2] == [[Answer(2)], [Answer(2)]]
+
+
+def test_several_passes_answered_at_once():
+    def wait(started):
+        answered = [(command.number, [Answer(command.number)]) for command in reversed(started)]
+        started.clear()
+        return answered
+
+    results, commands = drive([pass_of(ask()) for _ in range(3)], wait=wait)
+    assert [type(command) for command in commands] == [StartQuestions] * 3 + [WaitForAnswers]
+    assert results == [[[Answer(number)]] for number in range(3)]
+
+
+def test_failed_start_answers_every_question():
+    error = MethodError("no", "no")
+    start = StartQuestions(0, ask(3), Ledger(), GATE)
+    assert start.failed(error) == [Answer(error=error)] * 3
+
+
+# ---------------------------------------------------------------------- other effects
+
+
+def test_no_effects_no_commands():
+    assert drive([]) == ([], [])
+    assert drive([pass_of(), pass_of()]) == ([[], []], [])
+
+
+def test_unknown_effect_is_thrown_back():
+    def confused():
+        try:
+            yield "something"
+        except MethodError as error:
+            return error.code, str(error)
+
+    ((code, message),), _ = drive([Pass(confused(), Ledger(), GATE)])
+    assert (code, message) == ("unknown_effect", "the method yielded a str, not an effect")
+
+
+def test_questions_behind_a_scorer_start_before_other_passes_are_scored():
+    """Their time runs while the others are scored."""
+    passes = [pass_of(score(Single(), 2), ask()) for _ in range(3)]
+    _, commands = drive(passes)
+    kinds = [type(command) for command in commands]
+    assert kinds == [CallScorer, StartQuestions] * 3 + [WaitForAnswers] * 3

@@ -1,0 +1,147 @@
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import ConfigurationError
+from secondpass.ranking.blending import Blend, minmax, sigmoid, with_weight, zscore
+
+finite = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("blend", "originals", "reranked", "scale", "final"),
+    [
+        (Blend(0.4), [0.5, 1.0], [1.0, 0.0], None, [0.5 * 0.4 + 1.0 * 0.6, 1.0 * 0.4]),
+        (Blend(0.0), [0.5, None], [0.25, 0.75], None, [0.25, 0.75]),
+        (Blend(1.0), [0.5, None], [0.25, 0.75], None, [0.5, 0.75]),
+        (Blend(0.5), [0.0, 1.0], [0, 10], (0, 10), [0.0, 1.0]),
+        (Blend(0.5), [0.0, 1.0], [1, 2], (1, 3), [0.0, 0.75]),
+        (Blend(0.5, "sigmoid"), [0.0, 1.0], [0.0, 0.0], None, [0.25, 0.75]),
+        (Blend(0.5, "minmax"), [10, 30], [-5, 5], None, [0.0, 1.0]),
+        (Blend(0.5, "minmax"), [7, 7], [-5, 5], None, [0.25, 0.75]),
+        (Blend(0.5, "minmax"), [7, None, 9], [1, 1, 1], None, [0.25, 0.5, 0.75]),
+        (Blend(0.5, "zscore"), [7, 7], [-5, 5], None, [-0.5, 0.5]),
+        (Blend(0.5, "zscore"), [1, 3], [5, -5], None, [0.0, 0.0]),
+        # Without any retrieval score, 1 / rank: 1, 1/2, 1/3 and 1/4.
+        (Blend(0.5, "minmax"), [None] * 4, [1, 1, 1, 1], None, [0.75, 5 / 12, 11 / 36, 0.25]),
+        (Blend(0.25, "minmax"), [None] * 2, [0, 8], (0, 10), [0.25, 0.75]),
+        (Blend(0.5, "zscore"), [None] * 2, [5, -5], None, [1.0, -1.0]),
+        (Blend(1.0, "minmax"), [None], [3], None, [0.5]),
+        (Blend(0.5, "none"), [None] * 2, [0.25, 0.75], None, [0.25, 0.75]),
+        (Blend(0.5, "sigmoid"), [None] * 2, [0.0, 0.0], None, [0.5, 0.5]),
+        (
+            Blend(0.4, "rrf", 60),
+            [None, None],
+            [1.0, 2.0],
+            None,
+            [0.4 / 61 + 0.6 / 62, 0.4 / 62 + 0.6 / 61],
+        ),
+    ],
+)
+def test_mix(blend, originals, reranked, scale, final):
+    assert blend.mix(originals, reranked, scale).final == pytest.approx(final, abs=1e-15)
+
+
+@pytest.mark.parametrize("normalize", ["none", "sigmoid", "minmax", "zscore", "rrf"])
+@pytest.mark.parametrize(
+    ("kind", "allowed"),
+    [
+        ("probability", "none minmax zscore rrf"),
+        ("grade", "none minmax zscore rrf"),
+        ("logit", "sigmoid minmax zscore rrf"),
+        ("similarity", "minmax zscore rrf"),
+        ("unbounded", "minmax zscore rrf"),
+        ("rank", "minmax zscore rrf"),
+    ],
+)
+def test_kinds_that_cannot_be_mixed_are_refused(kind, allowed, normalize):
+    blend = Blend(0.5, normalize)
+    if normalize in allowed.split():
+        blend.check(kind)
+    else:
+        with pytest.raises(ConfigurationError, match=f"kind '{kind}' comparable"):
+            blend.check(kind)
+
+
+@given(finite)
+def test_minmax_and_zscore_keep_the_order_and_stay_finite(scores):
+    for rescaled in (minmax(scores), zscore(scores)):
+        assert all(math.isfinite(score) for score in rescaled)
+        paired = sorted(zip(scores, rescaled, strict=True))
+        assert all(low[1] <= high[1] for low, high in pairwise(paired))
+    assert all(0 <= score <= 1 for score in minmax(scores))
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20))
+def test_zscore_is_what_it_says(scores):
+    if max(scores) - min(scores) < 1e-3:
+        return
+    rescaled = zscore(scores)
+    assert math.fsum(rescaled) == pytest.approx(0, abs=1e-6)
+    assert math.fsum(score**2 for score in rescaled) / len(scores) == pytest.approx(1)
+
+
+@given(st.floats(allow_nan=False))
+def test_sigmoid_never_overflows(logit):
+    assert 0 <= sigmoid(logit) <= 1
+    assert sigmoid(logit) + sigmoid(-logit) == pytest.approx(1)
+
+
+def test_reciprocal_ranks_follow_the_scores():
+    blended = Blend(0.0, "rrf", 60).mix([None] * 4, [0.3, 0.9, 0.1, 0.9])
+    assert blended.final == [1 / 63, 1 / 61, 1 / 64, 1 / 62]  # ties as they came in
+    assert (blended.absent, blended.outside) == ([], [])
+    assert Blend(0.5, "rrf").rrf_k == 60
+
+
+@pytest.mark.parametrize(
+    ("normalize", "originals", "absent", "outside"),
+    [
+        ("none", [0.0, 1.0, 0.5], [], []),
+        ("none", [-0.01, 1.01, None], [2], [0, 1]),
+        ("sigmoid", [0.0, 1.5, 1.0], [], [1]),
+        ("minmax", [-7.0, None, 9.0], [1], []),
+        ("zscore", [7.0, 8.0, None], [2], []),
+        ("none", [None] * 3, [0, 1, 2], []),
+        ("sigmoid", [None] * 3, [0, 1, 2], []),
+        ("minmax", [None] * 3, [], []),
+        ("zscore", [None] * 3, [], []),
+        ("rrf", [None] * 3, [], []),
+    ],
+)
+def test_originals_that_cannot_take_part_are_listed(normalize, originals, absent, outside):
+    blended = Blend(0.5, normalize).mix(originals, [0.1, 0.2, 0.3])
+    assert (blended.absent, blended.outside) == (absent, outside)
+
+
+@pytest.mark.parametrize(
+    ("blend", "weight", "expected"),
+    [
+        (None, None, None),
+        (None, 0.0, None),
+        (None, 0.5, Blend(0.5, "minmax")),
+        (Blend(0.2, "zscore"), None, Blend(0.2, "zscore")),
+        (Blend(0.2, "rrf", 10, optional=True), 0.5, Blend(0.5, "rrf", 10, optional=True)),
+        (Blend(0.7, "none"), 0.5, Blend(0.7, "none")),
+    ],
+)
+def test_the_higher_weight_counts(blend, weight, expected):
+    assert with_weight(blend, weight, [None, 0.5]) == expected
+
+
+def test_refused_normalization_is_named_with_its_place():
+    with pytest.raises(ConfigurationError) as caught:
+        Blend(0.5, "none").check("logit")
+    (problem,) = caught.value.problems
+    assert problem.path == ("normalize",)
+    assert "'none' cannot make scores of kind 'logit' comparable" in problem.message
+    assert "sigmoid, minmax, zscore, rrf" in problem.message
+
+
+def test_sigmoid_of_small_logits():
+    assert sigmoid(0.0) == 0.5
+    assert sigmoid(0.5) == pytest.approx(1 / (1 + math.exp(-0.5)), abs=1e-16)
+    assert sigmoid(-0.5) == pytest.approx(1 - sigmoid(0.5), abs=1e-16)

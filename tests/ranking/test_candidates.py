@@ -1,0 +1,361 @@
+"""Candidates: what is taken for one, and what is refused by name."""
+
+import traceback
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+
+from fakes import ByTable
+from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
+from rankings import codes, order
+from secondpass import Candidate, InputError, Reranker
+from secondpass.effects import Judgement
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.candidates import first_stage_scores, retrieval_score
+from secondpass.ranking.rendering import Rendering
+
+
+def test_strings_mappings_candidates_and_ranked_items_go_in():
+    given = ["aaa", {"text": "b", "id": 7, "score": 0.5, "url": "u", "metadata": {"k": 0}}]
+    ranking = Reranker(ByTable()).rerank(
+        "q", [*given, Candidate("cc", id="c"), {"content": "dddd"}]
+    )
+    assert order(ranking) == "ddddaaaccb"
+    last = ranking[-1]
+    assert (last.id, last.score, last.position, last.rank) == (7, 0.5, 1, 4)
+    assert last.metadata == {"url": "u", "k": 0, "rerank_score": 1.0}
+    again = Reranker(ByTable({"b": 9.0})).rerank("q", ranking)
+    assert again[0].candidate is last.candidate
+
+
+@dataclass
+class Note:
+    text: str
+    id: str | None = None
+    score: float | None = None
+    page: int = 4
+
+
+@dataclass
+class Tactic:
+    name: str
+    steps: str
+
+
+class Page:
+    def __init__(self, text, **more):
+        self.text = text
+        vars(self).update(more)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Document(page_content="a", id="d", metadata={"k": 1}), ("a", "d", None, {"k": 1})),
+        (Note("a", "n", 0.5), ("a", "n", 0.5, {"page": 4})),
+        (Page("a"), ("a", None, None, {})),
+        (Page("a", id=7, score=0.5, metadata={"k": 1}), ("a", 7, 0.5, {"k": 1})),
+        (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
+        (Page("a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
+        ({"text": "a", "originalScore": 0.5}, ("a", None, 0.5, {"originalScore": 0.5})),
+        (
+            {"text": "a", "score": None, "originalScore": 0},
+            ("a", None, 0, {"originalScore": 0}),
+        ),
+        (
+            {"text": "a", "score": 0.1, "originalScore": 0.5},
+            ("a", None, 0.1, {"originalScore": 0.5}),
+        ),
+        (SimpleNamespace(content="a", node_id="n"), ("a", "n", None, {})),
+        (SimpleNamespace(content="a", id=0, node_id="n"), ("a", 0, None, {})),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_objects_with_a_text_go_in(value, expected):
+    (item,) = Reranker(ByTable()).rerank("q", [value])
+    metadata = {**expected[3], "rerank_score": item.rerank_score}
+    assert (item.text, item.id, item.score, item.metadata) == (*expected[:3], metadata)
+
+
+def test_dataclasses_without_a_text_need_fields_to_show():
+    tactic = Tactic("name", "steps")
+    with pytest.raises(InputError, match="has no 'text'; its keys are: 'name', 'steps'"):
+        Reranker(ByTable()).rerank("q", [tactic])
+    reranker = Reranker(ByTable(), render={"fields": ["name", "steps"]})
+    (item,) = reranker.rerank("q", [tactic])
+    assert item.metadata == {"name": "name", "steps": "steps", "rerank_score": item.rerank_score}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (5, "give a string, a mapping, a Candidate or an object with a text, not an int"),
+        (Note, "not a type"),
+        (Page(5), "not a Page"),
+        ((Document(page_content="secret"), 0.5), "for a pair with a score, give {'text': …, "),
+        (("secret", 0.5, 1), "not a tuple$"),
+    ],
+    ids=["number", "type", "number as text", "pair", "triple"],
+)
+def test_other_objects_are_refused_without_their_text(value, problem):
+    with pytest.raises(InputError, match=problem) as caught:
+        Reranker(ByTable()).rerank("q", [value])
+    assert "secret" not in str(caught.value)
+
+
+def test_a_data_frame_is_no_sequence_of_its_column_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["secret"], "id": ["a"]})
+    with pytest.raises(InputError, match=r"not a DataFrame; its rows are df.to_dict\('records'\)"):
+        Reranker(ByTable()).rerank("q", frame)
+    (item,) = Reranker(ByTable()).rerank("q", frame.to_dict("records"))
+    assert item.id == "a"
+
+
+def test_an_object_that_raises_is_refused_without_its_message():
+    class Raising:
+        @property
+        def text(self):
+            raise RuntimeError("secret")
+
+    with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read \(RuntimeError\)"):
+        Reranker(ByTable()).rerank("q", [Raising()])
+
+
+class Hostile:
+    """Raises whatever is done with it."""
+
+    def __str__(self):
+        raise RuntimeError("secret passage")
+
+    __float__ = __str__
+
+
+@pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"render": {"fields": ["n", "text"]}}])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        Candidate("a", metadata=None),  # type: ignore[arg-type]
+        Candidate("a", metadata={"n": 10**5000}),
+        Candidate("a", metadata={"n": Hostile()}),
+        Candidate("a", id=[1]),  # type: ignore[arg-type]
+        Candidate("a", id=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", score=Hostile()),  # type: ignore[arg-type]
+        Candidate("a", score="0.5"),  # type: ignore[arg-type]
+    ],
+    ids=lambda odd: type(odd).__name__,
+)
+def test_odd_candidates_are_kept(odd, settings):
+    reranker = Reranker(ByTable(), blend={"original": 0.5, "normalize": "minmax"}, **settings)
+    ranking = reranker.rerank("q", [odd, "bb"])
+    assert sorted(ranking.order) == [0, 1]
+    assert ranking.report.status == "ok"
+
+
+def test_metadata_that_is_no_mapping_is_refused_by_name():
+    with pytest.raises(InputError, match=r"candidates\[1\].metadata: give a mapping, not a list"):
+        Reranker(ByTable()).rerank("q", ["a", Candidate("b", metadata=[1])])  # type: ignore[arg-type]
+
+
+def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
+    given = [
+        {"text": "a", "id": "1", "score": 0.1},
+        {"text": "x"},
+        {"text": "b", "id": "2"},
+        {"text": "a", "id": "1", "score": 0.9},
+        {"text": "x"},
+        {"text": "b", "id": "2", "score": -4.0},
+    ]
+    scorer = ByTable({"a": 1.0, "b": 1.0, "x": 1.0})
+    assert Reranker(scorer).rerank("q", given).order == (0, 1, 2, 3, 4, 5)
+    ranking = Reranker(scorer, dedupe=True).rerank("q", given)
+    assert ranking.order == (3, 1, 5, 4)
+    assert ranking.report.left_out == {"duplicate": (0, 2)}
+    assert Reranker(scorer).rerank("q", given, dedupe=True).order == (3, 1, 5, 4)
+
+
+@pytest.mark.parametrize("where", ["iter", "getitem"])
+@pytest.mark.parametrize("make", [lambda one: one, lambda one: Candidate("a", metadata=one)])
+def test_a_mapping_that_raises_is_an_input_error(make, where):
+    with pytest.raises(InputError, match=r"candidates\[1\]: cannot be read \(RuntimeE") as caught:
+        Reranker("lexical").rerank("cat", ["a", make(Raises(where))])
+    assert "PASSAGE" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("where", ["len", "iter", "getitem"])
+def test_values_that_raise_have_nothing_to_show(where):
+    values = {"a": Raises(where), "b": Uncountable(), "c": Unprintable(), "d": [Unprintable()]}
+    given = [Candidate("a cat", metadata=values)]
+    for fields in (["a", "a|count", "a.text", "b", "b|count", "c", "d", "text"],):
+        ranking = Reranker("lexical", render={"fields": fields}).rerank("cat", given)
+        assert ranking.report.status == "ok"
+        assert "PASSAGE" not in str(ranking.report.to_dict())
+
+
+def test_an_id_in_a_mapping_that_cannot_be_shown():
+    with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read"):
+        Reranker("lexical").rerank("cat", [{"text": "a", "id": Unprintable()}])
+
+
+def test_ids_that_are_no_keys_are_no_duplicates():
+    given = [Candidate("a", id=(["x"],)), Candidate("b", id=(["x"],)), Candidate("c", id="c")]
+    assert len(Reranker("lexical", dedupe=True).rerank("cat", given)) == 3
+
+
+def test_booleans_of_numpy_are_no_scores():
+    numpy = pytest.importorskip("numpy")
+    for value in (numpy.True_, numpy.False_, numpy.array(True), True):
+        assert retrieval_score(Candidate("a", score=value)) is None
+    for value in (numpy.float32(0.5), numpy.int64(1), numpy.array(0.5)):
+        assert retrieval_score(Candidate("a", score=value)) == float(value)
+
+
+def test_a_key_beside_and_inside_metadata():
+    nan = float("nan")
+    same = {"text": "a", "year": 1, "x": nan, "metadata": {"year": 1.0, "x": nan, "z": 2}}
+    [item] = Reranker("lexical").rerank("cat", [same])
+    assert item.metadata.keys() == {"year", "x", "z", "rerank_score"}
+    for one, other in ((1, 2), (Incomparable(), Incomparable()), ([1], "1")):
+        wrong = {"text": "a", "year": one, "metadata": {"year": other}}
+        with pytest.raises(InputError, match=r"candidates\[0\]: year is both"):
+            Reranker("lexical").rerank("cat", [wrong])
+
+
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
+)
+def test_rows_without_text(row, hint):
+    with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
+        Reranker("lexical").rerank("cat", [row])
+    assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
+
+
+def test_equal_metadata_values():
+    for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
+        row = {"text": "a", "key": make(), "metadata": {"key": make()}}
+        assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
+    for other in (np.array([1, 3]), np.array([1])):
+        row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
+        with pytest.raises(InputError, match="with different values"):
+            Reranker("lexical").rerank("q", [row])
+
+
+def test_texts_of_a_class_that_raises():
+    render = {"fields": ["text", "title"], "labels": True}
+    reranker = Reranker("lexical", render=Rendering(**render))
+    text = RaisingText("bananas")
+    candidates = [Candidate(text), Candidate("a", metadata={"title": text}), Candidate("b")]
+    scores = [item.rerank_score for item in reranker.rerank("bananas", candidates)]
+    assert min(scores[:2]) > 0
+    assert scores[2] == 0
+    assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0
+
+
+# ---------------------------------------------------------------------- distances
+
+
+def scored_candidates(scores, ids=None):
+    names = ids or [None] * len(scores)
+    return [Candidate(str(i), names[i], score) for i, score in enumerate(scores)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "distances"),
+    [
+        ([0.1, 0.2, 0.3], [1, 2 / 3, 1 / 3]),
+        ([0.1, 0.1, 0.3], [1, 2 / 3, 1 / 3]),
+        ([0.1, None, 0.2, float("nan"), 0.3], [1, None, 3 / 5, None, 1 / 5]),
+        ([-3, 0, 10**300], [1, 2 / 3, 1 / 3]),
+        ([0.1, 0.2], None),
+        ([0.1, None, 0.2], None),
+        ([0.2, 0.2, 0.2], None),
+        ([0.1, 0.3, 0.2], None),
+        ([0.3, 0.2, 0.1], None),
+        ([], None),
+    ],
+)
+def test_scores_that_only_rise_are_distances(scores, distances):
+    found, are_distances = first_stage_scores(scored_candidates(scores))
+    assert are_distances == (distances is not None)
+    known = [None if score is None or score != score else score for score in scores]
+    assert found == pytest.approx(distances or known)
+
+
+DISTANCES = [0.2, 0.5, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("blend", "finals"),
+    [
+        (Blend(0.5, "minmax"), [1, 0.5, 0]),
+        (Blend(0.5, "zscore"), [1.2247449, 0, -1.2247449]),
+    ],
+)
+def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
+    scorer = ByTable({"0": 0.9, "1": 0.6, "2": 0.3}, score_kind="probability")
+    ranking = Reranker(scorer, blend=blend).rerank("q", scored_candidates(DISTANCES))
+    assert ranking.order == (0, 1, 2)
+    assert [item.final_score for item in ranking] == pytest.approx(finals)
+    assert [item.score for item in ranking] == DISTANCES
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
+    terms = ranking.explain(position=0).blend
+    weighted = terms.rerank if terms.original is None else (terms.original + terms.rerank) / 2
+    assert weighted == pytest.approx(finals[0])
+
+
+def test_a_weight_of_the_method_takes_the_ranks_of_distances():
+    class Doubting:
+        name, score_kind, scale = "doubting", "similarity", None
+
+        def judge(self, task):
+            return Judgement([0.5] * 3, original=0.5)
+            yield
+
+    ranking = Reranker(Doubting()).rerank("q", scored_candidates(DISTANCES))
+    assert ranking.order == (0, 1, 2)
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
+
+
+def test_the_copy_with_the_smallest_distance_is_kept():
+    given = scored_candidates([*DISTANCES, 1.0], ["a", "b", "a", "c"])
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", given)
+    assert ranking.report.left_out == {"duplicate": (2,)}
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
+
+
+def test_distances_that_decide_nothing_are_no_issue():
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", scored_candidates(DISTANCES))
+    assert ranking.report.issues == ()
+
+
+def test_scores_that_are_used_as_they_are():
+    scorer = ByTable({"0": 0.9, "1": 0.6, "2": 0.3}, score_kind="probability")
+    ranking = Reranker(scorer, blend=Blend(0.5)).rerank("q", scored_candidates(DISTANCES))
+    finals = {item.position: item.final_score for item in ranking}
+    assert finals == pytest.approx({2: 0.6, 0: 0.55, 1: 0.55})
+    broken = Reranker(ByTable(dict.fromkeys("012")), log_level="debug")
+    unchanged = broken.rerank("q", scored_candidates(DISTANCES))
+    assert [item.final_score for item in unchanged] == DISTANCES
+    assert all("scores_ascending" not in codes(one) for one in (ranking, unchanged))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(3, 3), (0, 0), ("3", "3"), (None, None), (3.0, "3.0"), (True, "True")],
+    ids=repr,
+)
+def test_an_integer_id_of_a_mapping_stays_one(given, expected):
+    (item,) = Reranker("lexical").rerank("a", [{"id": given, "text": "a"}])
+    assert (item.id, type(item.id)) == (expected, type(expected))
+
+
+def test_digits_and_integers_are_the_same_id():
+    given = [Candidate("a", 3, 0.5), {"id": "3", "text": "b", "score": 0.9}, Candidate("c", 4)]
+    ranking = Reranker("lexical", dedupe=True).rerank("a", given)
+    assert sorted(item.text for item in ranking) == ["b", "c"]
+    assert ranking.explain(3).id == ranking.explain("3").id == "3"

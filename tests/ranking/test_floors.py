@@ -1,0 +1,241 @@
+"""Thresholds on final and rerank scores, and lists without anything relevant."""
+
+from decimal import Decimal
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+import yaml
+
+from fakes import ByTable, InOrder, numbered, shown_in
+from fakes import ranked as ranked_reply
+from secondpass import Candidate, ConfigurationError, InputError, Reranker
+from secondpass.effects import Judgement
+from secondpass.ranking.blending import Blend
+from secondpass.ranking.floors import Fit, Floor, to_floor
+from secondpass.types import Threshold
+
+CANDIDATES = [Candidate("a", score=3.0), Candidate("b", score=2.0), Candidate("c", score=1.0)]
+SCORES = {"a": 0.1, "b": 0.9, "c": 0.5}
+MINMAX = Blend(0.9, "minmax")
+
+
+def ranked(threshold, blend=None, scores=SCORES, **options):
+    kind = "probability" if blend is not None and blend.by_value else "unbounded"
+    scorer = ByTable(scores, score_kind=kind)
+    reranker = Reranker(scorer, floor=threshold, blend=blend, log_level="debug")
+    return reranker.rerank("q", CANDIDATES, **options)
+
+
+@pytest.mark.parametrize(
+    ("floor", "blend", "positions"),
+    [
+        (0.5, None, (1, 2)),
+        (Floor(0.5), None, (1, 2)),
+        ({"at": 0.5, "on": "rerank"}, None, (1, 2)),
+        (yaml.safe_load("{at: 0.5, on: rerank}"), MINMAX, (1, 2)),
+        ({"at": 0.5, "on": "rerank"}, MINMAX, (1, 2)),
+        ({"at": 0.2, "on": "rerank"}, Blend(0.5, "rrf"), (1, 2)),
+        (0.5, MINMAX, (1, 2)),  # the final scores are 0.9, 0.55 and 0.05
+        ({"at": 0.5, "on": "final"}, None, (1, 2)),
+        (1.0, Blend(0.5), (0, 1)),  # the final scores are 1.55, 1.45 and 0.75
+        ({"at": 0.5, "on": "rerank"}, Blend(0.5), (1, 2)),
+        ({"at": 0.91, "on": "rerank"}, MINMAX, ()),
+    ],
+)
+def test_what_the_threshold_is_on(floor, blend, positions):
+    ranking = ranked(floor, blend)
+    assert ranking.order == positions
+    dropped = tuple(sorted({0, 1, 2} - {*positions}))
+    assert ranking.report.left_out == {"floor": dropped}
+    on = "final" if floor == 1.0 else "rerank"
+    assert ranking.report.threshold == Threshold(floor if on == "final" else mock.ANY, on)
+    text = str(ranking.explain(position=dropped[0]))
+    assert f"{on} score" in text
+    assert "is below" in text
+    assert "its score is below the floor" in text
+
+
+@pytest.mark.parametrize(
+    ("nothing", "scores", "found"),
+    [
+        (0.5, SCORES, False),
+        (0.9, SCORES, False),
+        (0.91, SCORES, True),
+        (None, SCORES, None),
+        (0.91, {**SCORES, "a": None}, None),
+        (0.5, {**SCORES, "a": None}, False),
+    ],
+)
+def test_nothing_relevant(nothing, scores, found):
+    for blend in (None, MINMAX):
+        ranking = ranked(Floor(0.0, "rerank", nothing), blend, scores)
+        assert ranking.report.nothing_relevant is found
+        assert ranking.report.to_dict()["nothing_relevant"] is found
+        assert ("nothing relevant" in repr(ranking)) is (found is True)
+
+
+def test_a_plain_threshold_leaves_open_whether_anything_is_relevant():
+    assert ranked(2.0).report.nothing_relevant is None
+    assert (
+        Reranker("lexical", floor=Floor(1.0, nothing=1.0)).rerank("q", []).report.nothing_relevant
+        is None
+    )
+
+
+def test_threshold_of_a_call_is_on_the_same_scores():
+    floor = Floor(0.0, "rerank", 0.95, 0.9, Fit("by-table", depth=100))
+    ranking = ranked(floor, MINMAX, floor=0.6)
+    assert (ranking.order, ranking.report.nothing_relevant) == ((1,), True)
+    assert [issue.code for issue in ranking.report.issues] == []
+
+
+def test_fallbacks_have_their_own():
+    broken = ByTable(dict.fromkeys(SCORES))
+    fallback = {"method": ByTable(SCORES), "floor": {"at": 0.2, "on": "rerank", "nothing": 2.0}}
+    reranker = Reranker(broken, floor=Floor(9.0, nothing=0.0), fallback=[fallback])
+    ranking = reranker.rerank("q", CANDIDATES)
+    assert (ranking.order, ranking.report.nothing_relevant) == ((1, 2), True)
+
+
+class Doubting:
+    """States a weight of the original order."""
+
+    name, score_kind, scale = "doubting", "similarity", None
+
+    def judge(self, task):
+        return Judgement([0.1, 0.9, 0.5], original=0.5)
+        yield
+
+
+def test_not_applied_to_scores_that_the_method_doubts():
+    floor = Floor(0.6, "rerank", 0.95)
+    report = Reranker(Doubting(), floor=floor, blend=MINMAX).rerank("q", CANDIDATES).report
+    assert (report.left_out, report.nothing_relevant) == ({}, None)
+    assert [issue.code for issue in report.issues] == ["floor_not_applied"]
+
+
+@pytest.mark.parametrize(
+    ("floor", "message"),
+    [
+        ("high", "floor: must be a valid number or a mapping, not 'high'"),
+        (True, "floor: must be a valid number or a mapping, not True"),
+        (float("nan"), "floor: must be a finite number, not nan"),
+        ({"on": "rerank"}, "floor.at: is required"),
+        ({"at": 1.0, "on": "rerank", True: "final"}, "floor: has the key 'on' twice"),
+        ({"at": 1.0, "on": "blend"}, "floor.on: must be 'final' or 'rerank'"),
+        ({"at": 1.0, "keep": 1.0}, "floor.keep: must be less than 1"),
+        ({"at": 1.0, "keeps": 0.9}, "floor.keeps: unknown key; did you mean 'keep'?"),
+        ({"at": 1.0, "on": "final"}, "floor.on: final scores by 'minmax' are relative to the list"),
+    ],
+)
+def test_wrong_thresholds(floor, message):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker("lexical", floor=floor, blend=MINMAX)
+    assert message in str(caught.value)
+
+
+def model(_prompt):
+    raise AssertionError
+
+
+RRF = {"original": 0.5, "normalize": "rrf"}
+RANKS = [
+    (
+        {"method": {"type": "listwise", "llm": model}, "floor": {"at": 0.5}},
+        "floor: the scores of 'listwise",
+    ),
+    (
+        {"method": {"type": "blocks", "llm": model}, "floor": 0.5, "blend": RRF},
+        "floor: the scores of 'blocks",
+    ),
+    (
+        {"method": "lexical", "fallback": [{"type": "listwise", "llm": model, "floor": 0.5}]},
+        "fallback[0].floor: the scores of 'listwise",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "message"), RANKS)
+def test_ranks_have_no_threshold(config, message):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker(**config)
+    assert f"{message} by model' are ranks" in str(caught.value)
+    assert "use top_k" in str(caught.value)
+
+
+def test_a_call_gives_ranks_no_threshold():
+    reranker = Reranker({"type": "listwise", "llm": model})
+    with pytest.raises(InputError, match=r"floor: the scores of 'listwise by model' are ranks"):
+        reranker.rerank("q", CANDIDATES, floor=0.5)
+
+
+def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
+    fallback = {"type": "listwise", "llm": lambda message: ranked_reply(shown_in(message))}
+    broken = ByTable(dict.fromkeys(numbered(range(3))))
+    reranker = Reranker(broken, floor=0.5, fallback=[fallback], log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(3)))
+    (issue,) = (issue for issue in ranking.report.issues if issue.code == "floor_not_applied")
+    assert issue.message.endswith("this fallback has no floor: its scores are ranks")
+    assert ranking.report.threshold is None
+
+
+# ---------------------------------------------------------------------- scores of a pair
+
+QUERY = "where do wombats live"
+GOOD = "Wombats live in burrows in the forests of Australia."
+BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+
+
+@pytest.mark.parametrize("blend", [None, {"original": 0.2, "normalize": "minmax"}])
+def test_a_threshold_holds_for_lists_of_any_length(blend):
+    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
+    reranker = Reranker("embedded", blend=blend, floor=0.6)
+    assert reranker.rerank(QUERY, [GOOD]).order == (0,)
+    assert reranker.rerank(QUERY, [*BAD, GOOD]).order == (2,)
+    assert reranker.rerank(QUERY, BAD).order == ()
+
+
+@pytest.mark.parametrize("value", [1, np.int64(1), np.float32(1), Decimal(1), Fraction(1)])
+def test_numbers_of_all_types(value):
+    assert Reranker("lexical", floor=value).to_config()["floor"] == 1.0
+    assert type(to_floor(value)) is float
+
+
+def test_configurations_keep_their_form(tmp_path):
+    path = tmp_path / "rerank.yaml"
+    path.write_text("method: lexical\nfloor: {at: 1, on: rerank}\n")
+    reranker = Reranker.from_config(path)
+    assert reranker.floor == Floor(1.0, "rerank")
+    assert reranker.to_config()["floor"] == {"at": 1.0, "on": "rerank"}
+    assert Reranker("lexical", floor=1).to_config()["floor"] == 1.0
+    assert to_floor(None) is None
+
+
+class Instructed(InOrder):
+    takes_instruction = True
+
+    def score_pairs(self, query, documents, *, instruction=None):
+        return super().score_pairs(query, documents)
+
+
+def test_rankings_that_differ_from_the_fit_say_so():
+    fitted = Fit("in-order", depth=2)
+    reranker = Reranker(InOrder([0.3, 0.2]), depth=2, floor=Floor(0.0, keep=0.9, fitted=fitted))
+    assert reranker.rerank("q", CANDIDATES).report.issues == ()
+    [issue] = reranker.rerank("q", CANDIDATES, depth=1).report.issues
+    assert (issue.code, issue.message) == ("fitted_otherwise", "was fitted for depth 2, not 1")
+    [issue] = reranker.rerank("q", CANDIDATES, instruction="recent").report.issues
+    assert issue.code == "instruction_not_used"  # so the scores are those of the fit
+    reranker = Reranker(Instructed([0.3, 0.2]), depth=2, floor=Floor(0.0, keep=0.9, fitted=fitted))
+    [issue] = reranker.rerank("q", CANDIDATES, instruction="recent").report.issues
+    assert issue.code == "fitted_otherwise"
+    assert issue.message == "was fitted for no instruction of the call"
+
+
+def test_a_threshold_of_the_call_leaves_the_fit_of_nothing():
+    fitted = Fit("by-table", depth=100)
+    for nothing, codes in ((0.95, ["fitted_otherwise"]), (None, [])):
+        ranking = ranked(Floor(0.0, "rerank", nothing, 0.9, fitted), floor=0.6, depth=2)
+        assert [issue.code for issue in ranking.report.issues] == codes

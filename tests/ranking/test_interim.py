@@ -1,0 +1,235 @@
+"""Interim judgements: what each strategy has found after each round, and their conversion."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes import (
+    ByTable,
+    Model,
+    always,
+    graded,
+    in_answer,
+    listening,
+    number_of,
+    numbered,
+    play,
+    ranked,
+    task_of,
+)
+from secondpass.effects import Judgement, Windows
+from secondpass.errors import LLMError, MethodError
+from secondpass.ranking.judgements import converted
+from secondpass.ranking.windows import judged_by_windows
+from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.cascade import Cascade, CascadeStage
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+
+DOWN = LLMError("the server failed", "server_error")
+
+
+def interims(method, texts, reply=ranked):
+    """The interim judgements of a method, and the last one."""
+    found = []
+    last, _ = play(method.judge(listening(task_of(texts), found)), in_answer(reply))
+    return found, last
+
+
+def best_first(judgement):
+    """The indices that have a score, best first."""
+    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
+    return sorted(scored, key=lambda index: -judgement.scores[index])
+
+
+def numbers(texts, judgement):
+    return [number_of(texts[index]) for index in best_first(judgement)]
+
+
+class Steps:
+    """A method that yields interim judgements, and returns the last one that it is given."""
+
+    name = "steps"
+    score_kind = "unbounded"
+    scale = None
+    windows = "one"
+
+    def __init__(self, *judgements, task=None):
+        self.judgements = judgements
+        self.task = task
+
+    def judge(self, task):
+        for judgement in self.judgements[:-1]:
+            yield from task.call.interim(self.task or task, lambda found=judgement: found)
+        return self.judgements[-1]
+
+
+# ---------------------------------------------------------------------- strategies
+
+
+def test_listwise_shows_the_order_after_each_window_but_the_last():
+    texts = numbered(range(6))
+    found, last = interims(Listwise(Model(), window=2, stride=1), texts)
+    assert [numbers(texts, judgement) for judgement in found] == [
+        [0, 1, 2, 3, 5, 4],
+        [0, 1, 2, 5, 3, 4],
+        [0, 1, 5, 2, 3, 4],
+        [0, 5, 1, 2, 3, 4],
+    ]
+    assert numbers(texts, last) == [5, 0, 1, 2, 3, 4]
+
+
+def test_listwise_shows_nothing_after_a_window_without_an_answer():
+    texts = numbered(range(4))
+
+    def reply(shown):
+        return DOWN if {number_of(text) for text in shown.values()} == {2, 3} else ranked(shown)
+
+    found, last = interims(Listwise(Model(), window=2, stride=1), texts, reply)
+    assert [numbers(texts, judgement) for judgement in found] == [[0, 2, 1, 3]]
+    assert [issue.code for issue in found[0].issues] == ["server_error"]
+    assert numbers(texts, last) == [2, 0, 1]
+
+
+def test_blocks_show_the_joined_order():
+    texts = numbered([3, 9, 1, 7, 5, 8])
+    found, last = interims(Blocks(Model(), block=3, copies=2, final=2), texts)
+    (joined,) = found
+    assert sorted(best_first(joined)) == list(range(6))
+    assert best_first(joined)[2:] == best_first(last)[2:]
+    assert interims(Blocks(Model(), block=3, copies=2, final=0), texts)[0] == []
+
+
+def test_one_round_has_no_interim_judgement():
+    texts = numbered([3, 9, 1])
+    assert interims(Listwise(Model()), texts)[0] == []
+    assert interims(Graded(Model(), batch_size=1), texts, graded)[0] == []
+
+
+# ---------------------------------------------------------------------- cascades
+
+
+def cascade(*stages):
+    return Cascade([CascadeStage(method, depth) for method, depth in stages])
+
+
+def against(texts):
+    return ByTable({text: -float(number_of(text)) for text in texts})
+
+
+def test_cascade_shows_its_stages():
+    texts = numbered([3, 9, 5, 7, 1])
+    method = cascade((against(texts), 4), (Listwise(Model()), 3), (Listwise(Model()), 2))
+    found, last = interims(method, texts)
+    assert [numbers(texts, judgement) for judgement in found] == [[3, 5, 7, 9], [7, 5, 3, 9]]
+    assert [judgement.beyond for judgement in found] == [{4}, {4}]
+    assert found[0].stage_scores == [(-3,), (-9,), (-5,), (-7,), ()]
+    assert numbers(texts, last) == [7, 5, 3, 9]
+
+
+def test_cascade_shows_the_rounds_of_its_stages():
+    texts = numbered([3, 9, 5, 7, 1])
+    method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 3))
+    found, last = interims(method, texts)
+    assert [numbers(texts, judgement) for judgement in found] == [
+        [1, 3, 5, 7, 9],  # the first stage
+        [1, 5, 3, 7, 9],  # the first window of the second
+    ]
+    assert numbers(texts, last) == [5, 1, 3, 7, 9]
+
+
+def test_cascades_within_cascades_show_their_stages():
+    texts = numbered([3, 9, 5, 7, 1])
+    inner = cascade((Listwise(Model()), 3), (Listwise(Model()), 2))
+    found, last = interims(cascade((against(texts), None), (inner, 3)), texts)
+    assert [numbers(texts, judgement) for judgement in found] == [
+        [1, 3, 5, 7, 9],
+        [5, 3, 1, 7, 9],
+    ]
+    assert numbers(texts, last) == [5, 3, 1, 7, 9]
+
+
+def test_an_interim_judgement_leaves_the_cascade_as_it_is():
+    texts = numbered([3, 9, 5, 7, 1])
+
+    def judge(interims):
+        method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 4))
+        task = task_of(texts)
+        task = task if interims is None else listening(task, interims)
+        return play(method.judge(task), in_answer(ranked))[0]
+
+    found = []
+    assert judge(found) == judge(None)
+    assert len(found) > 2
+
+
+def test_a_stage_that_scores_nothing_shows_nothing():
+    texts = numbered([3, 9])
+    nothing = Steps(Judgement([None, None], original=1.0))
+    single = cascade((Listwise(Model()), 1), (Listwise(Model()), 1))
+    assert interims(single, texts)[0] == []
+    assert interims(cascade((nothing, None), (Listwise(Model()), None)), texts)[0] == []
+    failing = cascade((Listwise(Model()), None), (nothing, None))
+    assert interims(failing, texts, always(DOWN))[0] == []
+
+
+# ---------------------------------------------------------------------- windows
+
+
+def test_interim_judgements_of_windows_become_those_of_their_texts():
+    texts = ["ab cd", "ef"]
+    windows = [Windows([(0, 2), (3, 5)], (0, 5)), Windows([(0, 2)], (0, 2))]
+    task = task_of(texts)
+    task = type(task)(task.query, texts, task.candidates, None, windows)
+    each = Steps(Judgement([1.0, 3.0, 2.0]), Judgement([4.0, 3.0, 2.0]))
+    each.windows = "each"
+    found = []
+    last, _ = play(judged_by_windows(each, listening(task, found)), None)
+    assert [(one.scores, one.spans) for one in [*found, last]] == [
+        ([3.0, 2.0], [(3, 5), (0, 2)]),
+        ([4.0, 2.0], [(0, 2), (0, 2)]),
+    ]
+    one = Steps(Judgement([None, 2.0], frozenset({0})), Judgement([1.0, 2.0]))
+    found = []
+    last, _ = play(judged_by_windows(one, listening(task, found)), None)
+    assert [judgement.scores for judgement in found] == [[None, 2.0]]
+    assert found[0].spans == [None, (0, 2)]
+    assert last.spans[1] == (0, 2)
+
+
+# ---------------------------------------------------------------------- conversion
+
+
+def test_a_judgement_about_another_task_is_dropped():
+    judgement = Judgement([1.0])
+    for about, expected in ((None, [judgement]), (task_of(["a"]), [])):
+        found = []
+        whole = listening(task_of(["a"]), found)
+        part = converted(task_of(["a"]), whole, lambda one: one)
+        last, _ = play(Steps(judgement, judgement, task=about).judge(part), None)
+        assert found == expected
+        assert last is judgement
+
+
+def test_a_part_that_is_copied_without_conversion_shows_nothing():
+    found = []
+    part = replace(listening(task_of(["a"]), found), query="another")
+    play(Steps(Judgement([1.0]), Judgement([2.0])).judge(part), None)
+    assert found == []
+
+
+def test_what_is_converted_was_validated():
+    whole = listening(task_of(["a"]), [])
+    part = converted(task_of(["a"]), whole, lambda one: one)
+    with pytest.raises(MethodError, match="0 scores for 1 texts"):
+        next(Steps(Judgement([]), Judgement([1.0])).judge(part))
+
+
+def test_without_a_listener_nothing_is_converted():
+    part = task_of(["a"])
+    assert converted(part, task_of(["b"]), None) is part
+
+
+def test_several_shuffles_show_nothing():
+    texts = numbered([3, 9, 5, 7])
+    assert interims(Listwise(Model(), window=2, stride=1, shuffles=2), texts)[0] == []

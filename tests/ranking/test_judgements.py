@@ -1,0 +1,194 @@
+"""Judgements: what a wrong one causes, and which methods get the instruction of a call."""
+
+import asyncio
+
+import pytest
+
+from fakes import Answering, ByTable, raising
+from secondpass import MethodError, Reranker
+from secondpass.effects import Judgement, ListScores
+from secondpass.types import Issue
+
+
+class TestMethodsOfOthers:
+    """A method is anything with ``judge``; a wrong one must not lose candidates either."""
+
+    def method(self, answer):
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+
+            def judge(self, task):
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+                yield
+
+        return Own()
+
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (Judgement([1.0]), "score_count"),
+            (Judgement([None, None]), "nothing_judged"),
+            (Judgement([float("nan"), 1.0]), "score_not_finite"),
+            (Judgement(["z", 1.0]), "score_not_finite"),  # type: ignore[list-item]
+            (Judgement([1.0, 2.0], stage_scores=[()]), "stage_score_count"),
+            (Judgement([1.0, 2.0], issues=[Issue("a", "b", (7,))]), "unknown_position"),
+            (Judgement([1.0, 2.0], issues=[Issue("a", "b", (0.5,))]), "unknown_position"),  # type: ignore[arg-type]
+            (Judgement([1.0, 2.0], frozenset({2})), "unknown_position"),
+            (Judgement([1.0, 2.0], beyond=frozenset({-1})), "unknown_position"),
+            (Judgement([1.0, 2.0], beyond=None), "method_failed"),  # type: ignore[arg-type]
+            (Judgement([1.0, 2.0], original=1.5), "original_invalid"),
+            (Judgement([1.0, 2.0], spans=[(0, 1)]), "span_invalid"),
+            (Judgement([1.0, 2.0], spans=[(0, 2), None]), "span_invalid"),
+            (Judgement([1.0, 2.0], spans=[[0, 1], None]), "span_invalid"),
+            (Judgement([1.0, 2.0], spreads=[0.5]), "spread_invalid"),
+            (Judgement([1.0, 2.0], order_scores=[1.0]), "score_not_finite"),
+            (Judgement([1.0, None], order_scores=[1.0, 2.0]), "score_not_finite"),
+            (Judgement([1.0, 2.0], order_scores=[1.0, float("inf")]), "score_not_finite"),
+            (Judgement([1.0, 2.0], spreads=[-0.5, None]), "spread_invalid"),
+            (Judgement([1.0, 2.0], spreads=[float("nan"), None]), "spread_invalid"),
+            (Judgement([1.0, 2.0], spreads=["wide", None]), "spread_invalid"),  # type: ignore[list-item]
+            (None, "method_failed"),
+            (ValueError("secret"), "method_failed"),
+            (MethodError("told", "own_code"), "own_code"),
+        ],
+    )
+    def test_faults(self, answer, code):
+        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b"])
+        assert ranking.order == (0, 1)
+        assert ranking.report.issues[0].code == code
+
+    def test_what_is_no_effect_is_refused(self):
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+
+            def judge(self, task):
+                yield "something"
+
+        ranking = Reranker(Own(), fallback=["lexical"]).rerank("b", ["a", "b"])
+        assert ranking.order == (1, 0)
+        assert ranking.report.issues[0].code == "unknown_effect"
+
+    def test_unjudged_and_backfilled_are_told_apart(self):
+        answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
+        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b", "c"])
+        assert [(item.text, item.status) for item in ranking] == [
+            ("a", "unjudged"),
+            ("b", "scored"),
+            ("c", "backfilled"),
+        ]
+        assert ranking[1].stage_scores == (1.0, 2.0)
+
+
+class Instructed(ByTable):
+    """Scores a text by its table, and keeps the instructions that it was given."""
+
+    model_name = "instructed"
+    takes_instruction = True
+
+    def __init__(self):
+        super().__init__()
+        self.instructions = []
+
+    def score_pairs(self, query, documents, *, instruction=None):
+        self.instructions.append(instruction)
+        return super().score_pairs(query, documents)
+
+
+class InstructedInBatches(Instructed):
+    def score_many(self, requests, *, instruction=None):
+        self.instructions.append(instruction)
+        return [ByTable.score_pairs(self, *request) for request in requests]
+
+    def score_batches(self, requests, deadline, *, instruction=None):
+        self.instructions.append(instruction)
+        yield [(0, index, 1.0) for index in range(len(requests[0][1]))]
+
+
+class InstructedInLists(Instructed):
+    def score_lists(self, requests, deadline, *, instruction=None):
+        self.instructions.append(instruction)
+        yield [ListScores([1.0] * len(documents)) for _, documents in requests]
+
+
+class TestInstructions:
+    """The instruction of a call reaches those that take one; of others, the report says so."""
+
+    @pytest.mark.parametrize("timed", [False, True])
+    @pytest.mark.parametrize("kind", [Instructed, InstructedInBatches, InstructedInLists])
+    def test_scorers_that_take_one(self, kind, timed):
+        scorer = kind()
+        reranker = Reranker(scorer, limits={"deadline": 60} if timed else None)
+        rankings = [reranker.rerank("q", ["a", "b"], instruction=" prefer owls ")]
+        rankings += reranker.rerank_many([("q", ["a"]), ("r", ["b"])], instruction="prefer owls")
+        rankings.append(asyncio.run(reranker.arerank("q", ["a"], instruction="prefer owls")))
+        assert all(ranking.report.issues == () for ranking in rankings)
+        assert set(scorer.instructions) == {"prefer owls"}
+        scorer.instructions.clear()
+        for instruction in (None, "", " "):
+            assert reranker.rerank("q", ["a"], instruction=instruction).report.issues == ()
+        assert set(scorer.instructions) == {None}
+
+    @pytest.mark.parametrize("takes", [False, None, 0, 1, "yes"])
+    def test_scorers_that_take_none_are_called_as_ever(self, takes):
+        scorer = ByTable(takes_instruction=takes)
+        ranking = Reranker(scorer).rerank("q", ["a", "bb"], instruction="prefer owls")
+        assert ranking.order == (1, 0)
+        assert ranking.report.status == "ok"
+        assert [(issue.code, issue.method, issue.positions) for issue in ranking.report.issues] == [
+            ("instruction_not_used", "by-table", ())
+        ]
+
+    def test_a_scorer_whose_member_raises(self):
+        class Raising(ByTable):
+            @property
+            def takes_instruction(self):
+                raise OSError
+
+        (issue,) = Reranker(Raising()).rerank("q", ["a"], instruction="x").report.issues
+        assert issue.code == "instruction_not_used"
+
+    @pytest.mark.parametrize("takes", [False, True])
+    @pytest.mark.parametrize("passages", [None, {"size": 2}])
+    def test_methods(self, takes, passages):
+        seen = []
+
+        class Own:
+            name, score_kind, scale = "own", "unbounded", None
+            takes_instruction = takes
+
+            def judge(self, task):
+                seen.append(task.instruction)
+                yield from ()
+                return Judgement([1.0] * len(task.texts))
+
+        reranker = Reranker(Own(), passages=passages)
+        report = reranker.rerank("q", ["a b c d e"], instruction="prefer owls").report
+        assert seen == ["prefer owls"]
+        codes = [issue.code for issue in report.issues]
+        assert codes == ([] if takes else ["instruction_not_used"])
+        assert reranker.rerank("q", ["a"]).report.issues == ()
+
+    @pytest.mark.parametrize(
+        ("method", "fallback", "unused"),
+        [
+            (ByTable(), Instructed(), ["by-table"]),
+            (Answering(raising(OSError())), Instructed(), []),
+            (Answering(raising(OSError())), ByTable(), ["by-table"]),
+        ],
+    )
+    def test_only_the_method_that_gave_the_scores_is_named(self, method, fallback, unused):
+        reranker = Reranker(method, fallback=[fallback], log_level="debug")
+        report = reranker.rerank("q", ["a"], instruction="prefer owls").report
+        issues = [issue for issue in report.issues if issue.code == "instruction_not_used"]
+        assert [issue.method for issue in issues] == unused
+
+    def test_it_is_logged_once(self, caplog, monkeypatch):
+        monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
+        for _ in range(3):
+            Reranker(ByTable()).rerank("q", ["a"], instruction="prefer owls")
+        assert [record.getMessage() for record in caplog.records] == [
+            "reranking is ok: instruction_not_used: the method takes no instruction, so that of "
+            "this call had no effect"
+        ]

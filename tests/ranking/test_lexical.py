@@ -1,0 +1,58 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native_lists import NATIVE_LISTS
+from secondpass import Reranker
+from secondpass.ranking.lexical import LexicalScorer
+
+
+def test_bm25_by_hand():
+    documents = ["cat food", "the cat sat on the mat", "dog"]
+    scores = LexicalScorer(k1=1.2, b=0.75).score_pairs("cat food", documents)
+    mean = (2 + 6 + 1) / 3
+
+    def part(holders, frequency, length):
+        rarity = math.log(1 + (3 - holders + 0.5) / (holders + 0.5))
+        return rarity * frequency / (frequency + 1.2 * (1 - 0.75 + 0.75 * length / mean))
+
+    assert scores == pytest.approx([part(2, 1, 2) + part(1, 1, 2), part(2, 1, 6), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("query", "documents", "best"),
+    [
+        ("Cat", ["dog", "CAT"], 1),
+        ("straße", ["street", "die Straße"], 1),
+        ("何 か", ["何", "x"], 0),
+        ("snake_case", ["snake case", "snake_case"], 1),
+    ],
+)
+def test_words(query, documents, best):
+    assert Reranker("lexical").rerank(query, documents)[0].position == best
+
+
+@pytest.mark.parametrize("language", NATIVE_LISTS)
+def test_languages_without_spaces(language):
+    passages, questions = NATIVE_LISTS[language]
+    reranker = Reranker("lexical")
+    best = {question: reranker.rerank(question, passages)[0].position for question in questions}
+    assert best == questions
+
+
+def test_nothing_to_go_by():
+    assert LexicalScorer().score_pairs("q", []) == []
+    assert LexicalScorer().score_pairs("", ["a"]) == [0.0]
+    assert LexicalScorer(k1=0).score_pairs("a", ["a a a", "a"]) == pytest.approx(
+        [math.log(1.2)] * 2
+    )
+    assert LexicalScorer().score_pairs("a", ["", "!?"]) == [0.0, 0.0]
+
+
+@given(st.text(max_size=30), st.lists(st.text(max_size=30), max_size=8))
+def test_scores_are_finite_and_not_negative(query, documents):
+    scores = LexicalScorer().score_pairs(query, documents)
+    assert len(scores) == len(documents)
+    assert all(math.isfinite(score) and score >= 0 for score in scores)

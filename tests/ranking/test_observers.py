@@ -1,0 +1,554 @@
+"""Observers: which operations they are told of, in which context, and that they do no harm."""
+
+import asyncio
+import contextvars
+import logging
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import secondpass
+from fakes import (
+    Answering,
+    Batching,
+    ByTable,
+    Model,
+    always,
+    numbered,
+    ranked,
+    within_deadlines,
+)
+from secondpass import Candidate, InputError, Reranker, RerankError
+from secondpass.effects import Completion, Judgement
+from secondpass.errors import LLMError
+from secondpass.ranking.judgements import judged
+from secondpass.ranking.observers import (
+    MethodOperation,
+    Operation,
+    RankingOperation,
+    RequestOperation,
+    ScoringOperation,
+    error_of,
+    observed,
+)
+from secondpass.strategies.cascade import Cascade, CascadeStage
+from secondpass.strategies.listwise import Listwise
+
+TEXTS = numbered([3, 9, 5, 7])
+BUSY = LLMError("the server is busy", "server_error", retryable=True)
+DOWN = LLMError("the key was refused", "authentication")
+
+
+class Recorder:
+    """Keeps operations in the order in which they start and end."""
+
+    def __init__(self):
+        self.events = []
+
+    def start(self, operation):
+        self.events.append(("start", operation))
+
+    def end(self, operation):
+        self.events.append(("end", operation))
+
+    @property
+    def started(self):
+        return [operation for event, operation in self.events if event == "start"]
+
+    @property
+    def ended(self):
+        return [operation for event, operation in self.events if event == "end"]
+
+    def only(self, kind):
+        return [operation for operation in self.started if type(operation) is kind]
+
+    def tree(self, parent=None):
+        """Kinds and names, with what is within each."""
+        return [
+            (type(one).__name__.removesuffix("Operation").lower(), one.name, *self.tree(one))
+            for one in self.started
+            if (one.parents[0] if one.parents else None) is parent
+        ]
+
+
+class Texts(Recorder):
+    def content(self, operation, texts):
+        self.events.append(("content", operation, texts))
+
+
+@pytest.fixture
+def recorder():
+    with secondpass.observe(Recorder()) as registration:
+        yield registration.observer
+
+
+def cascade(second, **settings):
+    first = ByTable({text: -float(len(text)) for text in TEXTS})
+    return Reranker(
+        Cascade([CascadeStage(first), CascadeStage(second, 3)]), log_level="debug", **settings
+    )
+
+
+def rank(reranker, how, texts=TEXTS):
+    if how == "sync":
+        return reranker.rerank("q", texts)
+    if how == "async":
+        return asyncio.run(reranker.arerank("q", texts))
+
+    async def last():
+        return [ranking async for ranking in reranker.astream("q", texts)][-1]
+
+    return asyncio.run(last())
+
+
+# ---------------------------------------------------------------------- operations
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize("how", ["sync", "async", "stream"])
+def test_operations_of_a_cascade(recorder, how, deadline):
+    reranker = cascade(Listwise(Model(ranked), window=2, stride=1), limits={"deadline": deadline})
+    ranking = rank(reranker, how)
+    name = "by-table, then listwise by model"
+    asked = ("request", "model")
+    assert recorder.tree() == [
+        (
+            "ranking",
+            name,
+            (
+                "method",
+                name,
+                ("method", "by-table", ("scoring", "by-table")),
+                ("method", "listwise by model", asked, asked),
+            ),
+        )
+    ]
+    assert [operation.error for operation in recorder.ended] == [None] * 7
+    assert all(operation.seconds >= 0 for operation in recorder.ended)
+    assert set(recorder.ended) == set(recorder.started)
+    (top,) = recorder.only(RankingOperation)
+    assert (top.candidates, top.top_k, top.report) == (4, None, ranking.report)
+    methods = [(method.texts, method.scored) for method in recorder.only(MethodOperation)]
+    assert methods == [(4, 4), (4, 4), (3, 3)]
+    (scoring,) = recorder.only(ScoringOperation)
+    assert (scoring.queries, scoring.pairs) == (1, 4)
+    for request in recorder.only(RequestOperation):
+        assert (request.kind, request.provider, request.address) == ("chat", "Model", None)
+        assert (request.documents, request.attempt, request.after) == (2, 1, None)
+    # What is within an operation ends before it does.
+    for operation in recorder.ended:
+        for parent in operation.parents:
+            assert recorder.ended.index(operation) < recorder.ended.index(parent)
+
+
+def test_attempts_of_a_question(recorder):
+    replies = [
+        always(BUSY),
+        always("no JSON"),
+        lambda shown: Completion(ranked(shown), False, 7, 2),
+    ]
+    Reranker(Listwise(Model(replies)), limits={"retries": 1}).rerank("q", TEXTS)
+    requests = recorder.only(RequestOperation)
+    assert [(one.attempt, one.after, one.error) for one in requests] == [
+        (1, None, "server_error"),
+        (2, "server_error", None),
+        (3, "reply_refused", None),
+    ]
+    assert [(one.input_tokens, one.output_tokens) for one in requests] == [
+        (None, None),
+        (None, None),
+        (7, 2),
+    ]
+
+
+def test_errors(recorder):
+    class Slow(Model):
+        timeout = 0.01
+
+        async def complete(self, prompt):
+            await asyncio.sleep(60)
+
+    reranker = Reranker(
+        Listwise(Slow()),
+        fallback=[Answering(lambda count: None), Listwise(Model(always(ValueError("secret"))))],
+        limits={"retries": 0},
+        strict=True,
+        log_level="debug",
+    )
+    with pytest.raises(RerankError):
+        reranker.rerank("q", TEXTS)
+    (ranking,) = recorder.only(RankingOperation)
+    assert (ranking.error, ranking.report.status) == ("RerankError", "unchanged")
+    methods = [(one.error, one.scored) for one in recorder.only(MethodOperation)]
+    assert methods == [("timeout", None), ("scores_no_list", None), ("llm_raised", None)]
+    errors = [one.error for one in recorder.only(RequestOperation)]
+    assert errors == ["timeout", "ValueError"]
+    (scoring,) = recorder.only(ScoringOperation)
+    assert scoring.error == "scores_no_list"
+    assert "secret" not in repr(recorder.started)
+
+
+def test_a_call_for_several_rankings_is_part_of_each(recorder):
+    requests = [("q", TEXTS), ("r", TEXTS[:2])]
+    Reranker(Batching()).rerank_many(requests)
+    first, second = recorder.only(MethodOperation)
+    (scoring,) = recorder.only(ScoringOperation)
+    assert scoring.parents == (first, second)
+    assert (scoring.queries, scoring.pairs) == (2, 6)
+    rankings = recorder.only(RankingOperation)
+    assert [method.parents for method in (first, second)] == [(ranking,) for ranking in rankings]
+
+
+def test_rerank_apis_name_their_provider_and_host(recorder):
+    config = {"type": "endpoint", "api": "tei", "base_url": "http://user:secret@127.0.0.1:9/x"}
+    config["base_url"] = "http://127.0.0.1:9/x?key=secret"
+    Reranker(config, limits={"retries": 0}, log_level="debug").rerank("q", TEXTS)
+    (request,) = recorder.only(RequestOperation)
+    assert (request.kind, request.provider) == ("rerank", "tei")
+    assert (request.address, request.port) == ("127.0.0.1", 9)
+    assert request.error == "connection"
+
+
+def test_language_models_name_their_provider(recorder, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    config = {"type": "listwise", "llm": {"type": "openai", "model": "gpt"}}
+    Reranker(config, limits={"retries": 0}, log_level="debug").rerank("q", TEXTS)
+    (request,) = recorder.only(RequestOperation)
+    assert (request.name, request.provider, request.error) == ("gpt", "openai", "no_key")
+
+
+def test_lists_that_need_no_judging(recorder):
+    reranker = Reranker(Listwise(Model()), log_level="debug")
+    reranker.rerank("q", [])
+    reranker.rerank("q", ["alone"])
+    reranker.rerank("q", [Candidate(None)])
+    statuses = [operation.report.status for operation in recorder.only(RankingOperation)]
+    assert statuses == ["ok", "ok", "unchanged"]
+    assert [method.scored for method in recorder.only(MethodOperation)] == [0]
+
+
+def test_a_dry_run_is_no_ranking(recorder):
+    cascade(Listwise(Model())).expected_use([("q", TEXTS)])
+    assert recorder.events == []
+
+
+# ---------------------------------------------------------------------- ends
+
+
+def test_operations_of_a_cancelled_ranking_end(recorder):
+    class Waiting(Model):
+        def __init__(self):
+            super().__init__()
+            self.asked = asyncio.Event()
+
+        async def complete(self, prompt):
+            self.asked.set()
+            await asyncio.sleep(3600)
+
+    async def act():
+        model = Waiting()
+        task = asyncio.ensure_future(cascade(Listwise(model)).arerank("q", TEXTS))
+        await asyncio.wait_for(model.asked.wait(), 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            if len(recorder.ended) == len(recorder.started):
+                break
+            await asyncio.sleep(0.001)
+
+    asyncio.run(act())
+    errors = {type(operation): operation.error for operation in recorder.ended}
+    assert errors[RankingOperation] == errors[RequestOperation] == "cancelled"
+    assert [method.error for method in recorder.only(MethodOperation)] == [
+        "cancelled",
+        None,
+        "cancelled",
+    ]
+    assert recorder.only(RankingOperation)[0].report is None
+
+
+def test_an_interrupted_ranking_ends(recorder):
+    def interrupt(count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Reranker(Answering(interrupt)).rerank("q", TEXTS)
+    errors = {type(operation): operation.error for operation in recorder.ended}
+    assert errors == {
+        ScoringOperation: "KeyboardInterrupt",
+        MethodOperation: "cancelled",
+        RankingOperation: "cancelled",
+    }
+
+
+def test_a_call_that_is_left_behind_ends_later(recorder):
+    begun, released, ended = (threading.Event() for _ in range(3))
+
+    class Slow(ByTable):
+        def score_pairs(self, query, documents):
+            begun.set()
+            released.wait(60)
+            return super().score_pairs(query, documents)
+
+    class Waking:
+        def end(self, operation):
+            if type(operation) is ScoringOperation:
+                ended.set()
+
+    with secondpass.observe(Waking()):
+
+        def rank(deadline):
+            recorder.events.clear()
+            Reranker(Slow(), limits={"deadline": deadline}, log_level="debug").rerank("q", TEXTS)
+
+        within_deadlines(rank, lambda _: begun.is_set())
+        assert [type(one) for one in recorder.ended] == [MethodOperation, RankingOperation]
+        assert recorder.ended[0].error == "deadline"
+        released.set()
+        assert ended.wait(60)
+    assert recorder.only(ScoringOperation)[0].seconds > 0
+
+
+def test_errors_have_names():
+    assert error_of(DOWN) == "authentication"
+    assert error_of(TimeoutError()) == "timeout"
+    assert error_of(GeneratorExit()) == error_of(asyncio.CancelledError()) == "cancelled"
+    assert error_of(LookupError("secret")) == "LookupError"
+
+
+# ---------------------------------------------------------------------- context
+
+current = contextvars.ContextVar("current", default=None)
+
+
+class Entering:
+    """Makes the operation of a call the current one, which it can only undo in the same context."""
+
+    def __init__(self):
+        self.tokens = {}
+        self.undone = []
+
+    def start(self, operation):
+        if isinstance(operation, RequestOperation | ScoringOperation):
+            self.tokens[operation] = current.set(operation)
+
+    def end(self, operation):
+        if operation in self.tokens:
+            current.reset(self.tokens.pop(operation))
+            self.undone.append(operation)
+
+
+@pytest.mark.parametrize("deadline", [None, 60])
+@pytest.mark.parametrize("how", ["sync", "async", "stream"])
+def test_calls_run_in_the_context_of_their_operation(how, deadline, caplog):
+    seen = []
+
+    class Seeing(Model):
+        async def complete(self, prompt):
+            seen.append(current.get())
+            return await super().complete(prompt)
+
+    class SeeingScorer(ByTable):
+        def score_pairs(self, query, documents):
+            seen.append(current.get())
+            return super().score_pairs(query, documents)
+
+    stages = [CascadeStage(SeeingScorer()), CascadeStage(Listwise(Seeing(ranked)))]
+    with secondpass.observe(Entering()) as registration:
+        rank(Reranker(Cascade(stages), limits={"deadline": deadline}), how)
+        entering = registration.observer
+    assert [type(one) for one in seen] == [ScoringOperation, RequestOperation]
+    assert entering.undone == seen
+    assert current.get() is None
+    assert caplog.records == []
+
+
+# ---------------------------------------------------------------------- content
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_operations_hold_no_texts(recorder, how):
+    rank(cascade(Listwise(Model(ranked))), how)
+    told = repr([{name: getattr(one, name) for name in names(one)} for one in recorder.started])
+    assert "wombats" not in told
+    assert "'q'" not in told
+
+
+def names(operation):
+    return [name for cls in type(operation).__mro__ for name in getattr(cls, "__slots__", ())]
+
+
+def test_texts_are_for_observers_that_want_them(recorder):
+    model = Model(ranked)
+    with secondpass.observe(Texts()) as registration:
+        ranking = cascade(Listwise(model)).rerank("q", TEXTS)
+    told = [event[1:] for event in registration.observer.events if event[0] == "content"]
+    assert [(type(one), *texts) for one, texts in told] == [
+        (RankingOperation, "query", "candidates"),
+        (ScoringOperation, "requests"),
+        (RequestOperation, "request"),
+        (RequestOperation, "completion"),
+        (RankingOperation, "ranking"),
+    ]
+    texts = {name: value for _, texts in told for name, value in texts.items()}
+    assert texts["query"] == "q"
+    assert [candidate.text for candidate in texts["candidates"]] == TEXTS
+    assert texts["requests"] == [("q", TEXTS)]
+    assert texts["request"] == model.prompts[0]
+    assert isinstance(texts["completion"], Completion)
+    assert texts["ranking"] is ranking
+    order = [event[0] for event in registration.observer.events]
+    assert order[:2] == ["start", "content"]
+    assert order[-2:] == ["content", "end"]
+
+
+# ---------------------------------------------------------------------- observers
+
+
+def test_observers_are_told_while_they_are_registered():
+    first, second = Recorder(), Recorder()
+    reranker = Reranker("lexical")
+    with secondpass.observe(first):
+        registration = secondpass.observe(second)
+        reranker.rerank("q", TEXTS)
+    reranker.rerank("q", TEXTS)
+    registration.close()
+    registration.close()
+    reranker.rerank("q", TEXTS)
+    assert len(first.only(RankingOperation)) == 1
+    assert len(second.only(RankingOperation)) == 2
+
+
+def test_an_observer_in_the_middle_of_a_ranking_is_told_of_what_starts_then():
+    recorder = Recorder()
+    registrations = []
+
+    class Registering(ByTable):
+        def score_pairs(self, query, documents):
+            registrations.append(secondpass.observe(recorder))
+            return super().score_pairs(query, documents)
+
+    stages = [CascadeStage(Registering()), CascadeStage(Listwise(Model(ranked)))]
+    Reranker(Cascade(stages)).rerank("q", TEXTS)
+    registrations.pop().close()
+    assert recorder.events == []  # the ranking itself was not observed from its start
+    with secondpass.observe(Recorder()):
+        Reranker(Cascade(stages)).rerank("q", TEXTS)
+    registrations.pop().close()
+    assert [type(one) for one in recorder.started] == [MethodOperation, RequestOperation]
+    assert set(recorder.ended) == set(recorder.started)
+
+
+class Failing:
+    def __init__(self):
+        self.calls = 0
+
+    def fail(self, *arguments):
+        self.calls += 1
+        raise LookupError("secret wombats")
+
+    start = end = content = fail
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_an_observer_that_fails_does_no_harm(recorder, how, caplog):
+    reranker = cascade(Listwise(Model(ranked)), strict=True)
+    with (
+        caplog.at_level(logging.DEBUG, "secondpass"),
+        secondpass.observe(Failing()) as registration,
+    ):
+        ranking = rank(reranker, how)
+    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
+    assert registration.observer.calls > 10
+    assert [record.getMessage() for record in caplog.records] == [
+        "the observer Failing raised LookupError"
+    ]
+    assert "wombats" not in caplog.text
+    assert len(recorder.ended) == len(recorder.started) == 6
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()], ids=repr
+)
+def test_an_exit_of_an_observer_has_no_other_effect(error, how):
+    class Exiting:
+        def start(self, operation):
+            if isinstance(operation, RequestOperation):
+                raise error
+
+    reranker = cascade(Listwise(Model(ranked)), strict=True, limits={"deadline": 60})
+    with secondpass.observe(Exiting()):
+        assert rank(reranker, how).report.status == "ok"
+    assert rank(reranker, how).report.status == "ok"
+
+
+@pytest.mark.parametrize("name", ["start", "end", "content"])
+def test_each_method_of_an_observer_is_optional(name):
+    observer = SimpleNamespace(**{name: lambda *arguments: None})
+    with secondpass.observe(observer):
+        assert Reranker("lexical").rerank("q", TEXTS).report.status == "ok"
+
+
+class Waited:
+    async def end(self, operation):
+        pytest.fail("it is not awaited")
+
+
+@pytest.mark.parametrize(
+    ("observer", "message"),
+    [
+        (print, "observer: give an object with start, end or content"),
+        (None, "observer: give an object with start, end or content"),
+        (Failing, "observer: give an instance of Failing, not the class"),
+        (Waited(), "Waited.end: it is not awaited"),
+        (SimpleNamespace(start=1), "SimpleNamespace.start: give a function, not an int"),
+    ],
+    ids=["function", "None", "class", "async", "attribute"],
+)
+def test_what_is_no_observer(observer, message):
+    with pytest.raises(InputError, match=message):
+        secondpass.observe(observer)
+    assert not observed()
+
+
+def test_a_method_that_closes_another_has_its_own_end(recorder):
+    class Closing:
+        name, score_kind, scale = "closing", "unbounded", None
+
+        def judge(self, task):
+            other = judged(Listwise(Model(ranked)), task)
+            yield next(other)
+            other.close()
+            return Judgement([1.0] * len(task.texts))
+
+    Reranker(Closing()).rerank("q", TEXTS)
+    outer, inner = recorder.only(MethodOperation)
+    assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
+    assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
+    ended = [item for item in recorder.ended if isinstance(item, MethodOperation)]
+    assert ended == [inner, outer]
+
+
+def test_a_method_that_ends_none_does_no_harm(recorder):
+    class Ending:
+        name, score_kind, scale = "ending", "unbounded", None
+
+        def judge(self, task):
+            judgement = Judgement([1.0] * len(task.texts))
+            for started in (None, RankingOperation(name="none", candidates=1, top_k=None, query=0)):
+                task.call.ended(started, judgement)
+            return judgement
+            yield
+
+    assert Reranker(Ending()).rerank("q", TEXTS).report.status == "ok"
+    assert sorted(recorder.ended, key=id) == sorted(recorder.started, key=id)
+
+
+def test_nobody_is_told_without_an_observer(monkeypatch):
+    monkeypatch.setattr(Operation, "__init__", pytest.fail)
+    assert cascade(Listwise(Model(ranked))).rerank("q", TEXTS).report.status == "ok"

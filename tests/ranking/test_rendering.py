@@ -1,0 +1,329 @@
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pytest
+
+from fakes import ByTable
+from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.questions import written_spans
+from secondpass.ranking.rendering import Rendering
+
+CANDIDATE = Candidate(
+    "the text",
+    id="7",
+    score=0.5,
+    metadata={
+        "title": "A title",
+        "tags": ["x", "y"],
+        "kinds": {"b", "a"},
+        "count": 0,
+        "ready": False,
+        "nothing": None,
+        "empty": "",
+        "source": {"path": "a/b.md"},
+        "dotted.key": "whole",
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shown"),
+    [
+        ({}, "the text"),
+        ({"fields": ["title", "text"]}, "A title\nthe text"),
+        ({"fields": ["title", "text"], "separator": " | "}, "A title | the text"),
+        ({"fields": ["tags", "kinds"], "labels": True}, "tags: x, y\nkinds: a, b"),
+        ({"fields": ["count", "ready"], "labels": True}, "count: 0\nready: False"),
+        ({"fields": ["nothing", "absent", "text"]}, "the text"),
+        ({"fields": ["source.path", "dotted.key", "source.absent"]}, "a/b.md\nwhole"),
+        ({"fields": ["id", "score"], "labels": True}, "id: 7\nscore: 0.5"),
+        ({"prefix": "passage: "}, "passage: the text"),
+        ({"fields": ["tags", "tags|count"], "labels": True}, "tags: x, y\ntags: 2"),
+        ({"suffix": " </s>"}, "the text </s>"),
+        ({"suffix": " </s>", "max_characters": 3}, "the </s>"),
+        ({"max_characters": 5}, "the t"),
+        ({"fields": ["title", "text"], "prefix": "> ", "max_characters": 9}, "> A title"),
+        ({"fields": ["empty", "text"], "labels": True}, "text: the text"),
+        ({"fields": ["empty"]}, ""),
+        ({"fields": ["metadata.text", "metadata.title"]}, "A title"),
+        ({"fields": ["absent"]}, None),
+    ],
+)
+def test_what_is_shown(settings, shown):
+    assert Rendering(**settings).candidates([CANDIDATE]) == [shown]
+
+
+def test_what_is_cut_for_judging_comes_out_whole():
+    scorer = ByTable()
+    render = {"max_characters": 3, "query_prefix": "query: ", "query_suffix": "?"}
+    ranking = Reranker(scorer, render=render).rerank("what", ["abcdef"])
+    assert scorer.calls == [("query: what?", ["abc"])]
+    assert ranking[0].text == "abcdef"
+
+
+def test_other_fields_than_the_text_need_no_text():
+    scorer = ByTable()
+    reranker = Reranker(scorer, render={"fields": ["output", "type"], "labels": True})
+    ranking = reranker.rerank("q", [{"id": "t1", "output": "report", "type": "doc"}, {"id": "t2"}])
+    assert scorer.calls == [("q", ["output: report\ntype: doc"])]
+    assert [item.status for item in ranking] == ["scored", "unjudged"]
+
+
+def test_lone_surrogates_are_replaced_for_judging_only():
+    scorer = ByTable()
+    ranking = Reranker(scorer).rerank("q\ud800", ["caf\u00e9 \udfff", "caf\u00e9"])
+    assert scorer.calls == [("q?", ["caf\u00e9 ?", "caf\u00e9"])]
+    assert {item.text for item in ranking} == {"caf\u00e9 \udfff", "caf\u00e9"}
+
+
+@dataclass
+class Entry:
+    path: str
+    summary: str | None = None
+    _secret: str = "secret"
+
+    def read(self):
+        return "secret"
+
+    @property
+    def broken(self):
+        raise RuntimeError("secret")
+
+
+@dataclass
+class Hit:
+    entry: Entry
+    score: float
+
+
+class Passage:
+    def __init__(self, text, entry):
+        self.text = text
+        self.entry = entry
+
+
+ENTRY = Entry("tool-release-prep.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "shown"),
+    [
+        ({"hit": Hit(ENTRY, 0.5)}, "hit.entry.path", "tool-release-prep.md"),
+        ({"hit": {"entry": ENTRY}}, "hit.entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "metadata.entry.path", "tool-release-prep.md"),
+        (Passage("a", ENTRY), "entry.path", "tool-release-prep.md"),
+        ({"file": PurePosixPath("docs/tool.md")}, "file.name", "tool.md"),
+        (Hit(ENTRY, 0.5), "entry.summary|entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.read", None),
+        (Hit(ENTRY, 0.5), "entry._secret", None),
+        (Hit(ENTRY, 0.5), "entry.broken", None),
+        ({"source": "a"}, "source.title", None),
+    ],
+)
+def test_nested_objects_are_read_as_mappings_are(value, field, shown):
+    scorer = ByTable()
+    Reranker(scorer, render={"fields": [field]}).rerank("q", [value])
+    assert scorer.calls == ([] if shown is None else [("q", [shown])])
+
+
+PATHS = ["path", "file_path", "url", "file_name", "source", "name"]
+
+
+@pytest.mark.parametrize("count", range(len(PATHS) + 1))
+def test_the_preset_with_guidelines_finds_the_path_before_the_id(count):
+    rendering = Reranker.from_preset("listwise_guided", method={"llm": lambda messages: ""}).render
+    metadata = {name: name for name in PATHS[count:]}
+    found = rendering.candidates([Candidate("", id="7", metadata=metadata)])
+    assert found == [f"path: {[*PATHS, '7'][count]}"]
+
+
+@pytest.mark.parametrize("settings", [{"fields": []}, {"max_characters": 0}, {"labels": "yes"}])
+def test_wrong_settings(settings):
+    with pytest.raises(ConfigurationError):
+        Rendering(**settings)
+
+
+NESTED = {
+    "a list of mappings": (
+        [{"field": "title", "term": "db"}, {"field": "tags", "term": "sql", "weight": 0.5}],
+        "field: title, term: db; field: tags, term: sql, weight: 0.5",
+    ),
+    "a mapping": ({"a": 1, "b": None, "c": "x"}, "a: 1, c: x"),
+    "a mapping of lists": ({"a": [1, 2], "b": {"c": "d"}}, "a: (1, 2), b: (c: d)"),
+    "a list of lists": ([[1, 2], [3]], "1, 2; 3"),
+    "deeper": ([[[1, 2]], {"a": {"b": [{"c": 3}]}}], "(1, 2); a: (b: ((c: 3)))"),
+    "plain": (["a", 2, True], "a, 2, True"),
+    "empty": ([], ""),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), NESTED.values(), ids=NESTED)
+def test_nested_values_are_written_out(value, text):
+    candidate = Candidate("", metadata={"match": value})
+    assert Rendering(fields=["match"]).candidates([candidate]) == [text]
+
+
+def test_values_without_end_are_cut():
+    circle = {}
+    circle["self"] = circle
+    wide = [0] * 1000
+    for _ in range(6):
+        wide = [wide] * 1000
+    candidate = Candidate("", metadata={"circle": circle, "wide": wide})
+    [text] = Rendering(fields=["circle", "wide"]).candidates([candidate])
+    assert "…" in text
+    assert len(text) < 100_000
+
+
+SPANS = [
+    # settings, text, span of the rendering; span of the text
+    ({}, "one two", (4, 7), (4, 7)),
+    ({}, "one \ud800", (0, 5), (0, 5)),
+    ({}, "", (0, 1), None),
+    ({"prefix": "p: ", "suffix": "."}, "one", (3, 6), (0, 3)),
+    ({"prefix": "p: ", "suffix": "."}, "one", (0, 7), (0, 3)),
+    ({"prefix": "p: "}, "one", (0, 3), None),
+    ({"max_characters": 3}, "one two", (0, 3), (0, 3)),
+    ({"max_characters": 5, "prefix": "p: "}, "one two", (0, 5), (0, 2)),
+    ({"max_characters": 3, "prefix": "p: "}, "one two", (0, 3), None),
+    ({"max_characters": 30}, "one two", (0, 3), (0, 3)),
+    ({"fields": ["text", "id"]}, "one", (1, 5), (1, 3)),
+    ({"fields": ["id", "text"], "labels": True}, "one", (3, 13), (0, 1)),
+    ({"fields": ["id", "text"], "labels": True}, "one\ntwo", (3, 12), None),
+    ({"fields": ["id"]}, "one", (0, 1), None),
+    ({"fields": ["text", "absent?"]}, "one", (0, 3), (0, 3)),
+]
+
+
+@pytest.mark.parametrize(("settings", "text", "span", "expected"), SPANS)
+def test_spans_of_the_text(settings, text, span, expected):
+    candidate, rendering = Candidate(text, id="7"), Rendering(**settings)
+    assert rendering.span_of_text(candidate, span) == expected
+
+
+ALTERNATIVES = [
+    ("path|file_path|id", {"path": "a", "file_path": "b"}, "path: a"),
+    ("path|file_path|id", {"file_path": "b"}, "path: b"),
+    ("path|file_path|id", {"path": "", "file_path": "b"}, "path: b"),
+    ("path|file_path|id", {}, "path: 7"),
+    ("path|file_path|id", {"path|file_path|id": "whole"}, "path: whole"),
+    ("parts|items|count", {"items": [1, 2]}, "parts: 2"),
+    ("parts|count", {"parts|count": 9, "parts": [1]}, "parts: 9"),
+    ("count", {"count": 3}, "count: 3"),
+    ("tags?", {"tags": ["x"]}, "tags: x"),
+    ("tags?", {}, None),
+    ("ready?", {"ready?": "yes"}, "ready: yes"),
+]
+
+
+@pytest.mark.parametrize(("field", "metadata", "text"), ALTERNATIVES)
+def test_fields_with_alternatives(field, metadata, text):
+    candidate = Candidate("", id="7", metadata=metadata)
+    assert Rendering(fields=[field], labels=True).candidates([candidate]) == [text]
+
+
+def test_another_field_can_name_candidates():
+    prompts = []
+
+    def model(messages):
+        prompts.append(messages[-1]["content"])
+        return '["guide", "b", "7"]'
+
+    found = [
+        {"id": "hash-a", "text": "x", "metadata": {"id": 7}},
+        {"id": "b", "text": "y"},
+        {"id": "hash-c", "text": "z", "metadata": {"id": "guide"}},
+    ]
+    render = {"id": "meta.id", "fields": ["id", "text"], "labels": True}
+    method = {"type": "listwise", "llm": model, "labels": "id"}
+    ranking = Reranker(method, render=render).rerank("q", found)
+    shown = [("7", "x"), ("b", "y"), ("guide", "z")]
+    lines = [f'<doc id="{name}">id: {name}\ntext: {text}</doc>' for name, text in shown]
+    assert "\n".join(lines) in prompts[0]
+    assert [item.id for item in ranking] == ["hash-c", "b", "hash-a"]
+    assert ranking.report.status == "ok"
+    assert not ranking.report.issues
+
+
+@pytest.mark.parametrize(("value", "shown"), [("a", "a"), ("", "7"), (None, "7"), (0, "0")])
+def test_a_candidate_without_the_field_keeps_its_id(value, shown):
+    rendering = Rendering(id="meta.name|meta.title", fields=["id", "text"])
+    candidate = Candidate("t", id="7", metadata={"name": value})
+    assert rendering.candidates([candidate]) == [f"{shown}\nt"]
+    assert rendering.span_of_text(candidate, (0, 9)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "metadata", "shown"),
+    [
+        ("meta.title", {"title": "a"}, "a"),
+        ("meta.id", {"id": "a"}, "a"),
+        ("meta.title", {"meta": {"title": "b"}, "title": "a"}, "b"),
+        ("meta", {"title": "a"}, None),
+        ("metadata", {"title": "a"}, None),
+    ],
+)
+def test_metadata_is_read_under_the_names_of_both_frameworks(field, metadata, shown):
+    candidate = Candidate("", metadata=metadata)
+    assert Rendering(fields=[field]).candidates([candidate]) == [shown]
+
+
+MISSING = [
+    (["titel", "text"], ["titel"]),
+    (["title", "text"], []),
+    (["titel?", "text"], []),
+    (["titel|title", "text"], []),
+    (["a", "b|c", "text"], ["a", "b|c"]),
+    (["empty", "id"], []),
+    (["text"], []),
+]
+
+
+@pytest.mark.parametrize(("fields", "missing"), MISSING)
+def test_a_field_that_no_candidate_has_is_reported(fields, missing):
+    found = [{"text": "x", "id": "1"}, {"text": "y", "title": "t", "empty": ""}]
+    ranking = Reranker(ByTable({}), render={"fields": fields}).rerank("q", found)
+    messages = [i.message for i in ranking.report.issues if i.code == "field_missing"]
+    assert len(messages) == bool(missing)
+    assert all(repr(field) in messages[0] for field in missing)
+    assert ranking.report.status == "ok"
+
+
+def test_a_name_that_no_candidate_has_is_reported():
+    ranking = Reranker(ByTable({}), render={"id": "meta.id"}).rerank("q", ["x"])
+    assert [i.code for i in ranking.report.issues] == ["field_missing"]
+
+
+def test_a_missing_field_is_not_logged(caplog):
+    Reranker(ByTable({}), render={"fields": ["titel", "text"]}).rerank("q", ["a"])
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("candidates", [[], [{"output": "report", "id": "t1"}]])
+@pytest.mark.parametrize("name", ["listwise_ids", "listwise_guided"])
+def test_presets_report_no_optional_field(name, candidates):
+    rendering = Reranker.from_preset(name, method={"llm": lambda messages: ""}).render
+    from secondpass.ranking.candidates import to_candidates
+
+    assert rendering.missing(to_candidates(candidates, text_needed=False)) == []
+
+
+FRAMES = {
+    "nothing": ({}, []),
+    "prefix and suffix": ({"prefix": "P: ", "suffix": " :S"}, ["P: ", " :S"]),
+    "separator": ({"separator": "[SEP]", "fields": ("title", "text")}, ["[SEP]"]),
+    "white space": ({"separator": "\n\n", "fields": ("title", "text")}, []),
+    "cut": ({"prefix": "P: ", "suffix": " :S", "max_characters": 2}, ["P:", " :S"]),
+    "cut in the text": ({"prefix": "P: ", "suffix": " :S", "max_characters": 5}, ["P: ", " :S"]),
+    "surrogates": ({"prefix": "\ud800"}, ["?"]),
+}
+
+
+@pytest.mark.parametrize(("settings", "written"), FRAMES.values(), ids=FRAMES)
+def test_what_the_configuration_wrote_is_known(settings, written):
+    [text] = Rendering(**settings).candidates([Candidate("[SEP] P: :S", metadata={"title": "P: "})])
+    assert [text[start:stop] for start, stop in written_spans(text)] == written
+    query = Rendering(query_prefix="Q: ", query_suffix="?").query("Q: ?")
+    assert (query, written_spans(query)) == ("Q: Q: ??", ((0, 3), (7, 8)))
+    assert type(Rendering().query("q")) is str

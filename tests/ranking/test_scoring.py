@@ -1,0 +1,246 @@
+"""Scorers: which scores are accepted, moved onto the edge of the range, or refused."""
+
+import itertools
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from fakes import ByTable, InOrder, Model
+from rankings import order
+from secondpass import MethodError, Reranker
+from secondpass.errors import ConfigurationError
+from secondpass.ranking.scoring import (
+    ScorerMethod,
+    in_range,
+    range_of,
+    rerank_scores_alone,
+    scores_alone,
+    to_float,
+    to_list,
+)
+from secondpass.strategies.graded import Graded
+from secondpass.types import EngineInfo, Issue
+
+ENGINE = EngineInfo("", "torch", "float32", 1, "up to 8 pairs", "the backend is set")
+
+
+def test_scores_that_cannot_be_used_leave_their_items_behind_the_scored_ones():
+    scorer = InOrder([0.1, float("nan"), 0.9, None, "0.7", True, float("inf")])
+    ranking = Reranker(scorer).rerank("q", list("abcdefg"))
+    assert order(ranking) == "cabdefg"
+    assert [item.status for item in ranking] == ["scored"] * 2 + ["backfilled"] * 5
+    assert {issue.code: issue.positions for issue in ranking.report.issues} == {
+        "score_not_finite": (1, 6),
+        "score_missing": (3,),
+        "score_not_a_number": (4, 5),
+    }
+    assert ranking.report.status == "partial"
+
+
+def test_batches_that_fail_for_the_same_reason_are_one_issue():
+    class Failing(ByTable):
+        batch_size = 1
+
+        def score_pairs(self, query, documents):
+            if documents != ["a"]:
+                raise ValueError(documents[0])
+            return super().score_pairs(query, documents)
+
+    reranker = Reranker(Failing(), limits={"deadline": 60}, log_level="debug")
+    issues = reranker.rerank("q", list("abcd")).report.issues
+    assert [(issue.code, issue.positions) for issue in issues] == [("scorer_raised", (1, 2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "kept"),
+    [
+        ("probability", [0.5, 1.00001, math.nan, -0.00001], [0.5, 1.0, None, 0.0]),
+        ("similarity", [0.5, 1.00001, math.inf, -1.00001], [0.5, 1.0, None, -1.0]),
+        ("grade", [0, 3, None, 1.5], [0.0, 3.0, None, 1.5]),
+        ("logit", [-50, 50, 3, 1], [-50.0, 50.0, 3.0, 1.0]),
+    ],
+)
+def test_scores_are_put_back_onto_the_edge_of_their_range(kind, answer, kept):
+    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
+    ranking = Reranker(scorer, log_level="debug").rerank("q", list("abcd"))
+    by_position = {item.position: item.rerank_score for item in ranking}
+    assert [by_position[at] for at in range(4)] == kept
+    assert ranking.report.score_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("probability", [7.2, 3.1, 0.4, -5]),
+        ("probability", [0.9, 0.5, 0.4, 1.001]),
+        ("similarity", [0.5, -1.5, None, math.nan]),
+        ("grade", [0, 3, 3.5, 1.5]),
+    ],
+)
+@pytest.mark.parametrize("limits", [None, {"deadline": 60}])
+def test_scores_on_another_scale_are_all_refused(kind, answer, limits):
+    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
+    ranking = Reranker(scorer, limits=limits, log_level="debug").rerank("q", list("abcd"))
+    assert (ranking.report.status, order(ranking)) == ("unchanged", "abcd")
+    assert [issue.code for issue in ranking.report.issues] == ["score_out_of_range"]
+
+
+@pytest.mark.parametrize("member", [{"batch_size": "32"}, {"batch_size": 0}, {"score_kind": "x"}])
+def test_a_scorer_that_says_nonsense_of_itself_is_refused(member):
+    with pytest.raises(ConfigurationError, match=next(iter(member))):
+        Reranker(ByTable(**member))
+
+
+@pytest.mark.parametrize("scale", [(-1.7e308, 1.7e308), (0, math.inf), (1, 1), (0, 10**400)])
+def test_scale_without_a_finite_width_is_refused(scale):
+    with pytest.raises(ConfigurationError, match="scale"):
+        Reranker(InOrder([1.0], score_kind="grade", scale=scale))
+    with pytest.raises(ConfigurationError, match="scale"):
+        Graded(Model(), scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "bounds"),
+    [
+        ("probability", None, (0.0, 1.0)),
+        ("similarity", None, (-1.0, 1.0)),
+        ("grade", (0, 3), (0, 3)),
+        ("logit", None, (-sys.float_info.max, sys.float_info.max)),
+    ],
+)
+def test_ranges_of_score_kinds(kind, scale, bounds):
+    assert range_of(kind, scale) == bounds
+
+
+def test_only_rounding_errors_are_moved_into_the_range():
+    assert in_range(1.00001, (0.0, 1.0)) == 1.0
+    assert in_range(-0.00001, (0.0, 1.0)) == 0.0
+    assert in_range(0.25, (0.0, 1.0)) == 0.25
+    assert in_range(1.001, (0.0, 1.0)) is None
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [1], 1j])
+def test_what_is_no_number(value):
+    assert to_float(value) is None
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), 0.5, np.array(0.5)])
+def test_numbers_become_plain_floats(value):
+    number = to_float(value)
+    assert (type(number), number) == (float, 0.5)
+
+
+@pytest.mark.parametrize("scores", [[0.5, 1.0], (0.5, 1.0), np.array([0.5, 1.0]), iter([0.5, 1.0])])
+def test_scores_become_a_list(scores):
+    assert [float(score) for score in to_list(scores, 2)] == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("scores", [[0.5], [0.5, 1.0, 2.0], 5, None])
+def test_another_number_of_scores_is_refused(scores):
+    with pytest.raises(MethodError):
+        to_list(scores, 2)
+
+
+@pytest.mark.parametrize("scores", [{0.5: 1, 1.0: 2}, {0.5, 1.0}, "01", b"01"])
+def test_what_has_no_order_is_no_list(scores):
+    with pytest.raises(MethodError, match="not a list of scores"):
+        to_list(scores, 2)
+
+
+def test_an_endless_iterator_is_refused():
+    with pytest.raises(MethodError, match="returned more scores for 2 texts"):
+        to_list(itertools.count(), 2)
+
+
+def test_numbers_beyond_floats_are_infinite():
+    assert to_float(10**400) == math.inf
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
+def test_ranks_depend_on_the_whole_list(kind, expected):
+    assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "scores", "members", "codes"),
+    [
+        ("abc", [2, 2, 2], {}, ["scores_equal"]),
+        ("abcd", [2, 2, None, 2], {}, ["score_missing", "scores_equal"]),
+        ("aab", [2, 2, 2], {}, []),  # two different texts
+        ("abcd", [2, 2, 2, 3], {}, []),
+        ("abc", [0.5, 0.5, 0.5], {"score_kind": "rank"}, []),
+        ("abc", [2, 2, 2], {"engine": None}, []),  # as `lexical`: no model
+    ],
+)
+def test_a_model_that_gives_different_texts_one_score(texts, scores, members, codes):
+    scorer = InOrder(scores, **{"engine": ENGINE, **members})
+    report = Reranker(scorer).rerank("q", list(texts)).report
+    assert [issue.code for issue in report.issues] == codes
+    assert report.status == ("partial" if None in scores else "ok")
+
+
+@pytest.mark.parametrize(
+    ("doubt", "status"), [("it is odd", "degraded"), (None, "ok"), (True, "ok")]
+)
+def test_a_scorer_says_why_its_model_is_doubtful(doubt, status):
+    report = Reranker(InOrder([1, 2], doubt=doubt), strict=True).rerank("q", ["a", "b"]).report
+    assert report.status == status
+    assert [issue.message for issue in report.issues] == (
+        ["it is odd"] if doubt == "it is odd" else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("returned", "positions"),
+    [
+        ([2, 0, 2], (0, 2)),
+        ([], None),
+        ([3], None),
+        ([-1], None),
+        (["a"], None),
+        (None, None),
+        (RuntimeError("x"), None),
+    ],
+)
+def test_texts_that_were_not_read_whole(returned, positions):
+    class Short(ByTable):
+        def truncated(self, query, documents):
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+
+    report = Reranker(Short()).rerank("q", ["a", "b", "c"]).report
+    assert report.status == "ok"
+    expected = [] if positions is None else [("text_truncated", positions)]
+    assert [(issue.code, issue.positions) for issue in report.issues] == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "order", "rerank"),
+    [
+        ({}, True, True),
+        ({"pointwise": False}, False, False),
+        ({"pointwise": False, "pair_scores": True}, False, True),
+        ({"pointwise": False, "pair_scores": 1}, False, False),
+    ],
+)
+def test_rerank_scores_may_be_of_pairs_where_the_order_is_of_the_list(members, order, rerank):
+    method = ScorerMethod(ByTable(**members))
+    assert (scores_alone(method), rerank_scores_alone(method)) == (order, rerank)
+
+
+@pytest.mark.parametrize("issues", [[Issue("cache_failed", "the score cache is full")], None, 1])
+def test_a_report_says_what_is_wrong_with_a_cache(issues):
+    class Cached:
+        def score_pairs(self, query, documents):
+            return [1.0] * len(documents)
+
+        def cache_issues(self):
+            return issues
+
+    report = Reranker(Cached()).rerank("q", ["a", "b"]).report
+    expected = [("cache_failed", "Cached")] if isinstance(issues, list) else []
+    assert [(issue.code, issue.method) for issue in report.issues] == expected
+    assert report.status == "ok"

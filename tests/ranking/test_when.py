@@ -1,0 +1,171 @@
+"""When the pass runs: conditions on the query and the first stage's results."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.ranking.when import Agreement, Range, Unknown, When, signal
+
+
+def scored(*scores):
+    return [Candidate(f"text {i}", score=score) for i, score in enumerate(scores)]
+
+
+FALLING = scored(10, 4, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "query", "value"),
+    [
+        ("margin", FALLING, "q", 0.75),
+        ("margin", scored(10, 10, 5), "q", 0.0),
+        ("margin", scored(*range(100, 0, -1)), "q", 1 / 19),
+        ("margin", scored(1e308, 0.0, -1e308), "q", 0.5),
+        ("top_zscore", FALLING, "q", 7 / math.sqrt(2 / 3)),
+        ("top_score", FALLING, "q", 10),
+        ("top_score", scored(2), "q", 2),
+        ("words", [], "how do I cancel", 4),
+        ("words", [], "返品方法", 3),
+        ("english", [Candidate("this is the text of it")], "what is that", 8 / 9),
+        ("english", [Candidate("Der Text ist auf Deutsch")], "Wer ist das", 0.0),
+        ("english", [Candidate(None)], "with some words", 2 / 3),
+    ],
+)
+def test_signals(name, candidates, query, value):
+    assert signal(name, query, candidates) == pytest.approx(value)
+
+
+SCORES = st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=30).map(lambda x: sorted(x)[::-1])
+
+
+@given(SCORES, st.floats(0.01, 100), st.floats(-100, 100))
+def test_margin_is_a_share_whatever_the_unit_of_the_scores(scores, factor, shift):
+    try:
+        margin = signal("margin", "q", scored(*scores))
+    except Unknown:
+        return
+    assert 0 <= margin <= 1
+    if scores[0] - scores[:20][-1] > 1:
+        moved = scored(*(score * factor + shift for score in scores))
+        assert signal("margin", "q", moved) == pytest.approx(margin, abs=1e-6)
+
+
+UNKNOWN = {
+    "no scores": (scored(None, None, None), "3 of the first 3 have no score"),
+    "one without": (scored(3, None, 1), "1 of the first 3 have no score"),
+    "not a number": (scored(3, math.nan, 1), "1 of the first 3 have no score"),
+    "distances": (scored(0.1, 0.2, 0.3), "retrieval scores do not fall along the list"),
+    "constant": (scored(1, 1, 1), "all retrieval scores are equal"),
+    "denormal": (scored(5e-324, 0, 0), "all retrieval scores are equal"),
+    "two": (scored(3, 1), ""),
+    "none": ([], ""),
+}
+
+
+@pytest.mark.parametrize("name", ["margin", "top_zscore"])
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_scores_that_say_nothing(case, name):
+    candidates, reason = UNKNOWN[case]
+    with pytest.raises(Unknown) as raised:
+        signal(name, "q", candidates)
+    assert str(raised.value) == reason
+    decision = When(**{name: {"below": 0.5}}).decide("q", candidates)
+    assert decision.skip is None
+    assert decision.unknown == ({name: reason} if reason else {})
+
+
+def test_only_the_first_score_differs():
+    with pytest.raises(Unknown, match="all retrieval scores but the first are equal"):
+        signal("top_zscore", "q", scored(3, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "skip"),
+    [
+        ({"margin": {"below": 0.8}}, None),
+        ({"margin": {"below": 0.75}}, "margin 0.75 is not below 0.75"),
+        ({"margin": {"at_least": 0.75}}, None),
+        ({"margin": {"at_least": 0.8}}, "margin 0.75 is not at least 0.8"),
+        ({"words": {"at_least": 2, "below": 5}}, None),
+        ({"words": {"at_least": 4, "below": 5}}, "words 3 is not at least 4"),
+        # Every condition has to hold; one that is not known counts as met.
+        ({"margin": {"below": 0.8}, "words": {"at_least": 4}}, "words 3 is not at least 4"),
+        ({"agreement": {"fields": ["a", "b"], "below": 0.5}}, None),
+    ],
+)
+def test_decisions(settings, skip):
+    assert When(**settings).decide("how to cancel", FALLING).skip == skip
+
+
+def found(**fields):
+    return Candidate("", metadata=fields)
+
+
+@pytest.mark.parametrize(
+    ("settings", "candidates", "value"),
+    [
+        ({"first": 1}, [found(a=9, b=9), found(a=8, b=1)], 1.0),
+        ({"first": 1}, [found(a=9, b=1), found(a=8, b=9)], 0.0),
+        ({"first": 2}, [found(a=9, b=1), found(a=8), found(b=7)], 0.5),
+        ({"first": 1, "ranks": True}, [found(a=1, b=2), found(a=2, b=1)], 0.0),
+        ({"first": 1, "ranks": True}, [found(a=1, b=1), found(a=2, b=2)], 1.0),
+        ({"first": 10}, [found(a=9, b=9), found(a=8, b=1)], 1.0),
+        ({"first": 1}, [found(a="9", b=True), found(a=8, b=1)], 1.0),
+    ],
+)
+def test_agreement(settings, candidates, value):
+    assert Agreement(["a", "b"], below=0.5, **settings).value(candidates) == value
+
+
+def test_agreement_of_three_is_the_mean_over_pairs():
+    candidates = [found(a=9, b=9, c=1), found(a=1, b=1, c=9)]
+    agreement = Agreement(["a", "b", "c"], below=0.5, first=1)
+    assert agreement.value(candidates) == pytest.approx(1 / 3)
+
+
+def test_retrievers_that_nothing_is_known_of():
+    decision = When(agreement={"fields": ["a", "b"], "below": 0.5}).decide("q", [found(a=1)])
+    assert decision.unknown == {"agreement": "no candidate has a number in the field 'b'"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "one of margin, top_zscore, top_score, agreement, words, english is required"),
+        ({"depth": 3}, "is required"),
+        ({"margin": {"below": 50}}, "margin.below: must be less than or equal to 1"),
+        ({"margin": Range(below=50)}, "margin.below: must be less than or equal to 1"),
+        ({"english": {"at_least": -0.1}}, "english.at_least: must be greater than or equal to 0"),
+        ({"agreement": {"fields": ["a", "b"], "below": 3}}, "agreement.below: must be less than"),
+        ({"margin": {}}, "margin: one of below, at_least is required"),
+        ({"margin": {"below": 1, "at_least": 1}}, "margin.below: must be larger than at_least (1)"),
+        ({"margin": 0.3}, "margin: give a mapping or a Range"),
+        ({"margn": {"below": 1}}, "did you mean 'margin'?"),
+        ({"margin": {"below": 1}, "depth": -1}, "depth: must be greater than or equal to 0"),
+        ({"agreement": {"fields": ["a"], "below": 1}}, "agreement.fields: must have at least 2"),
+        ({"agreement": {"fields": ["a", "a"], "below": 1}}, "fields: names a field twice"),
+        ({"agreement": {"fields": ["a", "b"]}}, "one of below, at_least is required"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ConfigurationError) as raised:
+        When(**settings)
+    assert message in str(raised.value)
+
+
+def test_configuration_and_back():
+    config = {
+        "method": {"type": "lexical"},
+        "when": {
+            "margin": {"below": 0.3},
+            "agreement": {"fields": ["bm25", "cosine"], "below": 0.6, "first": 5},
+            "words": {"at_least": 2.0},
+            "depth": 10,
+        },
+    }
+    reranker = Reranker.from_config(config)
+    assert reranker.when.margin == Range(below=0.3)
+    assert Reranker.from_config(reranker.to_config()).to_config() == config

@@ -1,0 +1,383 @@
+"""Windows of long texts: what each method is given, and what its scores become."""
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable, InOrder, Model, in_answer, number_of, play, shown_in, task_of
+from sampling import examples
+from secondpass import Candidate, Reranker
+from secondpass.apis.endpoint import Endpoint
+from secondpass.effects import Judgement, ListScores, RawScores
+from secondpass.errors import MethodError
+from secondpass.ranking.passages import Passages
+from secondpass.ranking.rendering import Rendering, well_formed
+from secondpass.ranking.windows import judged_by_windows, with_windows
+from secondpass.strategies.cascade import Cascade, CascadeStage
+from secondpass.strategies.graded import Graded
+from secondpass.strategies.listwise import Listwise
+from secondpass.types import Issue
+
+LONG = "1 apple tree. 5 pear trees. 3 plum trees."
+WINDOWS = ["1 apple tree.", "5 pear trees.", "3 plum trees."]
+SENTENCES = {"size": 15, "overlap": 0}
+NUMBERS = {text: float(number_of(text)) for text in [*WINDOWS, "4 short"]}
+
+
+class Recording:
+    """Scores a text by its characters, and keeps what it was given."""
+
+    model_name = "recording"
+
+    def __init__(self):
+        self.lists = []
+
+    def score_pairs(self, query, documents):
+        self.lists.append(list(documents))
+        return [float(sum(map(ord, text)) % 97) for text in documents]
+
+
+class Subclass(str):
+    __slots__ = ()
+
+
+candidate_texts = st.one_of(
+    st.text(st.sampled_from("ab. 句。\n\ud800\u0301"), max_size=60),
+    st.text(max_size=40).map(Subclass),
+    st.sampled_from([None, 7]),
+)
+passages = st.integers(1, 30).flatmap(
+    lambda size: st.builds(
+        Passages,
+        size=st.just(size),
+        overlap=st.none() | st.integers(0, size - 1),
+        combine=st.sampled_from(["max", "first", "mean"]),
+    )
+)
+
+
+@examples(40)
+@given(st.lists(candidate_texts, max_size=4), passages)
+def test_a_span_is_the_text_that_a_scorer_was_given(texts, split):
+    recording = Recording()
+    reranker = Reranker(recording, passages=split, log_level="debug")
+    requests = [("q", [Candidate(text) for text in texts])] * 2
+    ranking = reranker.rerank(*requests[0])
+    given_texts = [text for texts in recording.lists for text in texts]
+    assert ranking.report.usage.pairs == len(given_texts)
+    assert all(len(text) <= split.size for text in given_texts)
+    for item in ranking:
+        assert item.metadata.get("rerank_span") == (item.span and list(item.span))
+        if item.span is not None:
+            start, stop = item.span
+            assert well_formed(item.text[start:stop]) in given_texts
+        else:
+            assert not isinstance(item.text, str) or item.text == ""
+    expected = repr(ranking.items)
+    rankings = [
+        *reranker.rerank_many(requests),
+        asyncio.run(reranker.arerank(*requests[0])),
+        *asyncio.run(reranker.arerank_many(requests)),
+    ]
+    assert all(repr(other.items) == expected for other in rankings)
+
+
+@pytest.mark.parametrize(
+    ("combine", "score", "window", "pairs"),
+    [("max", 5.0, 1, 4), ("mean", 3.0, 1, 4), ("first", 1.0, 0, 2)],
+)
+def test_scores_are_combined(combine, score, window, pairs):
+    scorer = ByTable(NUMBERS)
+    reranker = Reranker(scorer, passages={**SENTENCES, "combine": combine})
+    ranking = reranker.rerank("q", [LONG, "4 short"])
+    items = {item.position: item for item in ranking}
+    start, stop = items[0].span
+    assert (items[0].rerank_score, LONG[start:stop]) == (score, WINDOWS[window])
+    assert (items[1].rerank_score, items[1].span) == (4.0, (0, 7))
+    assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (1, pairs)
+
+
+def test_the_best_retrieved_candidate_comes_first():
+    scorer = ByTable(NUMBERS)
+    Reranker(scorer, passages=SENTENCES).rerank("q", ["4 short", LONG])
+    assert scorer.calls == [("q", ["4 short", *WINDOWS])]
+
+
+@pytest.mark.parametrize(
+    ("combine", "status"), [("max", "backfilled"), ("mean", "backfilled"), ("first", "scored")]
+)
+def test_a_candidate_is_scored_if_all_windows_that_it_needs_are(combine, status):
+    scorer = ByTable({**NUMBERS, WINDOWS[1]: math.nan, WINDOWS[2]: math.nan})
+    reranker = Reranker(scorer, passages={**SENTENCES, "combine": combine}, log_level="debug")
+    ranking = reranker.rerank("q", ["4 short", LONG])
+    assert [item.status for item in ranking] == ["scored", status]
+    if status != "scored":
+        [issue] = ranking.report.issues
+        assert (issue.code, issue.positions) == ("score_not_finite", (1,))
+        assert ranking[1].span is None
+
+
+class UntilDeadline(ByTable):
+    """Scores some texts, and ends."""
+
+    def score_batches(self, requests, deadline):
+        [(query, documents)] = requests
+        scores = self.score_pairs(query, documents)
+        yield [(0, index, scores[index]) for index in range(self.count)]
+
+
+@pytest.mark.parametrize(("count", "status"), [(2, "partial"), (0, "unchanged"), (4, "ok")])
+def test_windows_that_the_deadline_does_not_allow(count, status):
+    scorer = UntilDeadline(NUMBERS, count=count)
+    reranker = Reranker(scorer, passages=SENTENCES, limits={"deadline": 60}, log_level="debug")
+    ranking = reranker.rerank("q", ["4 short", LONG])
+    assert ranking.report.status == status
+    assert ranking.report.usage.pairs == count
+    if status != "ok":
+        assert [issue.code for issue in ranking.report.issues] == ["deadline"]
+    if status == "partial":
+        assert ranking.report.issues[0].positions == (1,)
+        assert [item.status for item in ranking] == ["scored", "unjudged"]
+
+
+class InLists:
+    """Scores whole lists, with what else a ListScores has."""
+
+    model_name = "in-lists"
+
+    def __init__(self, **members):
+        self.members = members
+
+    def score_pairs(self, query, documents):
+        raise AssertionError("score_lists is there")
+
+    def score_lists(self, requests, deadline):
+        yield [
+            ListScores([float(number_of(text)) for text in documents], **self.members)
+            for _, documents in requests
+        ]
+
+
+def test_the_window_is_the_span_whatever_the_scorer_found_in_it():
+    scorer = InLists(spans=[(2, 7), (2, 6), None, (0, 1)])
+    items = Reranker(scorer, passages=SENTENCES).rerank("q", [LONG, "4 short"])
+    spans = {item.position: item.span for item in items}
+    assert [LONG[slice(*spans[0])], spans[1]] == ["5 pear trees.", (0, 7)]
+
+
+@pytest.mark.parametrize("combine", ["max", "mean"])
+def test_windows_are_combined_by_each_kind_of_score(combine):
+    # The numbers in the windows of LONG are the scores; the first window is the first in order.
+    count = len(numbers := [float(number_of(text)) for text in LONG.split(". ")])
+    scorer = InLists(order_scores=[-float(index) for index in range(count + 1)])
+    passages = {**SENTENCES, "combine": combine}
+    items = {i.position: i for i in Reranker(scorer, passages=passages).rerank("q", [LONG, "4 a"])}
+    whole = max if combine == "max" else fmean
+    assert items[0].rerank_score == pytest.approx(whole(numbers))
+    assert items[0].final_score == pytest.approx(whole([-index for index in range(count)]))
+    assert (items[1].rerank_score, items[1].final_score) == (4.0, -count)
+    assert items[0].span[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("weight", "status", "codes"),
+    [(0.5, "degraded", ["own"]), (1.0, "unchanged", ["own"])],
+)
+def test_a_weight_of_the_original_order_and_issues_are_passed_on(weight, status, codes):
+    issue = Issue("own", "these are odd", (1, 2, 3))
+    reranker = Reranker(
+        InLists(original=weight, issues=[issue]), passages=SENTENCES, log_level="debug"
+    )
+    report = reranker.rerank("q", [LONG, "4 short"]).report
+    assert (report.status, [issue.code for issue in report.issues]) == (status, codes)
+    assert report.issues[0].positions == (0, 1)
+
+
+# ---------------------------------------------------------------------- other fields
+
+
+def test_other_fields_are_in_every_window():
+    scorer = Recording()
+    render = {"fields": ["title", "text"], "separator": ": ", "prefix": "p. ", "suffix": " end"}
+    reranker = Reranker(scorer, render=render, passages={"size": 35, "overlap": 0})
+    found = [{"title": "Trees", "text": LONG}]
+    [item] = reranker.rerank("q", found)
+    assert scorer.lists == [[f"p. Trees: {window} end" for window in WINDOWS]]
+    assert LONG[slice(*item.span)] in WINDOWS
+
+
+@pytest.mark.parametrize("render", [{"fields": ["body"]}, {"fields": ["body"], "labels": True}])
+def test_no_span_of_a_field_that_is_not_the_text(render):
+    scorer = Recording()
+    [item] = Reranker(scorer, render=render, passages=SENTENCES).rerank(
+        "q", [Candidate("text", metadata={"body": LONG})]
+    )
+    assert len(scorer.lists[0]) == 3 + bool(render.get("labels"))
+    assert (item.status, item.span) == ("scored", None)
+    assert "rerank_span" not in item.metadata
+
+
+# ---------------------------------------------------------------------- one window of each
+
+
+class ByFruit:
+    """Prefers the windows with a word."""
+
+    model_name = "by-fruit"
+
+    def __init__(self, word):
+        self.word = word
+
+    def score_pairs(self, query, documents):
+        return [float(self.word in text) for text in documents]
+
+
+def graded_texts(reranker, query, texts, model):
+    ranking = reranker.rerank(query, texts)
+    return ranking, [text for prompt in model.prompts for text in shown_in(prompt).values()]
+
+
+@pytest.mark.parametrize(("query", "window"), [("pear", 1), ("plum", 2), ("cherry", 0)])
+def test_a_language_model_reads_the_window_with_the_words_of_the_query(query, window):
+    model = Model()
+    ranking, shown = graded_texts(
+        Reranker(Graded(model), passages=SENTENCES), query, [LONG, "4 short"], model
+    )
+    assert sorted(shown) == sorted([WINDOWS[window], "4 short"])
+    spans = {item.position: item.text[slice(*item.span)] for item in ranking}
+    assert spans == {0: WINDOWS[window], 1: "4 short"}
+    assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (2, 6)
+
+
+@pytest.mark.parametrize("method", [Graded, Listwise])
+def test_a_language_model_reads_the_window_that_the_stage_before_chose(method):
+    model = Model(lambda shown: json.dumps(dict.fromkeys(shown, 5)))
+    if method is Listwise:
+        model = Model(lambda shown: json.dumps({"ranking": sorted(shown)}))
+    stages = [CascadeStage(ByFruit("plum"), 2), CascadeStage(method(model), 2)]
+    ranking, shown = graded_texts(
+        Reranker(Cascade(stages), passages=SENTENCES), "pear", [LONG, "4 short"], model
+    )
+    assert sorted(shown) == sorted([WINDOWS[2], "4 short"])
+    assert {item.text[slice(*item.span)] for item in ranking} == {WINDOWS[2], "4 short"}
+    assert ranking.report.usage.calls == 2
+
+
+def test_a_later_scorer_is_given_all_windows_of_what_is_left():
+    recording = Recording()
+    stages = [CascadeStage(ByFruit("pear"), 2), CascadeStage(recording, 1)]
+    Reranker(Cascade(stages), passages=SENTENCES).rerank("q", ["4 short", LONG])
+    assert recording.lists == [WINDOWS]
+
+
+def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_found():
+    text = "One sentence. Two sentences. Three of them. Four of them."
+    task = with_windows(task_of([text]), Passages(size=44, overlap=30), Rendering())
+    task = replace(task, spans=[(29, 43)])
+    judgement, asks = play(
+        judged_by_windows(Graded(Model()), task),
+        in_answer(lambda shown: json.dumps(dict.fromkeys(shown, 5))),
+    )
+    [shown] = shown_in(asks[0].questions[0].request).values()
+    assert (
+        text[slice(*judgement.spans[0])] == shown == "Two sentences. Three of them. Four of them."
+    )
+
+
+def test_a_single_candidate_needs_no_call():
+    report = Reranker(Listwise(Model()), passages=SENTENCES).rerank("pear", [LONG]).report
+    assert (report.status, report.usage.calls) == ("ok", 0)
+
+
+def test_first_window_if_the_words_cannot_be_compared():
+    task = with_windows(task_of([LONG, LONG]), Passages(**SENTENCES), Rendering())
+    plan = judged_by_windows(Graded(Model()), task)
+    effect = next(plan)
+    late = MethodError("late", "deadline")
+    raw = RawScores([None] * 6, [(0, 6, late)])
+    ask = plan.send(raw)
+    assert effect.texts == WINDOWS * 2
+    assert set(shown_in(ask.questions[0].request).values()) == {WINDOWS[0]}
+
+
+# ---------------------------------------------------------------------- other methods
+
+
+class Own:
+    """A method of the user's."""
+
+    name, score_kind, scale = "own", "unbounded", None
+
+    def __init__(self, **members):
+        vars(self).update(members)
+
+    def judge(self, task):
+        self.task = task
+        scores = [float(number_of(text)) for text in task.texts]
+        return Judgement(scores, spans=[(0, 1)] * len(scores))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("members", "texts", "span"),
+    [
+        ({}, ["5 pear trees.", "4 short"], (14, 27)),
+        ({"windows": "one"}, ["5 pear trees.", "4 short"], (14, 27)),
+        ({"windows": "each"}, [*WINDOWS, "4 short"], (14, 27)),
+        ({"windows": "task"}, [LONG, "4 short"], (0, 1)),
+    ],
+)
+def test_what_an_own_method_is_given(members, texts, span):
+    own = Own(**members)
+    ranking = Reranker(own, passages=SENTENCES).rerank("pear", [LONG, "4 short"])
+    assert own.task.texts == texts
+    assert [candidate.text for candidate in own.task.candidates] == [
+        "4 short" if text == "4 short" else LONG for text in texts
+    ]
+    assert (own.task.windows is not None) == (members == {"windows": "task"})
+    assert next(item.span for item in ranking if item.position == 0) == span
+
+
+def test_a_rerank_api_is_sent_every_window():
+    endpoint = Endpoint("tei", base_url="http://localhost")
+    task = with_windows(task_of([LONG, "4 short"]), Passages(**SENTENCES), Rendering())
+    [question] = next(judged_by_windows(endpoint, task)).questions
+    assert question.request.documents == [*WINDOWS, "4 short"]
+
+
+class Always:
+    """Gives every text the same score."""
+
+    model_name = "always"
+
+    def __init__(self, score):
+        self.score = score
+
+    def score_pairs(self, query, documents):
+        return [self.score] * len(documents)
+
+
+@pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 1.0])
+def test_the_mean_of_equal_scores_is_that_score(score):
+    texts = ["word " * count for count in range(1, 60)]
+    reranker = Reranker(Always(score), passages={**SENTENCES, "combine": "mean"})
+    ranking = reranker.rerank("q", texts)
+    assert {item.rerank_score for item in ranking} == {score}
+
+
+def test_huge_scores_have_a_mean():
+    scorer = InOrder([1.7e308] * 3)
+    [item] = Reranker(scorer, passages={**SENTENCES, "combine": "mean"}).rerank("q", [LONG])
+    assert item.rerank_score == pytest.approx(1.7e308)
+
+
+def test_round_trip():
+    config = {"method": {"type": "lexical"}, "passages": {"size": 300, "combine": "mean"}}
+    assert Reranker.from_config(config).to_config() == config
+    assert Reranker.from_config({"method": "lexical", "passages": {}}).passages == Passages()

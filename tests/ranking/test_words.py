@@ -1,0 +1,126 @@
+# ruff: noqa: RUF001
+import functools
+import re
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from secondpass.ranking.words import split_words
+
+SCRIPTS = re.compile(
+    r"^MASU|\b(CJK|IDEOGRAPHIC|KANGXI|HANGZHOU|HIRAGANA|KATAKANA|KANA|HENTAIGANA|HANGUL|THAI|LAO"
+    r"|KHMER|MYANMAR)\b"
+)
+BRAHMIC = re.compile("[\u0900-\u0dff\u0f00-\u0fff]")
+
+
+@functools.cache
+def assigned() -> list[tuple[str, bool]]:
+    """Every character that has a name, and whether the name says one of the scripts."""
+    return [
+        (chr(point), SCRIPTS.search(name) is not None)
+        for point in range(sys.maxunicode + 1)
+        if (name := unicodedata.name(chr(point), ""))
+    ]
+
+
+@functools.cache
+def others() -> str:
+    return "".join(
+        character
+        for character, in_scripts in assigned()
+        if not in_scripts and not BRAHMIC.match(character)
+    )
+
+
+def runs(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("Snake_case, x2!", ["snake_case", "x2"]),
+        ("北京大学", ["北京", "京大", "大学"]),
+        ("水", ["水"]),
+        ("很好，谢谢。", ["很好", "谢谢"]),
+        ("iPhone15を買う", ["iphone15", "を買", "買う"]),
+        ("Tシャツ", ["t", "シャ", "ャツ"]),
+        ("サーバー", ["サー", "ーバ", "バー"]),
+        ("人々", ["人々"]),
+        ("二〇二四年", ["二〇", "〇二", "二四", "四年"]),
+        ("２０２４年", ["２０２４", "年"]),
+        ("👍好吃👍🏽", ["好吃"]),
+        ("𠮷野家", ["𠮷野", "野家"]),
+        ("\U00031350\U00031351", ["\U00031350\U00031351"]),  # newer than some Pythons
+        ("한국어를 배워요", ["한국", "국어", "어를", "배워", "워요"]),
+        ("จำได้", ["จํา", "าไ", "ได้"]),
+        ("ปี๒๕๖๗", ["ปี", "๒๕๖๗"]),
+        ("ພາສາລາວ", ["ພາ", "າສ", "ສາ", "າລ", "ລາ", "າວ"]),
+        ("ភាសាខ្មែរ។", ["ភាសា", "សាខ្មែ", "ខ្មែរ"]),
+        ("မြန်မာစာ", ["မြန်", "န်မာ", "မာစာ"]),
+        ("e\u3099か", ["e", "か"]),
+        ("हिन्दी भाषा, २०२४।", ["हिन्दी", "भाषा", "२०२४"]),
+        ("தமிழ்_x மொழி 漢字", ["தமிழ்_x", "மொழி", "漢字"]),
+        ("বাংলা nai\u0308ve", ["বাংলা", "nai", "ve"]),
+        ("བོད་སྐད།", ["བོད", "སྐད"]),
+        (" \u093f\u200d क", ["क"]),
+    ],
+)
+def test_words_and_bigrams(text, words):
+    assert split_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("ﾊﾟｽﾜｰﾄﾞ", "パスワード"),
+        ("か\u3099く", "がく"),
+        (unicodedata.normalize("NFD", "한국어"), "한국어"),
+        ("葛\U000e0100城", "葛城"),
+        ("⽇本", "日本"),
+        ("ภาษา\u200bไทย", "ภาษาไทย"),
+        ("क्\u200dष", "क्ष"),
+        ("শ্রী র\u200d্য", "শ্রী র্য"),
+        ("\u0958लम", "क\u093cलम"),
+        ("ক\u09c7\u09be", "ক\u09cb"),
+    ],
+)
+def test_spellings_of_the_same_text_are_equal(text, same):
+    assert split_words(text) == split_words(same)
+
+
+def test_other_scripts_are_split_as_runs_of_word_characters():
+    text = "".join(f"a{character}b {character} " for character in others())
+    assert split_words(text) == runs(text)
+    assert split_words(f"{text} 漢字") == [*runs(text), "漢字"]
+
+
+def test_every_letter_of_the_scripts_forms_bigrams():
+    for character, in_scripts in assigned():
+        letter = unicodedata.category(character) in {"Lo", "Lm"}
+        if in_scripts and letter and not character.isascii():
+            assert split_words(f"漢{character}")[0] != "漢", hex(ord(character))
+
+
+@given(st.deferred(lambda: st.text(st.sampled_from(others()), max_size=50)))
+def test_text_without_the_scripts_is_split_as_before(text):
+    assert split_words(text) == runs(text)
+
+
+@given(
+    st.text(
+        st.sampled_from(
+            "a_1 क\u093f\u094dत\u093c\u200d漢字かカｶﾞｰ한ᄒ\u1161กีำ๑ខ្ម။\u3099\u200b\ufe0f。-"
+        )
+    )
+)
+def test_joined_texts_share_the_words_of_each(text):
+    words = split_words(text)
+    assert all(words)
+    assert split_words(f"{text} {text}") == words * 2
+    assert split_words(text.upper()) == words

@@ -1,0 +1,149 @@
+"""Copies of configurations without keys."""
+
+import pytest
+
+from secondpass import ConfigurationError, config
+from secondpass.settings import Secret
+from secondpass.settings.keys import HIDDEN, may_name_key, with_hidden_keys, with_placeholder_keys
+
+KEY = "sk-test-SECRET-123"
+LLM = {"type": "openai", "model": "m"}
+
+HIDDEN_CASES = [
+    # what is configured, and what is shown
+    ({"type": "endpoint", "api_key": KEY}, {"type": "endpoint", "api_key": HIDDEN}),
+    ({"type": "endpoint", "api_key": None}, {"type": "endpoint", "api_key": None}),
+    ({"type": "nosuch", "token": KEY}, {"type": "nosuch", "token": HIDDEN}),
+    (
+        {"type": "cross_encoder", "token": {"env": "HF", "default": KEY}},
+        {"type": "cross_encoder", "token": {"env": "HF", "default": HIDDEN}},
+    ),
+    ({"type": "endpoint", "api_key_env": "CO"}, {"type": "endpoint", "api_key_env": "CO"}),
+    (
+        {"options": {"headers": {"X-API-Key": KEY, "User-Agent": "x"}, "max_tokens": 5}},
+        {"options": {"headers": {"X-API-Key": HIDDEN, "User-Agent": HIDDEN}, "max_tokens": 5}},
+    ),
+    (
+        {"options": {"extra_headers": {"X-Any": KEY}, "keys": [KEY, [KEY]], "token": 5}},
+        {
+            "options": {
+                "extra_headers": {"X-Any": HIDDEN},
+                "keys": [HIDDEN, [HIDDEN]],
+                "token": HIDDEN,
+            }
+        },
+    ),
+    (
+        {"options": {"proxies": {"https": f"http://me:{KEY}@proxy:80"}, "use_auth": True}},
+        {"options": {"proxies": {"https": f"http://proxy:80?{HIDDEN}"}, "use_auth": True}},
+    ),
+    (
+        {"options": {"url": "http://host/v1", "key": None}},
+        {"options": {"url": "http://host/v1", "key": None}},
+    ),
+    ({"model_kwargs": {"token": KEY}}, {"model_kwargs": {"token": HIDDEN}}),
+    ({"options": [{"password": KEY}]}, {"options": [{"password": HIDDEN}]}),
+    (
+        {"base_url": f"https://host/v1?key={KEY}#{KEY}"},
+        {"base_url": f"https://host/v1?{HIDDEN}"},
+    ),
+    (
+        {"base_url": {"env": "URL", "default": f"http://me:{KEY}@host/v1"}},
+        {"base_url": {"env": "URL", "default": f"http://host/v1?{HIDDEN}"}},
+    ),
+    ({"base_url": "http://host/v1"}, {"base_url": "http://host/v1"}),
+]
+
+
+@pytest.mark.parametrize(("method", "shown"), HIDDEN_CASES)
+def test_keys_are_hidden_wherever_they_are(method, shown):
+    stages = [{"type": "lexical"}, {"type": "graded", "llm": {**LLM, "api_key": KEY}}]
+    whole = {"method": {"type": "cascade", "stages": stages}, "fallback": [method]}
+    found = with_hidden_keys(whole)
+    assert found["fallback"] == [shown]
+    assert found["method"]["stages"][1]["llm"]["api_key"] == HIDDEN
+    assert KEY not in str(found)
+    assert stages[1]["llm"]["api_key"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *[
+            (name, True)
+            for name in (
+                "api_key", "OPENAI_API_KEY", "xApiKey", "Authorization", "token", "HF_TOKEN",
+                "accessToken", "ACCESSTOKEN", "PGPASSWORD", "pwd", "client-secret",
+                "CLIENTSECRET", "extra_headers", "AZURE_PAT",
+            )
+        ],
+        *[
+            (name, False)
+            for name in (
+                "max_tokens", "depth", "PATH", "keyed", "SECONDPASS_DEBUG", "passages", "monkey",
+                "model", "",
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_names_that_may_name_a_key(name, expected):
+    assert may_name_key(name) is expected
+
+
+@pytest.mark.parametrize("name", config.preset_names())
+def test_presets_have_nothing_to_hide(name):
+    described = config.preset(name)
+    assert with_hidden_keys(described) == described
+    assert with_placeholder_keys(described) == described
+
+
+def test_a_key_in_a_variable_need_not_be_set(monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    method = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
+    with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
+        config.load({"method": method})
+    config.load(with_placeholder_keys({"method": method}))
+
+
+@pytest.mark.parametrize("key", [{"env": ""}, {"env": 3}, {"env": []}, 3, ""])
+def test_a_wrong_key_is_still_wrong(key):
+    method = {"type": "graded", "llm": {**LLM, "api_key": key}}
+    with pytest.raises(ConfigurationError, match="api_key"):
+        config.load(with_placeholder_keys({"method": method}))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
+        {"type": "cross_encoder", "model": "m", "token": {"env": "MY_KEY"}},
+        {"type": "endpoint", "api": "cohere", "model": "m", "api_key": {"env": "MY_KEY"}},
+        {
+            "type": "cascade",
+            "stages": [
+                "lexical",
+                {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
+            ],
+        },
+    ],
+    ids=["llm", "token", "rerank API", "stage"],
+)
+@pytest.mark.parametrize("key", ["sk-1", "123456", "true"])
+def test_a_key_in_a_variable_is_written_out_by_name(method, key, monkeypatch):
+    """A key without which nothing could be kept for ``--resume``; of digits, it is no number."""
+    monkeypatch.setenv("MY_KEY", key)
+    reranker = config.load({"method": method})
+    written = reranker.to_config()
+    assert "{'env': 'MY_KEY'}" in str(written)
+    assert key not in str(written)
+    again = config.load(written)
+    assert again.to_config() == written
+    for loaded in (reranker, again):
+        part = getattr(loaded.method, "stages", [loaded])[-1].method
+        holder = getattr(part, "llm", None) or getattr(part, "scorer", None) or part
+        assert Secret(key) in {getattr(holder, name, None) for name in ("api_key", "token")}
+
+
+def test_what_is_not_a_key_is_read():
+    described = {"method": "lexical", "depth": {"env": "NO_SUCH_DEPTH", "default": 5}}
+    assert config.load(with_placeholder_keys(described)).depth == 5

@@ -1,0 +1,102 @@
+"""Configurations in which a given language model is asked."""
+
+import pytest
+
+from secondpass import ConfigurationError, config
+from secondpass.settings.overrides import Override
+
+
+class Model:
+    name = "given"
+    timeout = 1.0
+
+    async def complete(self, prompt):
+        raise NotImplementedError
+
+
+LLM = {"type": "openai", "model": "m"}
+
+REPLACED = {
+    "bare method": {"method": "graded"},
+    "method": {"method": {"type": "graded", "llm": LLM, "scale": [0, 3]}},
+    "stage": {"method": {"type": "cascade", "stages": ["lexical", "listwise"]}},
+    "method beside settings": {"method": {"type": "cascade", "stages": [{"method": "graded"}]}},
+    "fallbacks": {"method": "lexical", "fallback": ["lexical", {"type": "graded", "llm": LLM}]},
+    "bare fallback": {"method": "lexical", "fallback": "listwise"},
+}
+
+
+@pytest.mark.parametrize("described", REPLACED.values(), ids=REPLACED)
+def test_asks_the_given_model(described):
+    before = repr(described)
+    changed = config.with_llm(described, "MODEL")
+    assert repr(changed).count("'llm': 'MODEL'") == 1
+    assert repr(LLM) not in repr(changed)
+    assert repr(described) == before
+
+
+def test_a_preset_asks_it():
+    model = Model()
+    assert config.resolve({"preset": "listwise_guided"}, llm=model).method.llm.name == "given"
+    reranker = config.resolve({"method": "lexical", "fallback": "listwise"}, llm=model)
+    assert reranker.fallback[0].method.llm is model
+
+
+def test_takes_over_the_timeout():
+    model = Model()
+    described = {"method": {"type": "graded", "llm": {**LLM, "timeout": 300}}}
+    assert config.resolve(described, llm=model).method.llm.timeout == 300
+    assert model.timeout == 1.0
+
+
+@pytest.mark.parametrize("method", ["lexical", {"type": "lexical"}, "zork", None, object()])
+def test_something_must_ask_it(method):
+    with pytest.raises(
+        ConfigurationError, match=r"no method asks one; these do: graded, pointwise, listwise"
+    ):
+        config.with_llm({"method": method}, Model())
+
+
+VARIABLES = {
+    "method": {"method": {"env": "M"}},
+    "type": {"method": {"type": {"env": "M"}}},
+    "fallback": {"method": "lexical", "fallback": {"env": "M"}},
+    "listed fallback": {"method": "lexical", "fallback": [{"env": "M"}]},
+    "default": {"method": {"env": "UNSET", "default": "listwise"}},
+}
+
+
+@pytest.mark.parametrize("described", VARIABLES.values(), ids=VARIABLES)
+def test_reads_variables(described, monkeypatch):
+    monkeypatch.setenv("M", "listwise")
+    monkeypatch.delenv("UNSET", raising=False)
+    result = config.with_llm(described, Model())
+    assert "Model object" in str(result)
+
+
+def test_timeout_from_a_variable(monkeypatch):
+    monkeypatch.setenv("T", "5")
+    described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "T"}}}}
+    assert config.with_llm(described, Model())["method"]["llm"].timeout == 5
+
+
+def test_unset_timeout_of_no_use(monkeypatch):
+    monkeypatch.delenv("UNSET", raising=False)
+
+    class WithoutTimeout:
+        name = "given"
+
+        async def complete(self, prompt):
+            raise NotImplementedError
+
+    described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "UNSET"}}}}
+    reranker = config.resolve(described, llm=WithoutTimeout())
+    assert isinstance(reranker.method.llm, WithoutTimeout)
+
+
+@pytest.mark.parametrize("llm", [None, Model()], ids=["configured", "given"])
+def test_parameters_name_no_variables(llm, monkeypatch):
+    monkeypatch.setenv("ORDER", "none")
+    flat = {"order": Override({"env": "ORDER"}, ("order",))}
+    with pytest.raises(ConfigurationError, match="order"):
+        config.resolve({"method": {"type": "graded", "llm": LLM}}, llm=llm, flat=flat)

@@ -1,0 +1,280 @@
+"""Configurations to rerankers and back."""
+
+import copy
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import ByTable
+from secondpass import ConfigurationError, NotSerializableError, Reranker, config
+from secondpass.settings.overrides import Override
+
+FULL = {
+    "method": {"type": "lexical", "k1": 0.9, "b": 0.4},
+    "depth": 50,
+    "blend": {"original": 0.4, "normalize": "rrf", "rrf_k": 10},
+    "floor": 0.05,
+    "order": {
+        "type": "tiers",
+        "field": "difficulty",
+        "tiers": ["introductory", "intermediate", "advanced"],
+        "default": "intermediate",
+        "window": 20,
+    },
+    "fallback": [
+        {"type": "embedded", "floor": 0.1},
+        {"type": "lexical", "blend": {"original": 0.5, "normalize": "minmax"}},
+    ],
+    "render": {"fields": ["title", "text"], "max_characters": 500},
+    "limits": {"deadline": 20},
+    "top_k": 10,
+    "tail": "drop",
+    "dedupe": True,
+    "candidate_multiplier": 3,
+    "strict": True,
+    "log_level": "debug",
+}
+
+
+@given(st.sets(st.sampled_from(sorted(set(FULL) - {"method"}))))
+def test_round_trips_are_exact(keys):
+    part = {key: FULL[key] for key in FULL if key == "method" or key in keys}
+    before = copy.deepcopy(part)
+    assert Reranker.from_config(part).to_config() == part
+    assert part == before
+
+
+def test_a_full_round_trip(tmp_path):
+    assert Reranker.from_config(FULL).to_config() == FULL
+    path = tmp_path / "rerank.yaml"
+    path.write_text(yaml.safe_dump(FULL))
+    for place in (path, str(path)):
+        assert Reranker.from_config(place).to_config() == FULL
+        resolved = config.resolve(place, flat={"top_n": Override(3, ("top_k",))})
+        assert resolved.to_config() == {**FULL, "top_k": 3}
+
+
+@pytest.mark.parametrize("name", config.preset_names())
+def test_presets_round_trip(name):
+    settings = Reranker.from_preset(name).to_config()
+    assert Reranker.from_config(settings).to_config() == settings
+
+
+BARE = {
+    "method": ({"method": "lexical"}, {"method": {"type": "lexical"}}),
+    "fallback": (
+        {"method": "lexical", "fallback": "embedded"},
+        {"method": {"type": "lexical"}, "fallback": [{"type": "embedded"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("described", "settings"), BARE.values(), ids=BARE)
+def test_bare_names_are_methods(described, settings):
+    assert Reranker(**described).to_config() == settings
+    assert Reranker.from_config(described).to_config() == settings
+
+
+def test_settings_beside_a_method_object():
+    reranker = Reranker("lexical", fallback=[{"method": ByTable({"b": 9.0}), "floor": 0.5}])
+    assert reranker.fallback[0].floor == 0.5
+
+
+def test_a_subclass_is_not_written():
+    class Own(Reranker):
+        def __init__(self) -> None:
+            super().__init__("lexical")
+
+    with pytest.raises(NotSerializableError, match="Own has no registered name"):
+        Own().to_config()
+
+
+# ---------------------------------------------------------------------- wrong configurations
+
+LLM = {"type": "openai", "model": "m"}
+TIERS = {"type": "tiers", "field": "d"}
+WRONG = [
+    # a change to a working configuration; how the message begins
+    ({"depht": 3}, "depht: unknown key; did you mean 'depth'?"),
+    ({"method": None}, "method: give a scorer"),
+    ({"method": {"kind": "lexical"}}, "method.type: is required; known are: cross_encoder"),
+    ({"method": {"type": 3}}, "method.type: must be a name, not 3"),
+    (
+        {"method": {"type": "crossencoder"}},
+        "method.type: no kind is named 'crossencoder'; did you mean 'cross_encoder'?",
+    ),
+    ({"method": {"type": "os.system"}}, "method.type: no kind is named 'os.system'"),
+    ({"method": {"type": "lexical", "k_1": 1}}, "method.k_1: unknown key; did you mean 'k1'?"),
+    (
+        {"method": {"type": "lexical", "b": 2}},
+        "method.b: must be less than or equal to 1, not 2",
+    ),
+    ({"depth": 0}, "depth: must be greater than or equal to 1, not 0"),
+    ({"depth": -1}, "depth: must be greater than or equal to 1, not -1"),
+    ({"depth": "10"}, "depth: must be a valid integer, not '10'"),
+    ({"depth": True}, "depth: must be a valid integer, not True"),
+    ({"floor": float("nan")}, "floor: must be a finite number, not nan"),
+    ({"limits": {"deadline": 0}}, "limits.deadline: must be greater than 0, not 0"),
+    ({"limits": {"deadline": float("inf")}}, "limits.deadline: must be a finite number"),
+    ({"limits": {"dedline": 1}}, "limits.dedline: unknown key; did you mean 'deadline'?"),
+    ({"limits": 20}, "limits: give a mapping or a Limits, not 20"),
+    ({"blend": {}}, "blend.original: is required"),
+    ({"blend": {"original": 0.4}}, "blend.normalize: 'none' cannot make scores of kind 'unb"),
+    (
+        {"blend": {"original": 0.4, "normalize": "sigmoid"}},
+        "blend.normalize: 'sigmoid' cannot make scores of kind 'unbounded' comparable; "
+        "choose one of: minmax, zscore, rrf",
+    ),
+    ({"order": "middle_lost"}, "order: no ordering is named 'middle_lost'"),
+    ({"order": {**TIERS, "tiers": []}}, "order.tiers: "),
+    (
+        {"order": {**TIERS, "tiers": ["a"], "default": "b"}},
+        "order.default: 'b' is not one of the tiers",
+    ),
+    ({"fallback": {"type": "lexical"}}, "fallback: must be a list, not a dict"),
+    (
+        {"fallback": ["lexical", {"type": "lexicla"}]},
+        "fallback[1].type: no kind is named 'lexicla'; did you mean 'lexical'?",
+    ),
+    (
+        {"fallback": [{"type": "lexical", "blend": {"original": 0.5}}]},
+        "fallback[0].blend.normalize: 'none' cannot",
+    ),
+    ({"render": {"fields": "text"}}, "render.fields: must be a list, not 'text'"),
+    (
+        {"method": {"type": "graded", "llm": LLM, "scale": 5}},
+        "method.scale: must be a list, not 5",
+    ),
+    (
+        {"method": {"type": "graded", "llm": LLM, "scale": [0]}},
+        "method.scale: must have at least 2 items, not 1",
+    ),
+    ({"tail": "cut"}, "tail: must be 'keep' or 'drop', not 'cut'"),
+    ({5: 1}, "keys must be words, not 5"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[message[:30] for _, message in WRONG])
+def test_problems_have_their_place(change, message):
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": {"type": "lexical"}, **change})
+    assert str(caught.value).startswith("configuration: " + message)
+    assert len(caught.value.problems) == 1
+
+
+def test_lists_every_problem():
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": {"type": "lexical", "b": 7, "k1": -1}, "dept": 1})
+    assert str(caught.value) == (
+        "configuration: 3 problems\n"
+        "  method.k1: must be greater than or equal to 0, not -1\n"
+        "  method.b: must be less than or equal to 1, not 7\n"
+        "  dept: unknown key; did you mean 'depth'?"
+    )
+
+
+def test_size_is_checked_after_parameters():
+    endless: dict = {}
+    endless["a"] = endless
+    flat = {"kwargs": Override(endless, ("method.model_kwargs",))}
+    with pytest.raises(ConfigurationError, match="refers to itself"):
+        config.resolve({"method": {"type": "cross_encoder", "model": "m"}}, flat=flat)
+
+
+HINTS = [
+    (lambda: Reranker("cross_encoder", model="m"), "model: .*did you mean 'method.model'"),
+    (lambda: Reranker.from_preset("default", model="m"), "did you mean 'method.model'"),
+    (lambda: Reranker.from_preset("listwise_guided", model="m"), "did you mean 'method.llm.model'"),
+    (lambda: Reranker.from_config({"method": "lexical", "k1": 1}), "mean 'method.k1'"),
+    (lambda: Reranker("cohere"), r"is a preset.*from_preset\('cohere'\)"),
+    (lambda: Reranker("lexical", fallback="cohere"), r"fallback\[0\].*is a preset"),
+    (lambda: Reranker.from_config({"method": "cohere"}), "'preset: cohere'"),
+    (lambda: Reranker.from_config("embedded"), r"no such file.*from_preset\('embedded'\)"),
+    (lambda: Reranker.from_config("graded"), r"no such file.*is a method"),
+    (lambda: Reranker.from_preset("graded"), r"it is a method: use Reranker\('graded'\)"),
+    (lambda: config.resolve("cross_encoder"), "it is a method"),
+    (lambda: Reranker("lexical", model="x"), "model: unknown key; known are: blend,"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), HINTS, ids=[message[:40] for _, message in HINTS])
+def test_hints(make, message):
+    with pytest.raises(ConfigurationError, match=message):
+        make()
+
+
+# ---------------------------------------------------------------------- resolve
+
+
+def test_resolves_each_kind(tmp_path):
+    path = tmp_path / "own.yml"
+    path.write_text("method: lexical")
+    top_k = {"top_n": Override(2, ("top_k",))}
+    for source in ("lexical", {"method": "lexical"}, path, str(path)):
+        assert config.resolve(source, flat=top_k).to_config() == {
+            "method": {"type": "lexical"},
+            "top_k": 2,
+        }
+    ready = Reranker("lexical")
+    assert config.resolve(ready) is ready
+
+
+UNRESOLVED = {
+    "parameter": (Reranker("lexical"), {"top_n": Override(3, ("top_k",))}, "set 'top_k' on that"),
+    "number": (7, {}, "give a preset name"),
+    "misspelt preset": ("lexicl", {}, "no preset is named 'lexicl'"),
+    "missing file": ("lexicl.yaml", {}, "no such file"),
+}
+
+
+@pytest.mark.parametrize(("source", "flat", "message"), UNRESOLVED.values(), ids=UNRESOLVED)
+def test_does_not_resolve(source, flat, message):
+    with pytest.raises(ConfigurationError, match=message):
+        config.resolve(source, flat=flat)
+
+
+# ---------------------------------------------------------------------- orders by name
+
+ORDERS = {
+    "learn": {"type": "tiers", "field": "level", "tiers": ["a", "b"]},
+    "research": "none",
+    "none": "lost_in_the_middle",
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_order_s_name_is_written(name):
+    described = {"method": {"type": "lexical"}, "order": name, "orders": ORDERS}
+    reranker = Reranker.from_config(described)
+    settings = reranker.to_config()
+    assert settings["order"] == name
+    assert Reranker.from_config(settings).to_config() == settings
+    assert reranker.order == reranker.orders[name]
+
+
+def test_an_order_over_a_preset():
+    reranker = Reranker.from_preset("graded_passages", order="learn")
+    assert reranker.order is reranker.orders["learn"]
+    assert reranker.to_config()["order"] == "learn"
+    assert {**reranker.to_config(), "order": None}.items() >= (
+        Reranker.from_preset("graded_passages").to_config().items()
+    )
+
+
+def test_a_named_order_orders():
+    candidates = [{"text": "cat", "level": level} for level in "bab"]
+    reranker = Reranker("lexical", order="learn", orders=ORDERS)
+    assert reranker.rerank("cat", candidates).order == (1, 0, 2)
+    assert reranker.rerank("cat", candidates, order="research").order == (0, 1, 2)
+
+
+def test_an_unknown_order():
+    with pytest.raises(ConfigurationError, match=r"order: no ordering .*; did you mean 'learn'"):
+        Reranker("lexical", order="laern", orders=ORDERS)
+
+
+def test_a_built_in_order():
+    settings = Reranker("lexical", order="lost_in_the_middle").to_config()
+    assert settings["order"] == {"type": "lost_in_the_middle"}

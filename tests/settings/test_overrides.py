@@ -1,0 +1,189 @@
+"""Override parameters of adapters: each lands where its setting stands, or is refused."""
+
+import pytest
+
+from secondpass import ConfigurationError, Reranker
+from secondpass.config import preset_names, resolve
+from secondpass.ranking.floors import Floor, moved
+from secondpass.ranking.rendering import Rendering
+from secondpass.settings.overrides import Override, overlay, without
+
+LLM = {"type": "openai", "model": "small"}
+MODEL = ("method.model", "method.llm.model")
+TOKEN = ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
+
+
+class Asked:
+    name = "asked"
+
+    async def complete(self, prompt):
+        raise NotImplementedError
+
+
+class Scorer:
+    model_name = "mine"
+
+    def score_pairs(self, query, documents):
+        return [0.0] * len(documents)
+
+
+LANDS = [
+    # the configuration; the parameter's places; where the value is afterwards
+    ("cross_encoder_hybrid", MODEL, ("method", "model")),
+    ({"method": "cross_encoder"}, MODEL, ("method", "model")),
+    ({"method": {"type": "listwise", "llm": {**LLM, "model": "m"}}}, TOKEN, ("method", "llm")),
+    ("listwise_ids", MODEL, ("method", "llm", "model")),
+    ("cohere", MODEL, ("method", "model")),
+    ("cohere", TOKEN, ("method", "api_key_env")),
+    ("lexical", ("render.separator",), ("render", "separator")),
+    ("blended_scores", ("render.separator",), ("render", "separator")),
+]
+
+
+@pytest.mark.parametrize(("config", "places", "path"), LANDS)
+def test_a_parameter_lands_where_the_method_has_the_setting(config, places, path):
+    flat = {"name": Override("VALUE", places)}
+    reranker = resolve(config, flat=flat)
+    written = reranker.to_config()
+    for step in path:
+        written = written[step]
+    assert (written["api_key_env"] if isinstance(written, dict) else written) == "VALUE"
+    # Less the parameter it is the configuration that it was given with.
+    rest = without(reranker.to_config(), flat)
+    assert rest == without(resolve(config).to_config(), flat)
+    assert resolve(rest, flat=flat).to_config() == reranker.to_config()
+
+
+REFUSED = [
+    # the configuration; the parameter's places; an LLM is given; what is told
+    ("lexical", MODEL, False, "name: the method 'lexical' has no such setting"),
+    ("accurate", MODEL, False, "the method 'cascade' has no such setting; its stages do: set it"),
+    ({"method": {"type": "listwise", "llm": LLM}}, MODEL, False, "sets 'method.llm.model'"),
+    ({"method": "cross_encoder", "floor": 0}, ("floor",), False, "sets 'floor'"),
+    ({"method": Scorer()}, MODEL, False, "can't be set on a Scorer"),
+    (
+        {"method": "lexical", "render": Rendering(prefix="p")},
+        ("render.suffix",),
+        False,
+        "can't be set on a Rendering that is ready; set 'suffix' on that",
+    ),
+    (
+        {"method": {"type": "cross_encoder", "token": "t"}},
+        TOKEN,
+        False,
+        "sets 'method.token', which is the same",
+    ),
+    ("listwise_ids", MODEL, True, "language model object has its own settings"),
+    ({"method": "listwise"}, TOKEN, True, "language model object has its own settings"),
+    (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
+]
+
+
+@pytest.mark.parametrize(("config", "places", "llm", "told"), REFUSED)
+def test_a_parameter_that_would_be_lost_is_refused(config, places, llm, told):
+    with pytest.raises(ConfigurationError, match=told) as caught:
+        resolve(config, llm=Asked() if llm else None, flat={"name": Override("VALUE", places)})
+    assert str(caught.value).startswith("name: ")
+
+
+@pytest.mark.parametrize("method", [{}, {"method": "nope"}, {"method": {"type": "nope"}}])
+def test_a_method_that_there_is_not_is_told_once_and_as_such(method):
+    flat = {"a": Override("x", MODEL), "b": Override("cpu", ("method.device",))}
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(method, flat=flat)
+    assert [problem.path[0] for problem in caught.value.problems] == ["method"]
+
+
+def test_a_key_takes_the_place_of_the_variable_that_a_preset_names():
+    places = ("method.token", "method.api_key", "method.llm.api_key")
+    reranker = resolve("blended_scores", flat={"api_key": Override("k", places)})
+    assert reranker.method.llm.api_key.reveal() == "k"
+    assert reranker.method.llm.api_key_env is None
+
+
+def test_a_method_by_a_variable_is_looked_into(monkeypatch):
+    monkeypatch.setenv("KIND", "cross_encoder")
+    flat = {"model": Override("x", MODEL)}
+    for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
+        assert resolve(config, flat=flat).method.scorer.model == "x"
+    monkeypatch.setenv("KIND", "graded")
+    for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
+        assert resolve(config, llm=Asked()).method.llm.name == "asked"
+
+
+def test_a_language_model_reaches_methods_beside_settings():
+    stages = ["lexical", {"method": {"type": "listwise"}, "depth": 5}]
+    cascade = resolve({"method": {"type": "cascade", "stages": stages}}, llm=Asked())
+    assert cascade.method.stages[1].method.llm.name == "asked"
+    fallback = [{"method": "graded", "floor": 0.1}]
+    assert resolve({"method": "lexical", "fallback": fallback}, llm=Asked())
+
+
+def test_a_language_model_takes_over_the_patience_of_the_one_that_it_replaces():
+    class Patient(Asked):
+        timeout = 60.0
+
+    given = Patient()
+    config = {"method": {"type": "graded", "llm": {**LLM, "timeout": 300}}}
+    assert resolve(config, llm=given).method.llm.timeout == 300
+    assert given.timeout == 60.0
+
+
+def test_a_configuration_without_end_is_refused_before_it_is_walked():
+    method = {"type": "cascade"}
+    method["stages"] = [method, method]
+    with pytest.raises(ConfigurationError, match="refers to itself"):
+        resolve({"method": method}, llm=Asked(), flat={"model": Override("x", MODEL)})
+
+
+def test_a_value_is_shown_nowhere():
+    assert "SECRET" not in repr(Override("SECRET", TOKEN))
+
+
+def test_defaults_stand_under_a_configuration():
+    assert resolve({"method": "lexical"}, defaults={"dedupe": True}).dedupe
+    assert not resolve({"method": "lexical", "dedupe": False}, defaults={"dedupe": True}).dedupe
+
+
+def test_every_problem_is_told_at_once():
+    flat = {"a": Override(1, ("method.model",)), "b": Override(2, ("method.device",))}
+    for config in ("lexical", Reranker("lexical")):
+        with pytest.raises(ConfigurationError) as caught:
+            resolve(config, flat=flat)
+        assert [problem.path for problem in caught.value.problems] == [("a",), ("b",)]
+
+
+def test_a_language_model_leaves_the_method_s_own_settings_to_parameters():
+    config = {"method": {"type": "graded", "scale": [0, 3]}}
+    flat = {"size": Override(4, ("method.batch_size", "method.window"))}
+    assert resolve(config, llm=Asked(), flat=flat).method.batch_size == 4
+
+
+def test_a_mapping_that_is_given_stays_as_it_is():
+    config = {"method": {"type": "cross_encoder"}, "render": {"labels": True}}
+    before = repr(config)
+    flat = {"model": Override("x", MODEL), "separator": Override("-", ("render.separator",))}
+    reranker = resolve(config, flat=flat)
+    assert repr(config) == before
+    assert (reranker.render.labels, reranker.render.separator) == (True, "-")
+
+
+def test_no_overrides_change_nothing():
+    for name in preset_names():
+        assert resolve(name, flat={}).to_config() == resolve(name).to_config()
+
+
+@pytest.mark.parametrize(
+    ("configured", "given", "expected"),
+    [
+        ({"at": 0.1, "on": "rerank", "nothing": 0.5}, 0.7, Floor(0.7, "rerank", 0.5)),
+        (Floor(0.1, "rerank"), 0.7, Floor(0.7, "rerank")),
+        (0.1, 0.7, 0.7),
+        (None, 0.7, 0.7),
+    ],
+)
+def test_a_threshold_is_on_the_score_that_the_configuration_names(configured, given, expected):
+    """As that of a call; a component that is saved and loaded ranks as before."""
+    config = {"method": {"type": "embedded"}, "floor": configured}
+    flat = {"score_threshold": Override(given, ("floor",), moved)}
+    assert overlay(config, flat, own={}) == {"floor": expected}
