@@ -26,9 +26,9 @@ KINDS: Mapping[Family, Mapping[str, str]] = {
         "google": "secondpass.llms.google:GoogleGenAI",
     },
     "orderings": {
+        "diverse": "secondpass.scorers.diversity:Diverse",
         "tiers": "secondpass.ranking.ordering:Tiers",
         "lost_in_the_middle": "secondpass.ranking.ordering:LostInTheMiddle",
-        "diverse": "secondpass.scorers.diversity:Diverse",
     },
     "contexts": {"project": "secondpass.prompts.context:ProjectContext"},
 }
