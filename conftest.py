@@ -1,5 +1,6 @@
 """Settings that all tests share."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -131,3 +132,13 @@ def label_secret():
     before = replace_secret(b"tests")
     yield
     replace_secret(before)
+
+
+@pytest.fixture(params=["sync", "async"])
+def rank(request):
+    """Ranks in both ways."""
+    if request.param == "sync":
+        return lambda reranker, *arguments, **options: reranker.rerank(*arguments, **options)
+    return lambda reranker, *arguments, **options: asyncio.run(
+        reranker.arerank(*arguments, **options)
+    )

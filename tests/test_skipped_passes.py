@@ -11,7 +11,6 @@ from secondpass import Candidate, Reranker, Skipped, observe
 from secondpass.monitoring import Monitor, read_days
 from secondpass.strategies.graded import Graded
 from secondpass.types import Usage
-from secondpass_evaluation import Journal
 
 CERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3, 2])]
 UNCERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 9.5, 3, 2])]
@@ -166,10 +165,3 @@ def test_counted_by_a_monitor(tmp_path):
     for counts in read_days(tmp_path).values():
         statuses.update(counts.statuses)
     assert statuses == {"skipped": 2, "ok": 1, "unchanged": 1}
-
-
-def test_kept_in_a_journal(tmp_path):
-    ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", CERTAIN)
-    with Journal(tmp_path / "journal") as journal:
-        journal.add("key", ranking)
-        assert journal.find("key", "q", CERTAIN).report == ranking.report

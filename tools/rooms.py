@@ -91,7 +91,7 @@ def room_of(module: str) -> str | None:
 
 
 def upward_imports(graph: Graph) -> list[tuple[str, str]]:
-    """Imports of a higher room by a lower one."""
+    """Imports of a higher room of the core by a lower one."""
     level: dict[str | None, int] = {
         room: number for number, row in enumerate(ROOMS) for room in row
     }
@@ -100,7 +100,7 @@ def upward_imports(graph: Graph) -> list[tuple[str, str]]:
         (a, b)
         for a, imported in graph.items()
         for b in imported
-        if b in graph and level[room_of(a)] < level[room_of(b)]
+        if b.partition(".")[0] == PACKAGE.name and level[room_of(a)] < level[room_of(b)]
     )
 
 

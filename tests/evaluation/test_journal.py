@@ -250,3 +250,12 @@ def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> N
     with Journal(path) as journal:
         compare(**call, journal=journal)
         assert (journal.reused, journal.added) == (len(scored), len(queries) - len(scored))
+
+
+def test_a_skipped_pass_is_kept(tmp_path):
+    candidates = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3])]
+    ranking = Reranker("lexical", when={"margin": {"below": 0.5}}).rerank("q", candidates)
+    assert ranking.report.skipped is not None
+    with Journal(tmp_path / "journal") as journal:
+        journal.add("key", ranking)
+        assert journal.find("key", "q", candidates).report == ranking.report

@@ -7,40 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from flushed_files import check_order, events, linux
 from secondpass import InputError
 from secondpass.cli.resuming import Resumable
 from secondpass.formats import files as module
 from secondpass.formats.files import atomic_write, open_locked
-from secondpass_evaluation import write_queries
-from secondpass_evaluation.cli.vectors import CachedEmbedder
-from secondpass_evaluation.search.indexing import build_index
+from secondpass.formats.lines import write_lines
 
-
-@pytest.fixture
-def events(monkeypatch):
-    """What is flushed and what is renamed, in order: (action, file name)."""
-    seen: list[tuple[str, str]] = []
-    fsync, replace = os.fsync, os.replace
-
-    def noted_fsync(number: int) -> None:
-        seen.append(("flush", Path(os.readlink(f"/proc/self/fd/{number}")).name))
-        fsync(number)
-
-    def noted_replace(source, target) -> None:
-        seen.append(("rename", Path(target).name))
-        seen.append(("from", Path(source).name))
-        replace(source, target)
-
-    monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(os, "replace", noted_replace)
-    return seen
-
-
-def check_order(events, name: str, folder: Path) -> None:
-    renamed = events.index(("rename", name))
-    draft = events[renamed + 1][1]
-    assert ("flush", draft) in events[:renamed]
-    assert ("flush", folder.name) in events[renamed:]
+__all__ = ["events"]
 
 
 def test_a_file_that_its_writer_has_removed_meanwhile_is_not_written(tmp_path, monkeypatch) -> None:
@@ -56,12 +30,9 @@ def test_a_file_that_its_writer_has_removed_meanwhile_is_not_written(tmp_path, m
         open_locked(path, "a+b")
 
 
-linux = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files")
-
-
 @linux
 def test_lines(tmp_path: Path, events) -> None:
-    write_queries(tmp_path / "queries.jsonl", {"q": "text"})
+    write_lines(tmp_path / "queries.jsonl", ["text\n"])
     check_order(events, "queries.jsonl", tmp_path)
 
 
@@ -73,33 +44,6 @@ def test_the_state_of_an_output(tmp_path: Path, events) -> None:
         output.write("answer\n", Counter())
     check_order(events, "out.state", tmp_path)
     assert events.index(("flush", "out")) < events.index(("rename", "out.state"))
-
-
-@linux
-def test_kept_vectors(tmp_path: Path, events) -> None:
-    import numpy as np
-
-    class Embedder:
-        name = "ones"
-
-        def embed(self, texts):
-            return np.ones((len(texts), 1), dtype=np.float32)
-
-    CachedEmbedder(Embedder(), tmp_path, lambda _done, _count: None).embed(["a", "b"])
-    (kept,) = tmp_path.iterdir()
-    check_order(events, kept.name, tmp_path)
-
-
-@linux
-def test_an_index(tmp_path: Path, events) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.txt").write_text("owls hunt at night")
-    build_index(tmp_path / "docs", tmp_path / "index")
-    check_order(events, "secondpass-index.json", tmp_path / "index")
-    renamed = events.index(("rename", "secondpass-index.json"))
-    (parts,) = (tmp_path / "index").glob("parts-*")
-    for path in [parts, *parts.rglob("*")]:
-        assert ("flush", path.name) in events[:renamed]
 
 
 def test_after_an_exception_the_old_file_stays(tmp_path: Path) -> None:
@@ -129,15 +73,15 @@ def test_a_folder_that_cannot_be_flushed(tmp_path: Path, monkeypatch, number: in
 
     monkeypatch.setattr(os, "fsync", of_folders)
     if number == errno.EINVAL:  # a file system that cannot
-        write_queries(tmp_path / "queries.tsv", {"q": "text"})
+        write_lines(tmp_path / "queries.tsv", ["q\ttext\n"])
     else:
         with pytest.raises(OSError, match=os.strerror(number)):
-            write_queries(tmp_path / "queries.tsv", {"q": "text"})
+            write_lines(tmp_path / "queries.tsv", ["q\ttext\n"])
     assert (tmp_path / "queries.tsv").read_text() == "q\ttext\n"
 
 
 def test_where_folders_cannot_be_opened_nothing_is_flushed(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(module.sys, "platform", "win32")
     monkeypatch.setattr(os, "O_DIRECTORY", None)
-    write_queries(tmp_path / "queries.tsv", {"q": "text"})
+    write_lines(tmp_path / "queries.tsv", ["q\ttext\n"])
     assert (tmp_path / "queries.tsv").read_text() == "q\ttext\n"

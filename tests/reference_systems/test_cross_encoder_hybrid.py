@@ -3,7 +3,6 @@
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from tiny_models import write_classifier
 
 
@@ -40,7 +39,10 @@ def test_the_defaults():
 
 def test_fifty_of_the_fused_list_are_scored_then_k_returned():
     vector, lexical = found(80), found(80)[::-1]
-    fused = reciprocal_rank_fusion([vector, lexical], rrf_k=60)
+    places = {item.id: 1 / (61 + at) for at, item in enumerate(vector)}
+    for at, item in enumerate(lexical):
+        places[item.id] += 1 / (61 + at)
+    fused = sorted(vector, key=lambda item: -places[item.id])
     scorer = FakeScorer()
     reranker = Reranker(scorer, depth=50)
     ranking = reranker.rerank("needle", fused, top_k=8)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from command_requests import LEXICAL, json_lines, small_files
-from secondpass_evaluation import read_corpus, read_run
+from secondpass.formats.reading import read_corpus, read_run
 
 
 def options(files):
