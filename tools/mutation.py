@@ -9,6 +9,7 @@ imported again. mutation.toml lists the modules and their tests.
     python tools/mutation.py blending ledger    # these modules; default: all
     python tools/mutation.py --again ledger     # only mutants that survived the last run
     python tools/mutation.py --timeouts --limit 60 ledger    # only those that timed out
+    python tools/mutation.py --matrix ledger    # which tests kill which mutant, and which are needed
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ import signal
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -195,6 +197,11 @@ class _Selection:
 
     def __init__(self, chosen: Sequence[str]) -> None:
         self.order = {one: place for place, one in enumerate(chosen)}
+        self.killers: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.killers.append(report.nodeid)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = sorted(
@@ -263,10 +270,11 @@ class _Collected:
     ) -> None:
         self.module, self.path, self.tasks, self.options = module, path, tasks, options
         self.pipe = pipe
-        self.failed = False
+        self.killers: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.failed |= report.failed
+        if report.failed:
+            self.killers.append(report.nodeid)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
@@ -290,9 +298,11 @@ class _Collected:
             chosen = [items[one] for one in task.tests]
             for item, following in zip(chosen, [*chosen[1:], None], strict=True):
                 item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-                if self.failed:
+                if self.killers and not self.options.matrix:
                     return 1
-            return 0
+            if self.options.matrix:
+                _keep(task.mutant, self.killers)
+            return bool(self.killers)
 
         for number, outcome, seconds in _outcomes(self.tasks, self.options, run):
             os.write(self.pipe, json.dumps([number, outcome, seconds]).encode() + b"\n")
@@ -322,8 +332,9 @@ def _own_code(scope: CodeType) -> tuple[Any, ...]:
     return scope.co_code, values, scope.co_names, scope.co_freevars, scope.co_cellvars
 
 
-def _pytest(files: Sequence[str], plugin: object) -> int:
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
+def _pytest(files: Sequence[str], plugin: object, *, stop: bool = True) -> int:
+    options = ["-x"] if stop else []
+    options += ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported already
     return int(pytest.main([*options, *files], plugins=[plugin]))
 
@@ -428,12 +439,15 @@ def run(name: str, settings: dict[str, Any], options: argparse.Namespace) -> lis
     rest = [task for task in tasks if not task.mutant.outcome]
 
     def test(task: _Task) -> int:
-        return _tested(module, path, task.code, task.tests)
+        matrix_of = task.mutant if options.matrix else None
+        return _tested(module, path, task.code, task.tests, matrix_of)
 
     for number, outcome, took in _outcomes(rest, options, test):
         mutant = rest[number].mutant
         mutant.outcome, mutant.seconds = outcome, took
         _show(mutant)
+    if options.matrix:
+        _show_matrix(name, seconds)
     return done
 
 
@@ -499,10 +513,58 @@ def _in_place(
         sys.exit(f"the process that collected the tests ended with {code}")
 
 
-def _tested(module: str, path: Path, code: str, chosen: Sequence[str]) -> int:
+def _tested(
+    module: str, path: Path, code: str, chosen: Sequence[str], matrix_of: Mutant | None = None
+) -> int:
     sys.meta_path.insert(0, _Import(module, path, code))
     files = list(dict.fromkeys(one.partition("::")[0] for one in chosen))
-    return _pytest(files, _Selection(chosen))
+    plugin = _Selection(chosen)
+    result = _pytest(files, plugin, stop=matrix_of is None)
+    if matrix_of is not None:
+        # A file that cannot be imported with the mutant is killed by each of its tests.
+        _keep(matrix_of, plugin.killers or (chosen if result else []))
+    return result
+
+
+# ---------------------------------------------------------------------- the matrix
+
+
+def _keep(mutant: Mutant, killers: Sequence[str]) -> None:
+    """Add the tests that kill a mutant to the matrix of this run."""
+    line = json.dumps({"line": mutant.line, "after": mutant.after, "killers": [*killers]})
+    with open(RESULTS / "matrix.jsonl", "ab", buffering=0) as file:  # by several processes
+        file.write(line.encode() + b"\n")
+
+
+def smallest(matrix: Sequence[dict[str, Any]]) -> list[str]:
+    """The functions of a small set of tests that kills all mutants that any test kills.
+
+    Greedy: each time the function that kills most of what is left. A test that alone kills a
+    mutant is always among them.
+
+    Args:
+        matrix: for each mutant, ``killers``: the ids of the tests that kill it.
+    """
+    left = [{test.partition("[")[0] for test in row["killers"]} for row in matrix]
+    chosen = []
+    while left := [killers for killers in left if killers]:
+        counts = Counter(test for killers in left for test in killers)
+        best = min(counts, key=lambda test: (-counts[test], test))
+        chosen.append(best)
+        left = [killers for killers in left if best not in killers]
+    return chosen
+
+
+def _show_matrix(name: str, tests: Iterable[str]) -> None:
+    """Print how many mutants each test function kills, and whether it is in the smallest set."""
+    path = (RESULTS / "matrix.jsonl").replace(RESULTS / f"{name}.matrix.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    needed = set(smallest(rows))
+    kills = Counter(
+        test for row in rows for test in {one.partition("[")[0] for one in row["killers"]}
+    )
+    for test in sorted({one.partition("[")[0] for one in tests}):
+        print(f"  {'needed' if test in needed else '      '} {kills[test]:4} {test}")
 
 
 def _last_time(name: str, options: argparse.Namespace) -> set[tuple[str, str]] | None:
@@ -547,6 +609,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--list", action="store_true", help="print the mutants without running them"
+    )
+    parser.add_argument(
+        "--matrix", action="store_true", help="run all tests of each mutant; print which are needed"
     )
     parser.add_argument("-j", "--jobs", type=int, default=1, help="number of concurrent mutants")
     options = parser.parse_args()
