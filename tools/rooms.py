@@ -24,6 +24,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("settings",),
     ("limits", "rendering", "scoring", "blending", "ordering"),
     ("concurrency",),
+    ("storage",),
     ("prompts",),
     ("services",),
     ("runtime",),

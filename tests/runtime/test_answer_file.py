@@ -11,8 +11,8 @@ from hashlib import blake2b
 
 import pytest
 
-from secondpass.concurrency import sqlite_file, sqlite_files
-from secondpass.concurrency.sqlite_file import SQLiteFileError
+from secondpass.storage import files, store_file
+from secondpass.storage.store_file import SQLiteFileError
 from secondpass.runtime import answer_file
 from secondpass.runtime.answer_file import AnswerFile
 
@@ -262,7 +262,7 @@ def test_a_path_that_cannot_be_a_file(tmp_path, name):
 
 def test_a_full_disk_ends_writing_for_a_minute(path, file, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(sqlite_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(store_file.time, "monotonic", lambda: now[0])
     file.put_many({KEYS[0]: "a"})
     update = AnswerFile._update
 
@@ -297,7 +297,7 @@ def test_a_file_that_can_only_be_read(path, file, monkeypatch):
 
 
 def test_a_locked_file_is_waited_for_a_moment_only(path, file, monkeypatch):
-    monkeypatch.setattr("secondpass.concurrency.sqlite_connection._WRITE_WITHIN", 0.05)
+    monkeypatch.setattr("secondpass.storage.connections._WRITE_WITHIN", 0.05)
     file.put_many({KEYS[0]: "a"})
     file.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -315,8 +315,8 @@ def test_a_file_that_cannot_be_opened_is_tried_once_a_minute(path, file, monkeyp
         tries.append(1)
         raise sqlite3.OperationalError("database is locked")
 
-    monkeypatch.setattr(sqlite_file.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(sqlite_file, "prepare", locked)
+    monkeypatch.setattr(store_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(store_file, "prepare", locked)
     for expected in (1, 2):
         for call in (lambda: file.get_many(KEYS[:1]), lambda: file.put_many({KEYS[0]: "a"})) * 2:
             with pytest.raises(SQLiteFileError, match="locked"):
@@ -344,9 +344,9 @@ def test_a_removed_file_is_created_again(path, file):
 def test_many_threads_and_processes(path):
     code = """
 import sys
-from secondpass.concurrency import sqlite_connection
+from secondpass.storage import connections
 from secondpass.runtime.answer_file import AnswerFile
-sqlite_connection._WRITE_WITHIN = 30.0  # the machine may be busy
+connections._WRITE_WITHIN = 30.0  # the machine may be busy
 file = AnswerFile(sys.argv[1], 10**9, None)
 for number in range(40):
     key = bytes([int(sys.argv[2])]) * 16 + number.to_bytes(16, "big")
@@ -400,7 +400,7 @@ def test_a_file_is_not_replaced_by_one_that_is_older(path, file, monkeypatch):
     with opened(path) as other:
         other.put_many({KEYS[0]: "x" * 9000})
     _overwrite(path, 16, b"\xff" * 40)
-    prepare = sqlite_files.prepare
+    prepare = files.prepare
 
     def replaced_meanwhile(*args):
         try:
@@ -408,10 +408,10 @@ def test_a_file_is_not_replaced_by_one_that_is_older(path, file, monkeypatch):
         except sqlite3.DatabaseError:
             path.rename(path.with_name("set-aside"))  # so that its inode is not used again
             with opened(path) as other:
-                monkeypatch.setattr(sqlite_file, "prepare", prepare)
+                monkeypatch.setattr(store_file, "prepare", prepare)
                 other.put_many({KEYS[0]: "a"})
             raise
 
-    monkeypatch.setattr(sqlite_file, "prepare", replaced_meanwhile)
+    monkeypatch.setattr(store_file, "prepare", replaced_meanwhile)
     assert file.get_many(KEYS[:1]) == {KEYS[0]: "a"}
     assert file.set_aside is None

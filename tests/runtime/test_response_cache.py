@@ -24,7 +24,8 @@ from secondpass.limits import Limits
 from secondpass.methods import to_method
 from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.replies.base import ReplyFormat
-from secondpass.runtime import answer_file, answer_store
+from secondpass.runtime import answer_file
+from secondpass.storage import store as storing
 from secondpass.runtime.ledger import Ledger
 from secondpass.runtime.response_cache import ResponseCache
 
@@ -402,7 +403,7 @@ def test_a_missing_folder_is_reported(tmp_path):
 
 
 def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 0.05)
     released = threading.Event()
 
     def slow(*_args):
@@ -422,7 +423,7 @@ def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
 @pytest.fixture
 def hangs(monkeypatch):
     """The disk hangs until this event is set; calls are counted."""
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 0.05)
     released = threading.Event()
     released.calls = []
 
@@ -447,7 +448,7 @@ def test_a_hanging_disk_is_not_waited_for_again(path, hangs):
 
 
 def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAITING", 3)
+    monkeypatch.setattr(storing, "_MAX_WAITING", 3)
     reranker = grading(model(), path)
     for query in "abcdefgh":
         reranker.rerank(query, TEXTS)
@@ -455,7 +456,7 @@ def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
 
 
 def test_a_hanging_disk_leaves_time_for_the_model(path, hangs, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 3600.0)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 3600.0)
     ranking = within_deadlines(
         lambda deadline: grading(model(), path, limits={"deadline": deadline}).rerank("q", TEXTS),
         lambda ranking: ranking.report.status == "ok",
@@ -785,7 +786,7 @@ def test_a_child_does_not_wait_for_a_late_call_of_its_parent(path, monkeypatch):
     reranker = grading(model(), path)
     reranker.rerank("q", TEXTS)
     with monkeypatch.context() as patch:
-        patch.setattr(answer_store, "_MAX_WAIT", 0.05)
+        patch.setattr(storing, "_MAX_WAIT", 0.05)
         released = threading.Event()
         patch.setattr(answer_file.AnswerFile, "get_many", lambda *_args: released.wait(60))
         assert codes(reranker.rerank("q", TEXTS)) == ["cache_failed"]

@@ -12,8 +12,8 @@ import sqlite3
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile
-from secondpass.concurrency.sqlite_files import Layout, counter, rows_of_keys
+from secondpass.storage.store_file import READ, WRITE, SQLiteFile
+from secondpass.storage.files import Layout, counter, rows_of_keys
 
 LAYOUT = Layout(
     application=0x73707261,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 from secondpass.errors import ConfigurationError
 from secondpass.questions import Answer, Question
 from secondpass.runtime.answer_keys import NotStorableError, answer_key, service_key
-from secondpass.runtime.answer_store import AnswerStore
+from secondpass.storage.store import AnswerStore
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
 
 if TYPE_CHECKING:

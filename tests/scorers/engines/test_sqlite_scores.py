@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
-from secondpass.concurrency import sqlite_connection, sqlite_files
+from secondpass.storage import connections, files
 from secondpass.scorers.engines import sqlite_scores
 from secondpass.scorers.engines.score_cache import namespace, open_cache, pair_keys
 from secondpass.scorers.engines.sqlite_scores import SQLiteScores
@@ -204,7 +204,7 @@ def test_a_file_that_is_gone_is_created_again(path):
 
 
 def test_a_writer_that_does_not_end(path, caplog, monkeypatch):
-    monkeypatch.setattr(sqlite_connection, "_WRITE_WITHIN", 0.05)
+    monkeypatch.setattr(connections, "_WRITE_WITHIN", 0.05)
     cache = open_cache(path)
     cache.put_many([(KEYS[0], 1.0)])
     cache.close()
@@ -220,10 +220,10 @@ def test_a_writer_that_does_not_end(path, caplog, monkeypatch):
 
 WRITER = """
 import sys
-from secondpass.concurrency import sqlite_connection
+from secondpass.storage import connections
 from secondpass.scorers.engines.score_cache import open_cache, pair_keys
 
-sqlite_connection._WRITE_WITHIN = 30.0  # the machine may be busy
+connections._WRITE_WITHIN = 30.0  # the machine may be busy
 cache = open_cache(sys.argv[1])
 for number in range(20):
     keys = pair_keys(b"n" * 16, f"query {sys.argv[2]} {number}", ["a", "b"])
@@ -282,7 +282,7 @@ def test_forks_while_threads_write(path):
 @IGNORES_FORKS
 def test_a_fork_during_a_long_write(path, monkeypatch):
     """The child has no cache then: a connection of its parent must not be touched."""
-    monkeypatch.setattr(sqlite_connection, "_FORK_WITHIN", 0.05)
+    monkeypatch.setattr(connections, "_FORK_WITHIN", 0.05)
     cache = open_cache(path)
     cache.put_many([(KEYS[0], 1.0)])
     with cache._connections[1]._lock:
@@ -299,7 +299,7 @@ def test_a_fork_during_a_long_write(path, monkeypatch):
 
 def test_opening_waits_for_another_process(path, monkeypatch):
     tries = []
-    create = sqlite_files._prepare
+    create = files._prepare
 
     def locked_twice(*where):
         tries.append(where)
@@ -307,10 +307,10 @@ def test_opening_waits_for_another_process(path, monkeypatch):
             raise sqlite3.OperationalError("database is locked")
         create(*where)
 
-    monkeypatch.setattr(sqlite_files, "_prepare", locked_twice)
+    monkeypatch.setattr(files, "_prepare", locked_twice)
     filled(path)
     assert len(tries) == 3
-    monkeypatch.setattr(sqlite_files, "_OPEN_WITHIN", 0.0)
+    monkeypatch.setattr(files, "_OPEN_WITHIN", 0.0)
     tries.clear()
     with closing(open_cache(path)) as cache:
         assert cache.get_many(KEYS[:1]) == [None]
@@ -318,7 +318,7 @@ def test_opening_waits_for_another_process(path, monkeypatch):
 
 
 def test_an_interrupt_does_not_leave_the_file_locked(path):
-    from secondpass.concurrency.sqlite_connection import Connection
+    from secondpass.storage.connections import Connection
 
     filled(path)
     connection = Connection(path)
@@ -342,9 +342,9 @@ def test_garbage_is_not_collected_while_a_fork_holds_it(path):
     del cache
 
     def fork():
-        sqlite_connection.opening.before_fork()
+        connections.opening.before_fork()
         gc.collect()
-        sqlite_connection.opening.after_fork_in_parent()
+        connections.opening.after_fork_in_parent()
 
     thread = threading.Thread(target=fork, daemon=True)
     thread.start()

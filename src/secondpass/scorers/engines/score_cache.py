@@ -104,7 +104,7 @@ def check_cache(value: int | str | None) -> None:
     """
     if not isinstance(value, str):
         return
-    from secondpass.concurrency.sqlite_files import WrongFileError, check_kind
+    from secondpass.storage.files import WrongFileError, check_kind
     from secondpass.scorers.engines.sqlite_scores import LAYOUT
 
     path = Path(value).absolute()

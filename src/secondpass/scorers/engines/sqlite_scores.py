@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import TypeVar
 
-from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile, SQLiteFileError
-from secondpass.concurrency.sqlite_files import Layout, counter, rows_of_keys
+from secondpass.storage.store_file import READ, WRITE, SQLiteFile, SQLiteFileError
+from secondpass.storage.files import Layout, counter, rows_of_keys
 from secondpass.runtime import diagnostics
 from secondpass.types import Issue
 

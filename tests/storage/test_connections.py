@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from secondpass.concurrency import sqlite_connection
-from secondpass.concurrency.sqlite_connection import Connection, connect
+from secondpass.storage import connections
+from secondpass.storage.connections import Connection, connect
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_missing_file_is_not_created(tmp_path):
 
 def test_a_failure_pauses(connection, monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(sqlite_connection.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(connections.time, "monotonic", lambda: clock[0])
     with pytest.raises(sqlite3.OperationalError):
         connection.run(lambda one: one.execute("SELECT nothing"))
     assert connection.run(count) is None

@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, check_kind, prepare
+from secondpass.storage.connections import Connection
+from secondpass.storage.files import Layout, WrongFileError, check_kind, prepare
 
 LAYOUT = Layout(0x1234, 2, ("CREATE TABLE notes (text)",), ("SELECT text FROM notes LIMIT 1",))
 
 SEVERAL = """
 import multiprocessing, sys, time
 from pathlib import Path
-from secondpass.concurrency.sqlite_connection import connect
-from secondpass.concurrency.sqlite_files import Layout, prepare
+from secondpass.storage.connections import connect
+from secondpass.storage.files import Layout, prepare
 
 path = Path(sys.argv[1])
 processes = multiprocessing.get_context("fork")
@@ -74,8 +74,8 @@ READS_A_FILE_IN_USE = """
 import os, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
-from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, check_kind, prepare
+from secondpass.storage.connections import Connection
+from secondpass.storage.files import Layout, check_kind, prepare
 
 path, layout = Path(sys.argv[1]), Layout(7, 1, ("CREATE TABLE t (a)",), ("SELECT a FROM t",))
 prepare(path, layout)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
-from secondpass.concurrency.sqlite_connection import Connection, inode_of
-from secondpass.concurrency.sqlite_files import (
+from secondpass.storage.connections import Connection, inode_of
+from secondpass.storage.files import (
     Layout,
     WrongFileError,
     check_kind,

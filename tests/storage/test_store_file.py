@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from secondpass.concurrency.sqlite_file import READ, WRITE, SQLiteFile, SQLiteFileError
-from secondpass.concurrency.sqlite_files import Layout
+from secondpass.storage.store_file import READ, WRITE, SQLiteFile, SQLiteFileError
+from secondpass.storage.files import Layout
 
 LAYOUT = Layout(0x1234, 2, ("CREATE TABLE notes (text)",), ("SELECT text FROM notes LIMIT 1",))
 
@@ -80,7 +80,7 @@ def test_a_folder_that_is_read_only(tmp_path):
 
 
 def test_another_process_that_holds_the_lock_is_waited_for_a_moment(tmp_path, monkeypatch):
-    monkeypatch.setattr("secondpass.concurrency.sqlite_connection._WRITE_WITHIN", 0.05)
+    monkeypatch.setattr("secondpass.storage.connections._WRITE_WITHIN", 0.05)
     path = tmp_path / "file"
     with closing(SQLiteFile(path, LAYOUT)) as file:
         write(file, "a")

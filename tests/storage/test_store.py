@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from secondpass.runtime import answer_store
+from secondpass.storage import store as storing
 from secondpass.runtime.answer_file import LAYOUT, AnswerFile
-from secondpass.runtime.answer_store import AnswerStore
+from secondpass.storage.store import AnswerStore
 
 KEYS = [bytes([number]) * 32 for number in range(4)]
 
@@ -64,10 +64,10 @@ def blocked_writes(monkeypatch):
         return put_many(self, *arguments)
 
     monkeypatch.setattr(AnswerFile, "put_many", slow)
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.02)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 0.02)
     yield
     release.set()
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 60.0)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 60.0)
 
 
 def test_texts_that_wait_are_found(store, request):
@@ -80,7 +80,7 @@ def test_texts_that_wait_are_found(store, request):
 
 
 def test_few_texts_wait(store, blocked_writes, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAITING", 2)
+    monkeypatch.setattr(storing, "_MAX_WAITING", 2)
     store.write_soon(dict.fromkeys(KEYS, "a"))
     store.write_soon({KEYS[3]: None})
     assert store._waiting == {KEYS[0]: "a", KEYS[1]: "a", KEYS[3]: None}
@@ -108,7 +108,7 @@ def test_a_file_that_does_not_respond_is_not_waited_for(store, monkeypatch):
 
     write(store, {KEYS[0]: "a"})
     monkeypatch.setattr(AnswerFile, "get_many", slow)
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.02)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 0.02)
     try:
         for _ in range(2):  # the second is not tried while the first is late
             assert read(store) == {}
@@ -116,7 +116,7 @@ def test_a_file_that_does_not_respond_is_not_waited_for(store, monkeypatch):
             assert issue.message.endswith("cannot be used: it did not answer in time")
     finally:
         release.set()
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 60.0)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 60.0)
     for call in store._late.values():
         assert call.ended(60)
     assert read(store) == {KEYS[0]: "a"}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass.concurrency.sqlite_connection import connect, is_open, opening
+from secondpass.storage.connections import connect, is_open, opening
 
 _OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
 _LEAST_SIZE = 4096  # bytes: a page

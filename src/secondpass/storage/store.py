@@ -61,7 +61,7 @@ class AnswerStore:
         Raises:
             ConfigurationError: it is.
         """
-        from secondpass.concurrency.sqlite_files import WrongFileError, check_kind
+        from secondpass.storage.files import WrongFileError, check_kind
         from secondpass.runtime.answer_file import LAYOUT
 
         try:
@@ -125,7 +125,7 @@ class AnswerStore:
         Raises:
             OSError: it cannot be removed, or is something else.
         """
-        from secondpass.concurrency.sqlite_files import WrongFileError, remove
+        from secondpass.storage.files import WrongFileError, remove
         from secondpass.runtime.answer_file import LAYOUT
 
         self.close()
@@ -170,7 +170,7 @@ class AnswerStore:
 
     def _call(self, method: str, *args: Any) -> Any:
         """The result of a method of the file; None if the file cannot be used."""
-        from secondpass.concurrency.sqlite_file import SQLiteFileError  # imports sqlite3
+        from secondpass.storage.store_file import SQLiteFileError  # imports sqlite3
         from secondpass.runtime.answer_file import AnswerFile
 
         with self._lock:
