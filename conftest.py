@@ -101,8 +101,8 @@ def patient_files():
 
     Tests of these limits set their own.
     """
-    from secondpass.storage import connections, files
     from secondpass.monitoring import day_files
+    from secondpass.storage import connections, files
     from secondpass.storage import store as storing
 
     with pytest.MonkeyPatch.context() as patch:

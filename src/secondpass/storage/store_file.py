@@ -1,90 +1,226 @@
-"""A SQLite file of secondpass: opened at first use, and tried again a minute after a failure.
+"""Keys and values in a SQLite file, for any number of threads and processes.
 
-A file that is damaged, or of an older version, is renamed and replaced. Files of others, and those
-of a newer version, are left alone.
+The file is opened at first use, and tried again a minute after a failure. One that is damaged, or
+of an older version, is renamed and replaced. Files of others, and those of a newer version, are
+left alone.
+
+``used`` orders the rows by their last use: it is written with them and, once the file is half full,
+again when one of the older half was read. Each write deletes a few of the least recently used.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import count, repeat
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.storage.connections import Connection, inode_of
-from secondpass.storage.files import (
-    Layout,
-    WrongFileError,
-    check_kind,
-    make_private,
-    prepare,
-)
-from secondpass.types import Issue
+from secondpass.storage.files import WrongFileError, check_kind, make_private, prepare
+from secondpass.storage.layout import Layout, StoreFileError
 
 T = TypeVar("T")
 
-READ, WRITE = 0, 1
-_OPEN = 2
+_READ, _WRITE, _OPEN = 0, 1, 2
 _RETRY_AFTER = 60.0
 """Seconds after a failure, in which calls fail without touching the file."""
+_CLOCK_ERROR = 300.0
+"""Seconds by which the clocks of machines that share a file may differ."""
+_KEYS_PER_SELECT = 500
+"""Older versions of SQLite allow 999 parameters."""
+_DELETED_AT_ONCE = 20
+"""Rows that one statement deletes at least."""
+_MAX_DELETIONS = 50
+"""Such statements in one transaction."""
+_MAX_READ_AGAIN = 1000
+"""Number of old rows read since the last write at which their use should be recorded."""
+_SIZE_FOR = 10.0
+"""Seconds after which the size of a file is looked up again, which other processes may write."""
+_MAX_COUNTER = 2**62
+"""SQLite's whole numbers end below 2**63."""
 
 
-class SQLiteFileError(Exception):
-    """The file cannot be used now. The message names it without its folder."""
-
-
-class SQLiteFile:
+class StoreFile:
     """A file with two connections, for any number of threads, and for forked children.
 
     Args:
-        path: of the file; created at first use if it does not exist.
+        path: of the file; created if it does not exist, readable by its owner only.
         layout: of the file.
+        max_bytes: maximum size of the file, without SQLite's log of up to 4 MB.
+        max_age: seconds after which a value is no longer returned, if ``layout`` has the time of
+            writing; None for no limit.
 
     Attributes:
         set_aside: the new name of a file that was damaged or outdated; None if there was none.
     """
 
-    def __init__(self, path: str | os.PathLike[str], layout: Layout) -> None:
-        self._path = Path(path).absolute()  # the working directory may change
+    def __init__(
+        self, path: Path, layout: Layout, max_bytes: int, max_age: float | None = None
+    ) -> None:
+        self._path = path
         self._layout = layout
+        self._max_bytes = max_bytes
+        self._max_age = max_age
         self.set_aside: str | None = None
+        self._read_again: dict[bytes, None] = {}
+        self._size, self._size_until, self._page_size = 0, 0.0, 0
         self._lock = ForkLock()
         # To read and to write, so that reading does not wait while another process writes.
         self._connections: tuple[Connection, Connection] | None = None
         self._inode: tuple[int, int] | None = None
         self._failures: dict[int, tuple[float, str]] = {}
 
+    # ------------------------------------------------------------------ rows
+
+    def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
+        """The stored values, by key.
+
+        Args:
+            keys: at least one.
+            before: return only values written before this value of :func:`time.time`.
+
+        Raises:
+            StoreFileError: the file cannot be used.
+        """
+        rows, old = self._run(_READ, lambda connection: self._select(connection, keys))
+        if before is not None or self._max_age is not None:
+            now = time.time()
+            oldest = -math.inf if self._max_age is None else now - self._max_age
+            # Rows from the future were written while a clock was ahead; their age is not known.
+            newest = math.inf if self._max_age is None else now + _CLOCK_ERROR
+            newest = newest if before is None else min(newest, before)
+            rows = [row for row in rows if oldest <= row[3] < newest]
+        if old:
+            self._read_again.update((row[0], None) for row in rows if row[1] < old)
+        return {row[0]: row[2] for row in rows}
+
+    @property
+    def is_due(self) -> bool:
+        """Whether :meth:`put_many` should record that many old rows were read."""
+        return len(self._read_again) >= _MAX_READ_AGAIN
+
+    def put_many(self, values: Mapping[bytes, Any]) -> None:
+        """Store values; None deletes that of its key.
+
+        Raises:
+            StoreFileError: the file cannot be written.
+        """
+        read_again, self._read_again = self._read_again, {}
+        # A copy: a thread that reads may still add to it.
+        keys = list(read_again)
+        self._run(_WRITE, lambda connection: self._update(connection, values, keys))
+
     def close(self) -> None:
-        """Close the file; a later call opens it again."""
-        with self._lock:
-            self._close()
+        """Close the file; a later call opens it again.
 
-    def set_aside_issues(self) -> list[Issue]:
-        """The issue of a file that was set aside, for the first report after it."""
-        name, self.set_aside = self.set_aside, None
-        if name is None:
-            return []
-        message = f"a damaged or outdated file was renamed to {name!r}, and replaced"
-        return [Issue("cache_set_aside", message)]
+        Raises:
+            StoreFileError: the file cannot be written.
+        """
+        try:
+            if self._read_again:
+                self.put_many({})
+        finally:
+            with self._lock:
+                self._close()
 
-    def _close(self) -> None:
-        connections, self._connections = self._connections, None
-        for connection in connections or ():
-            connection.close()
+    def _select(
+        self, connection: sqlite3.Connection, keys: Sequence[bytes]
+    ) -> tuple[list[tuple[Any, ...]], float]:
+        """The rows of keys, and a value of ``used``: the use of rows below it has to be recorded.
 
-    def run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
+        A row has its key, ``used``, value and, if that is kept, the time of writing.
+
+        Raises:
+            sqlite3.DatabaseError: a row is damaged.
+        """
+        table, columns = self._layout.table, self._layout.columns
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(keys), _KEYS_PER_SELECT):
+            part = keys[start : start + _KEYS_PER_SELECT]
+            names = ",".join(["(?)"] * len(part))
+            # Faster than IN, than a temporary table, and than one SELECT for each key.
+            rows += connection.execute(
+                f"WITH wanted(name) AS (VALUES {names}) "
+                f"SELECT {columns} FROM wanted CROSS JOIN {table} ON key = name",
+                part,
+            ).fetchall()
+        valid = self._layout.are_valid([row[2] for row in rows])
+        if not valid or (self._layout.dated and {type(row[3]) for row in rows} - {float}):
+            raise sqlite3.DatabaseError("a value in it is damaged")
+        if time.monotonic() > self._size_until:
+            self._size = self._size_of(connection)
+        if not rows or self._size <= self._max_bytes / 2:  # nothing is deleted soon
+            return rows, 0.0
+        query = f"SELECT (SELECT min(used) FROM {table}), (SELECT max(used) FROM {table})"
+        [(oldest, newest)] = connection.execute(query)
+        if oldest is None:  # another process has deleted all of them
+            return rows, 0.0
+        return rows, (_counter(oldest) + _counter(newest)) / 2
+
+    def _update(
+        self,
+        connection: sqlite3.Connection,
+        values: Mapping[bytes, Any],
+        read_again: Sequence[bytes],
+    ) -> None:
+        table, columns = self._layout.table, self._layout.columns
+        execute, execute_all = connection.execute, connection.executemany
+        now = time.time()
+        execute("BEGIN IMMEDIATE")
+        [(newest,)] = execute(f"SELECT coalesce(max(used), 0) FROM {table}")
+        used = count(_counter(newest) + 1)
+        again = [(next(used), key) for key in read_again]
+        execute_all(f"UPDATE {table} SET used = ? WHERE key = ?", again)
+        deleted = [key for key, value in values.items() if value is None]
+        if deleted:
+            execute_all(f"DELETE FROM {table} WHERE key = ?", zip(deleted))
+            values = {key: value for key, value in values.items() if value is not None}
+        marks, times = ("?, ?, ?, ?", [repeat(now)]) if self._layout.dated else ("?, ?, ?", [])
+        execute_all(
+            f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})",
+            zip(values, used, values.values(), *times, strict=False),
+        )
+        oldest = f"key IN (SELECT key FROM {table} ORDER BY used LIMIT ?)"
+        if self._max_age is not None:
+            # Outdated rows are not returned, so they are among the least recently used.
+            statement = f"DELETE FROM {table} WHERE {oldest} AND written < ?"
+            execute(statement, (_DELETED_AT_ONCE, now - self._max_age))
+        # Together more than were written, or the limit would not be reached.
+        number = max(_DELETED_AT_ONCE, 2 * len(values) // _MAX_DELETIONS + 1)
+        for _ in range(_MAX_DELETIONS):
+            if self._size_of(connection) <= self._max_bytes:
+                break
+            execute(f"DELETE FROM {table} WHERE {oldest}", (number,))
+        execute("COMMIT")
+
+    def _size_of(self, connection: sqlite3.Connection) -> int:
+        """Bytes of the file; of its pages in use, once it is half full. They are kept a while."""
+        execute = connection.execute
+        if not self._page_size:
+            [(self._page_size,)] = execute("PRAGMA page_size")
+        [(pages,)] = execute("PRAGMA page_count")
+        if pages * self._page_size > self._max_bytes / 2:
+            pages -= execute("PRAGMA freelist_count").fetchone()[0]
+        self._size, self._size_until = pages * self._page_size, time.monotonic() + _SIZE_FOR
+        return self._size
+
+    # ------------------------------------------------------------------ the file
+
+    def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
         """The result of ``work``; a damaged or outdated file is replaced first.
 
         Args:
-            number: READ or WRITE, each with its own connection.
+            number: _READ or _WRITE, each with its own connection.
             work: is passed the connection; called again after the file was replaced.
 
         Raises:
-            SQLiteFileError: the work failed now, or less than a minute ago.
+            StoreFileError: the work failed now, or less than a minute ago.
         """
         self._check(number)
         try:
@@ -96,9 +232,10 @@ class SQLiteFile:
                 self._set_aside()
                 result = self._open()[number].run(work)
         except (sqlite3.Error, OSError, ValueError, WrongFileError) as error:
-            raise self._failed(number, error) from None
-        if result is None:  # the connection failed in another thread
-            raise self._failed(number, sqlite3.OperationalError("it failed a moment ago"))
+            self._fail(number, error)
+            with self._lock:
+                self._close()
+            raise StoreFileError(self._failures[number][1]) from None
         self._failures.pop(number, None)
         return result
 
@@ -106,24 +243,19 @@ class SQLiteFile:
         """Raise the error of the last minute again.
 
         Raises:
-            SQLiteFileError: there was one.
+            StoreFileError: there was one.
         """
         until, message = self._failures.get(number, (0.0, ""))
         if time.monotonic() < until:
-            raise SQLiteFileError(message)
+            raise StoreFileError(message)
 
-    def _failed(self, number: int, error: Exception) -> SQLiteFileError:
-        message = self._message(error)
-        self._failures[number] = time.monotonic() + _RETRY_AFTER, message
-        with self._lock:
-            self._close()
-        return SQLiteFileError(message)
-
-    def _message(self, error: Exception) -> str:
+    def _fail(self, number: int, error: Exception) -> None:
+        """Remember an error for a minute."""
         reason = str(error)
         if isinstance(error, OSError):
             reason = error.strerror or type(error).__name__
-        return f"{self._path.name!r} cannot be used: {reason}"
+        message = f"{self._path.name!r} cannot be used: {reason}"
+        self._failures[number] = time.monotonic() + _RETRY_AFTER, message
 
     def _is_useless(self, error: Exception) -> bool:
         """Whether the file is one of ours that is damaged or outdated, and has to be replaced."""
@@ -141,7 +273,7 @@ class SQLiteFile:
 
         Raises:
             sqlite3.Error | OSError | ValueError | WrongFileError: the file cannot be used.
-            SQLiteFileError: it could not be opened less than a minute ago.
+            StoreFileError: it could not be opened less than a minute ago.
         """
         with self._lock:
             if self._connections is None:
@@ -151,14 +283,17 @@ class SQLiteFile:
                     prepare(self._path, self._layout)
                 except Exception as error:
                     if not self._is_useless(error):
-                        self._failures[_OPEN] = (
-                            time.monotonic() + _RETRY_AFTER,
-                            self._message(error),
-                        )
+                        self._fail(_OPEN, error)
                     raise
                 self._inode = inode_of(self._path)
+                self._size_until, self._page_size = 0.0, 0
                 self._connections = Connection(self._path), Connection(self._path)
             return self._connections
+
+    def _close(self) -> None:
+        connections, self._connections = self._connections, None
+        for connection in connections or ():
+            connection.close()
 
     def _set_aside(self) -> None:
         """Rename the file, unless another process has done so already.
@@ -177,3 +312,14 @@ class SQLiteFile:
                         source = target.with_name(target.name + suffix)
                         source.replace(target.with_name(name + suffix))
                 self.set_aside = name
+
+
+def _counter(value: object) -> int:
+    """A value of ``used``.
+
+    Raises:
+        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
+    """
+    if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
+        raise sqlite3.DatabaseError("a number in it is damaged")
+    return value
