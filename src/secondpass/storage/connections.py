@@ -31,7 +31,7 @@ class Connection:
         self._lock = threading.Lock()
         self._opened: list[sqlite3.Connection] = []  # one, or none
         self._uri = path.as_uri() + "?mode=rw"
-        self._broken = False
+        self._failure: sqlite3.Error | None = None
         self._held_at_fork = False
         # Not by __del__: in a cycle, Python 3.13 may finalize the open connection first, and warn.
         finalize(self, _close, self._opened)
@@ -42,18 +42,18 @@ class Connection:
         """The result of ``work``.
 
         Raises:
-            sqlite3.Error: it failed now or before, or a fork left it in an unknown state.
+            sqlite3.Error: it failed now or, with the same error, before.
         """
         with self._lock:
-            if self._broken:  # also for threads that waited: each would wait for a locked file
-                raise sqlite3.OperationalError("it failed a moment ago")
+            if self._failure is not None:  # threads that waited must not try one by one
+                raise type(self._failure)(str(self._failure))
             try:
                 if not self._opened:
                     self.inode = inode_of(self._path)
                     self._opened.append(connect(self._uri, _WRITE_WITHIN))
                 return work(self._opened[0])
-            except sqlite3.Error:
-                self._broken = True
+            except sqlite3.Error as error:
+                self._failure = type(error)(str(error))  # a copy, without frames
                 self._close()
                 raise
             except BaseException:  # an interrupt must not leave the file locked for others
@@ -83,7 +83,7 @@ class Connection:
             _left_open.extend(self._opened)
             self._opened.clear()
             self.inode = None
-            self._broken = True
+            self._failure = sqlite3.OperationalError("a fork interrupted it")
 
     def _close(self) -> None:
         _close(self._opened)

@@ -224,12 +224,14 @@ class StoreFile:
         """
         self._check(number)
         try:
+            opened = None
             try:
-                result = self._open()[number].run(work)
+                opened = self._open()
+                result = opened[number].run(work)
             except (sqlite3.DatabaseError, WrongFileError) as error:
                 if not self._is_useless(error):
                     raise
-                self._set_aside()
+                self._set_aside(opened)
                 result = self._open()[number].run(work)
         except (sqlite3.Error, OSError, ValueError, WrongFileError) as error:
             self._fail(number, error)
@@ -295,13 +297,18 @@ class StoreFile:
         for connection in connections or ():
             connection.close()
 
-    def _set_aside(self) -> None:
-        """Rename the file, unless another process has done so already.
+    def _set_aside(self, opened: tuple[Connection, Connection] | None) -> None:
+        """Rename the file, unless another thread or process has done so already.
+
+        Args:
+            opened: the connections that met the damage; None if it prevented opening.
 
         Raises:
             OSError: it cannot be renamed.
         """
         with self._lock:
+            if self._connections is not opened and self._connections is not None:
+                return
             self._close()
             if self._inode is not None and inode_of(self._path) == self._inode:
                 make_private(self._path)
