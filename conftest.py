@@ -102,15 +102,15 @@ def patient_files():
 
     Tests of these limits set their own.
     """
-    from secondpass.concurrency import sqlite_connection, sqlite_files
     from secondpass.monitoring import day_files
-    from secondpass.runtime import answer_store
+    from secondpass.storage import connections, files
+    from secondpass.storage import store as storing
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer_store, "_MAX_WAIT", 60.0)
+        patch.setattr(storing, "_MAX_WAIT", 60.0)
         patch.setattr(day_files, "_LOCK_WITHIN", 60.0)
-        patch.setattr(sqlite_connection, "_FORK_WITHIN", 60.0)
-        patch.setattr(sqlite_files, "_OPEN_WITHIN", 60.0)
+        patch.setattr(connections, "_FORK_WITHIN", 60.0)
+        patch.setattr(files, "_OPEN_WITHIN", 60.0)
         yield
 
 

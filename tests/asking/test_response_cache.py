@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 
 from fakes import Model, always, graded, numbered, ranked, shown_in, task_of, within_deadlines
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.asking.response_cache import ResponseCache
+from secondpass.asking.response_cache import LAYOUT, ResponseCache
 from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError
 from secondpass.limits import Limits
@@ -26,7 +25,9 @@ from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import to_method
-from secondpass.runtime import answer_file, answer_store
+from secondpass.storage import store as storing
+from secondpass.storage import store_file
+from secondpass.storage.store_file import StoreFile
 
 TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
 
@@ -291,13 +292,13 @@ def test_the_event_loop_is_not_blocked(path, monkeypatch):
     """The file is read and written in threads."""
     threads = set()
     for name in ("get_many", "put_many"):
-        method = getattr(answer_file.AnswerFile, name)
+        method = getattr(StoreFile, name)
 
         def recorded(self, *args, method=method):
             threads.add(threading.current_thread())
             return method(self, *args)
 
-        monkeypatch.setattr(answer_file.AnswerFile, name, recorded)
+        monkeypatch.setattr(StoreFile, name, recorded)
 
     async def act():
         await grading(model(), path).arerank("q", TEXTS)
@@ -313,7 +314,7 @@ def test_the_event_loop_is_not_blocked(path, monkeypatch):
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronous):
-    mark = answer_file.LAYOUT.application.to_bytes(4, "big")
+    mark = LAYOUT.application.to_bytes(4, "big")
     path.write_bytes(b"SQLite format 3\0" + bytes(52) + mark + b"damaged" * 900)
     llm = model()
     reranker = grading(llm, path)
@@ -386,7 +387,7 @@ def test_a_full_disk_is_reported(path, monkeypatch):
     def full(*_args):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(answer_file.AnswerFile, "_update", full)
+    monkeypatch.setattr(StoreFile, "_update", full)
     reranker = grading(model(), path)
     for _ in range(2):
         ranking = reranker.rerank("q", TEXTS)
@@ -402,15 +403,15 @@ def test_a_missing_folder_is_reported(tmp_path):
 
 
 def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 0.05)
     released = threading.Event()
 
     def slow(*_args):
         released.wait(60)
         return {}
 
-    monkeypatch.setattr(answer_file.AnswerFile, "get_many", slow)
-    monkeypatch.setattr(answer_file.AnswerFile, "put_many", slow)
+    monkeypatch.setattr(StoreFile, "get_many", slow)
+    monkeypatch.setattr(StoreFile, "put_many", slow)
     try:
         ranking = grading(model(), path).rerank("q", TEXTS)
     finally:
@@ -422,7 +423,7 @@ def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
 @pytest.fixture
 def hangs(monkeypatch):
     """The disk hangs until this event is set; calls are counted."""
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 0.05)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 0.05)
     released = threading.Event()
     released.calls = []
 
@@ -431,8 +432,8 @@ def hangs(monkeypatch):
         released.wait(60)
         return {}
 
-    monkeypatch.setattr(answer_file.AnswerFile, "get_many", slow)
-    monkeypatch.setattr(answer_file.AnswerFile, "put_many", slow)
+    monkeypatch.setattr(StoreFile, "get_many", slow)
+    monkeypatch.setattr(StoreFile, "put_many", slow)
     yield released
     released.set()
 
@@ -447,7 +448,7 @@ def test_a_hanging_disk_is_not_waited_for_again(path, hangs):
 
 
 def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAITING", 3)
+    monkeypatch.setattr(storing, "_MAX_WAITING", 3)
     reranker = grading(model(), path)
     for query in "abcdefgh":
         reranker.rerank(query, TEXTS)
@@ -455,24 +456,12 @@ def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
 
 
 def test_a_hanging_disk_leaves_time_for_the_model(path, hangs, monkeypatch):
-    monkeypatch.setattr(answer_store, "_MAX_WAIT", 3600.0)
+    monkeypatch.setattr(storing, "_MAX_WAIT", 3600.0)
     ranking = within_deadlines(
         lambda deadline: grading(model(), path, limits={"deadline": deadline}).rerank("q", TEXTS),
         lambda ranking: ranking.report.status == "ok",
     )
     assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-
-
-@pytest.mark.parametrize("method", ["get_many", "put_many"])
-def test_an_unexpected_error_is_reported(path, monkeypatch, method):
-    def broken(*_args):
-        raise OverflowError("passage")
-
-    monkeypatch.setattr(answer_file.AnswerFile, method, broken)
-    ranking = grading(model(), path).rerank("q", TEXTS)
-    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-    assert f"{method} raised OverflowError" in ranking.report.issues[0].message
-    assert "passage" not in ranking.report.issues[0].message
 
 
 def test_without_threads_the_model_is_asked(path, monkeypatch):
@@ -510,10 +499,10 @@ def test_an_interruption_loses_no_answer(path):
     async def interrupted():
         reranker = grading(Slow(cache_key="model 1", stops_at=2), path, {"batch_size": 2})
         task = asyncio.ensure_future(reranker.arerank("q", TEXTS))
-        with closing(answer_file.AnswerFile(path, 10**9, None)) as file:
+        with closing(StoreFile(path, LAYOUT, 10**9)) as file:
             for _ in range(1200):
                 await asyncio.sleep(0.05)
-                if file.run(0, count) == 2:
+                if file._run(0, count) == 2:
                     break
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -692,7 +681,7 @@ def test_wrong_settings(value, message):
 def test_limits_of_the_setting(path, monkeypatch):
     llm = model()
     now = [1e9]
-    monkeypatch.setattr(answer_file.time, "time", lambda: now[0])
+    monkeypatch.setattr(store_file.time, "time", lambda: now[0])
     reranker = grading(llm, {"path": str(path), "max_age_days": 2})
     reranker.rerank("q", TEXTS)
     now[0] += 86400
@@ -711,20 +700,6 @@ def test_a_relative_path_is_that_of_the_beginning(tmp_path, monkeypatch):
     assert (tmp_path / "answers.sqlite").exists()
     cache.delete()
     assert not (tmp_path / "answers.sqlite").exists()
-
-
-def test_reading_a_lot_is_recorded(path, monkeypatch):
-    monkeypatch.setattr(answer_file, "_MAX_READ_AGAIN", 1)
-    reranker = grading(model(), path)
-    for query in ("a", "b", "c", "a"):
-        reranker.rerank(query, TEXTS)
-    until = time.monotonic() + 60
-    with closing(sqlite3.connect(path)) as connection:
-        used = None
-        while used != (4,) and time.monotonic() < until:
-            time.sleep(0.01)
-            used = connection.execute("SELECT max(used) FROM answers").fetchone()
-    assert used == (4,)
 
 
 def test_a_closed_reranker_opens_its_file_again(path):
@@ -785,9 +760,9 @@ def test_a_child_does_not_wait_for_a_late_call_of_its_parent(path, monkeypatch):
     reranker = grading(model(), path)
     reranker.rerank("q", TEXTS)
     with monkeypatch.context() as patch:
-        patch.setattr(answer_store, "_MAX_WAIT", 0.05)
+        patch.setattr(storing, "_MAX_WAIT", 0.05)
         released = threading.Event()
-        patch.setattr(answer_file.AnswerFile, "get_many", lambda *_args: released.wait(60))
+        patch.setattr(StoreFile, "get_many", lambda *_args: released.wait(60))
         assert codes(reranker.rerank("q", TEXTS)) == ["cache_failed"]
     child = os.fork()
     if child == 0:

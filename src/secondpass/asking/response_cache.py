@@ -17,13 +17,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
 from secondpass.errors import ConfigurationError
 from secondpass.questions import Answer, Question
-from secondpass.runtime.answer_store import AnswerStore
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
+from secondpass.storage.layout import Layout
+from secondpass.storage.store import Store
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
 
 _MAX_MB = 1_000_000
+
+LAYOUT = Layout(
+    name="response cache",
+    application=0x73707261,
+    version=1,
+    schema=(
+        "CREATE TABLE answers (used INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
+        "value TEXT NOT NULL, written REAL NOT NULL)",
+    ),
+    table="answers",
+    columns="key, used, value, written",
+    dated=True,
+    are_valid=lambda texts: set(map(type, texts)) <= {str},
+)
 
 
 class Books(Protocol):
@@ -67,7 +82,7 @@ class ResponseCache:
         self.max_mb = max_mb
         self.max_age_days = max_age_days
         max_age = None if max_age_days is None else max_age_days * 86400
-        self._store = AnswerStore(path, max_mb * 1_000_000, max_age)
+        self._store: Store[str] = Store(path, LAYOUT, max_mb * 1_000_000, max_age)
         self._store.check()
         self._namespace = ""
 

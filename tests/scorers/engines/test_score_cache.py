@@ -9,6 +9,7 @@ import pytest
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.score_cache import (
+    StoredScores,
     check_cache,
     file_digest,
     namespace,
@@ -17,7 +18,6 @@ from secondpass.scorers.engines.score_cache import (
     pair_keys,
     text_digest,
 )
-from secondpass.scorers.engines.sqlite_scores import SQLiteScores
 
 KEYS = pair_keys(namespace({"model": "m"}), "query", [f"passage {n}" for n in range(1200)])
 
@@ -54,6 +54,25 @@ def test_many_keys_in_any_order(cache):
 def test_only_finite_scores_are_kept(cache):
     cache.put_many([(KEYS[0], math.nan), (KEYS[1], 1.0), (KEYS[2], math.inf)])
     assert cache.get_many(KEYS[:3]) == [None, 1.0, None]
+
+
+def test_no_text_in_the_file(path):
+    cache = open_cache(str(path))
+    cache.put_many([(key, 1.0) for key in pair_keys(namespace({}), "secret query", ["passage"])])
+    cache.close()
+    data = path.read_bytes()
+    assert b"secret" not in data
+    assert b"passage" not in data
+
+
+def test_a_file_that_cannot_be_used_has_no_scores(path):
+    path.write_text("of the user")
+    cache = open_cache(path)
+    cache.put_many([(KEYS[0], 1.0)])
+    assert cache.get_many(KEYS[:2]) == [None, None]
+    (issue,) = cache.issues()
+    assert issue.message.startswith("the score cache 'scores.sqlite' cannot be used: ")
+    cache.close()
 
 
 def test_keys_name_everything():
@@ -143,5 +162,5 @@ def test_forks(cache):
 
     assert all(ended_well(run_child(child)) for _ in range(3))
     cache.put_many([(KEYS[2], 2.5)])
-    shared = isinstance(cache, SQLiteScores)
+    shared = isinstance(cache, StoredScores)
     assert cache.get_many(KEYS[:3]) == [0.5, 1.5 if shared else None, 2.5]

@@ -12,16 +12,38 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Any, Protocol
 
-from secondpass.errors import ConfigurationError, Problem
+from secondpass.errors import ConfigurationError
 from secondpass.questions import written_spans
 from secondpass.scorers.engines.lru import LRU
+from secondpass.storage.layout import Layout
+from secondpass.storage.store import Store
 from secondpass.types import Issue
 
 DIGEST_SIZE = 16
 """Bytes of a digest. Two texts have the same one with a probability of 1e-38."""
+
+MAX_BYTES = 150_000_000
+"""Size of a file of about a million pairs."""
+
+LAYOUT = Layout(
+    name="score cache",
+    application=0x73706373,
+    version=1,
+    schema=(
+        # A column of no type: REAL would turn -0.0 into 0.0.
+        "CREATE TABLE pairs (key BLOB PRIMARY KEY, score, used INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE INDEX pairs_by_use ON pairs (used)",
+        # Not used, but part of version 1.
+        "CREATE TABLE state (pairs INTEGER NOT NULL)",
+        "INSERT INTO state VALUES (0)",
+    ),
+    table="pairs",
+    columns="key, used, score",
+    dated=False,
+    are_valid=lambda scores: set(map(type, scores)) <= {float} and all(map(isfinite, scores)),
+)
 
 
 class ScoreCache(Protocol):
@@ -71,12 +93,41 @@ class MemoryScores:
         self._scores.clear()
 
 
+class StoredScores:
+    """A :class:`ScoreCache` in a SQLite file: about 150 bytes a pair.
+
+    Args:
+        path: of the file; created if it does not exist, readable by its owner only.
+        max_bytes: maximum size of the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:
+        self._store: Store[float] = Store(path, LAYOUT, max_bytes)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
+        """The score of each pair, or None."""
+        scores = self._store.get_many(keys)
+        return [scores.get(key) for key in keys]
+
+    def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
+        """Keep finite scores."""
+        self._store.put_many({key: float(score) for key, score in pairs if isfinite(score)})
+
+    def issues(self) -> list[Issue]:
+        """What is wrong with the file, for a report."""
+        return self._store.issues()
+
+    def close(self) -> None:
+        """Close the file; a later call opens it again."""
+        self._store.close()
+
+
 def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
     """A score cache.
 
     Args:
         value: number of pairs, at least 1, that are kept in memory; or the path of a SQLite file,
-            which is created if it does not exist and keeps a million pairs (about 150 MB). Any
+            which is created if it does not exist and keeps 150 MB, about a million pairs. Any
             number of processes may use one file. If it cannot be used, the cache has no scores, and
             its issues say why.
 
@@ -91,9 +142,7 @@ def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
         return MemoryScores(value)
     if not str(value) or "\0" in str(value):
         raise ConfigurationError("score cache: the path must be that of a file")
-    from secondpass.scorers.engines.sqlite_scores import SQLiteScores  # imports sqlite3
-
-    return SQLiteScores(value)
+    return StoredScores(value)
 
 
 def check_cache(value: int | str | None) -> None:
@@ -102,17 +151,8 @@ def check_cache(value: int | str | None) -> None:
     Raises:
         ConfigurationError: it is.
     """
-    if not isinstance(value, str):
-        return
-    from secondpass.concurrency.sqlite_files import WrongFileError, check_kind
-    from secondpass.scorers.engines.sqlite_scores import LAYOUT
-
-    path = Path(value).absolute()
-    try:
-        check_kind(path, LAYOUT)
-    except WrongFileError as error:
-        message = f"{str(path)!r} cannot be a score cache: {error}; it was not touched"
-        raise ConfigurationError([Problem(("score_cache",), message)]) from None
+    if isinstance(value, str):
+        Store(value, LAYOUT, MAX_BYTES).check("score_cache")
 
 
 def text_digest(text: str) -> bytes:

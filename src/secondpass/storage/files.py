@@ -10,36 +10,15 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from secondpass.concurrency.sqlite_connection import connect, is_open, opening
+from secondpass.storage.connections import connect, is_open, opening
+from secondpass.storage.layout import Layout
 
 _OPEN_WITHIN = 10.0  # seconds, while other processes create the same file
 _LEAST_SIZE = 4096  # bytes: a page
 _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
-_MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
-_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The layout of one kind of file.
-
-    Attributes:
-        application: SQLite's ``application_id``, which identifies the kind.
-        version: of the schema, from 1.
-        schema: statements that create its tables.
-        checks: queries that succeed in a file of this layout.
-    """
-
-    application: int
-    version: int
-    schema: Sequence[str]
-    checks: Sequence[str]
 
 
 class WrongFileError(Exception):
@@ -160,8 +139,7 @@ def _prepare(path: Path, layout: Layout) -> None:
             raise WrongFileError(f"it is of {age} version of secondpass", version)
         make_private(path)
         execute("PRAGMA journal_mode = WAL")
-        for query in layout.checks:
-            _check(connection, query)
+        _check(connection, f"SELECT {layout.columns} FROM {layout.table} LIMIT 1")
     finally:
         connection.close()
 
@@ -199,38 +177,3 @@ def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
     [(application,)] = connection.execute("PRAGMA application_id")
     [(version,)] = connection.execute("PRAGMA user_version")
     return application, version
-
-
-def counter(value: object) -> int:
-    """A value of a counter. SQLite does not check types: a damaged file may hold anything.
-
-    Raises:
-        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
-    """
-    if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
-        raise sqlite3.DatabaseError("a number in it is damaged")
-    return value
-
-
-def rows_of_keys(
-    connection: sqlite3.Connection, table: str, columns: str, keys: Sequence[bytes]
-) -> list[Any]:
-    """The existing rows of a table with these values in its column ``key``.
-
-    Args:
-        connection: to the file.
-        table: its name.
-        columns: to return, as SQL.
-        keys: distinct.
-    """
-    rows: list[Any] = []
-    for start in range(0, len(keys), _KEYS_PER_SELECT):
-        part = keys[start : start + _KEYS_PER_SELECT]
-        names = ",".join(["(?)"] * len(part))
-        # Faster than IN, than a temporary table, and than one SELECT for each key.
-        rows += connection.execute(
-            f"WITH wanted(name) AS (VALUES {names}) "
-            f"SELECT {columns} FROM wanted CROSS JOIN {table} ON key = name",
-            part,
-        ).fetchall()
-    return rows

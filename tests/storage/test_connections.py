@@ -4,12 +4,13 @@ import gc
 import os
 import sqlite3
 import threading
+import weakref
 from contextlib import closing
 
 import pytest
 
-from secondpass.concurrency import sqlite_connection
-from secondpass.concurrency.sqlite_connection import Connection, connect
+from secondpass.storage import connections
+from secondpass.storage.connections import Connection, connect
 
 
 @pytest.fixture
@@ -61,14 +62,12 @@ def test_a_missing_file_is_not_created(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_failure_pauses(connection, monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(sqlite_connection.time, "monotonic", lambda: clock[0])
-    with pytest.raises(sqlite3.OperationalError):
-        connection.run(lambda one: one.execute("SELECT nothing"))
-    assert connection.run(count) is None
-    clock[0] += 61
-    assert connection.run(count) == 0
+def test_a_failure_ends_it(connection):
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        connection.run(lambda one: one.execute("SELECT absent FROM notes"))
+    assert not connection._opened
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        connection.run(count)
 
 
 def test_an_interrupt_rolls_back(connection, path):
@@ -116,3 +115,24 @@ def test_a_fork_closes_it_in_both(connection):
     assert os.waitstatus_to_exitcode(os.waitpid(after, 0)[1]) == 0
     assert not connection._opened
     assert connection.run(count) == 1
+
+
+def test_garbage_is_not_collected_while_a_fork_holds_it(path):
+    """It is locked then, and closing it would wait forever."""
+    dropped = Connection(path)
+    dropped.run(count)
+    dropped.itself = dropped
+    gone = weakref.ref(dropped)
+    del dropped
+
+    def fork():
+        connections.opening.before_fork()
+        gc.collect()
+        connections.opening.after_fork_in_parent()
+
+    thread = threading.Thread(target=fork, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    gc.collect()
+    assert gone() is None

@@ -10,16 +10,29 @@ from dataclasses import replace
 
 import pytest
 
-from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, WrongFileError, check_kind, prepare
+from secondpass.storage.connections import Connection
+from secondpass.storage.files import WrongFileError, check_kind, prepare
+from secondpass.storage.layout import Layout
+from store_kinds import KINDS
 
-LAYOUT = Layout(0x1234, 2, ("CREATE TABLE notes (text)",), ("SELECT text FROM notes LIMIT 1",))
+LAYOUT = Layout(
+    name="notebook",
+    application=0x1234,
+    version=2,
+    schema=("CREATE TABLE notes (key, used, text)",),
+    table="notes",
+    columns="key, used, text",
+    dated=False,
+    are_valid=all,
+)
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 SEVERAL = """
 import multiprocessing, sys, time
 from pathlib import Path
-from secondpass.concurrency.sqlite_connection import connect
-from secondpass.concurrency.sqlite_files import Layout, prepare
+from secondpass.storage.connections import connect
+from secondpass.storage.files import prepare
+from store_kinds import KINDS
 
 path = Path(sys.argv[1])
 processes = multiprocessing.get_context("fork")
@@ -27,7 +40,7 @@ locked = processes.Event()
 
 def create():
     locked.wait(60)
-    prepare(path, Layout(7, 1, ("CREATE TABLE t (a)",), ("SELECT a FROM t",)))
+    prepare(path, KINDS["answers"].layout)
 
 children = [processes.Process(target=create) for _ in range(4)]
 for child in children:
@@ -60,24 +73,15 @@ def test_a_file_is_created(tmp_path, existing):
         assert marks(path) == [0x1234, 2, "wal"]
 
 
-def test_a_file_is_only_for_its_owner(tmp_path):
-    path = tmp_path / "file"
-    prepare(path, LAYOUT)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    for mode in (0o666, 0o644, 0o640):
-        path.chmod(mode)
-        prepare(path, LAYOUT)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 READS_A_FILE_IN_USE = """
 import os, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
-from secondpass.concurrency.sqlite_connection import Connection
-from secondpass.concurrency.sqlite_files import Layout, check_kind, prepare
+from secondpass.storage.connections import Connection
+from secondpass.storage.files import check_kind, prepare
+from store_kinds import KINDS
 
-path, layout = Path(sys.argv[1]), Layout(7, 1, ("CREATE TABLE t (a)",), ("SELECT a FROM t",))
+path, layout = Path(sys.argv[1]), KINDS["answers"].layout
 prepare(path, layout)
 writer = Connection(path)
 writer.run(lambda file: file.execute("PRAGMA journal_mode = DELETE"))  # which locks the file itself
@@ -91,7 +95,7 @@ assert b"locked" in done.stderr
 
 def test_a_check_ends_no_lock_of_this_process(tmp_path):
     call = [sys.executable, "-c", READS_A_FILE_IN_USE, str(tmp_path / "file")]
-    subprocess.run(call, timeout=60, check=True)
+    subprocess.run(call, env=ENVIRONMENT, timeout=60, check=True)
 
 
 @pytest.mark.parametrize(
@@ -150,5 +154,5 @@ def test_the_mode_of_a_file_that_was_overwritten_is_not_changed(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_several_processes_create_one_file(tmp_path):
     call = [sys.executable, "-c", SEVERAL, str(tmp_path / "file")]
-    subprocess.run(call, timeout=60, check=True)
-    assert marks(tmp_path / "file") == [7, 1, "wal"]
+    subprocess.run(call, env=ENVIRONMENT, timeout=60, check=True)
+    assert marks(tmp_path / "file") == [KINDS["answers"].layout.application, 1, "wal"]

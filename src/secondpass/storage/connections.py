@@ -1,11 +1,10 @@
-"""Connections to a SQLite file that are safe across threads and forks."""
+"""Connections to a SQLite file, safe across threads and forks."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -14,12 +13,13 @@ from weakref import WeakSet, finalize
 T = TypeVar("T")
 
 _WRITE_WITHIN = 2.0  # seconds, while other processes write; a ranking waits for it
-_RETRY_AFTER = 60.0  # seconds after a failure
 _FORK_WITHIN = 5.0  # seconds; a fork waits for it
 
 
 class Connection:
-    """One connection, for one thread at a time. It does not outlive a fork, as SQLite requires.
+    """One connection, for one thread at a time, until an error of SQLite.
+
+    It does not outlive a fork, as SQLite requires.
 
     Attributes:
         inode: device and inode of the file, from the beginning until it is closed; else None.
@@ -31,29 +31,29 @@ class Connection:
         self._lock = threading.Lock()
         self._opened: list[sqlite3.Connection] = []  # one, or none
         self._uri = path.as_uri() + "?mode=rw"
-        self._paused_until = 0.0
+        self._failure: sqlite3.Error | None = None
         self._held_at_fork = False
         # Not by __del__: in a cycle, Python 3.13 may finalize the open connection first, and warn.
         finalize(self, _close, self._opened)
         with opening:
             _connections.add(self)
 
-    def run(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """The result of ``work``; None for a minute after a failure.
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of ``work``.
 
         Raises:
-            sqlite3.Error: it failed now.
+            sqlite3.Error: it failed now or, with the same error, before.
         """
         with self._lock:
-            if time.monotonic() < self._paused_until:
-                return None
+            if self._failure is not None:  # threads that waited must not try one by one
+                raise type(self._failure)(str(self._failure))
             try:
                 if not self._opened:
                     self.inode = inode_of(self._path)
                     self._opened.append(connect(self._uri, _WRITE_WITHIN))
                 return work(self._opened[0])
-            except sqlite3.Error:
-                self._paused_until = time.monotonic() + _RETRY_AFTER
+            except sqlite3.Error as error:
+                self._failure = type(error)(str(error))  # a copy, without frames
                 self._close()
                 raise
             except BaseException:  # an interrupt must not leave the file locked for others
@@ -83,7 +83,7 @@ class Connection:
             _left_open.extend(self._opened)
             self._opened.clear()
             self.inode = None
-            self._paused_until = float("inf")
+            self._failure = sqlite3.OperationalError("a fork interrupted it")
 
     def _close(self) -> None:
         _close(self._opened)

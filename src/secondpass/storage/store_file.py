@@ -1,0 +1,332 @@
+"""Keys and values in a SQLite file, for any number of threads and processes.
+
+The file is opened at first use, and tried again a minute after a failure. One that is damaged, or
+of an older version, is renamed and replaced. Files of others, and those of a newer version, are
+left alone.
+
+``used`` orders the rows by their last use: it is written with them and, once the file is half full,
+again when one of the older half was read. Each write deletes a few of the least recently used.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count, repeat
+from pathlib import Path
+from typing import Any, TypeVar
+
+from secondpass.concurrency.lazy import ForkLock
+from secondpass.storage.connections import Connection, inode_of
+from secondpass.storage.files import WrongFileError, check_kind, make_private, prepare
+from secondpass.storage.layout import Layout, StoreFileError
+
+T = TypeVar("T")
+
+_READ, _WRITE, _OPEN = 0, 1, 2
+_RETRY_AFTER = 60.0
+"""Seconds after a failure, in which calls fail without touching the file."""
+_CLOCK_ERROR = 300.0
+"""Seconds by which the clocks of machines that share a file may differ."""
+_KEYS_PER_SELECT = 500
+"""Older versions of SQLite allow 999 parameters."""
+_DELETED_AT_ONCE = 20
+"""Rows that one statement deletes at least."""
+_MAX_DELETIONS = 50
+"""Such statements in one transaction."""
+_MAX_READ_AGAIN = 1000
+"""Number of old rows read since the last write at which their use should be recorded."""
+_SIZE_FOR = 10.0
+"""Seconds after which the size of a file is looked up again, which other processes may write."""
+_MAX_COUNTER = 2**62
+"""SQLite's whole numbers end below 2**63."""
+
+
+class StoreFile:
+    """A file with two connections, for any number of threads, and for forked children.
+
+    Args:
+        path: of the file; created if it does not exist, readable by its owner only.
+        layout: of the file.
+        max_bytes: maximum size of the file, without SQLite's log of up to 4 MB.
+        max_age: seconds after which a value is no longer returned, if ``layout`` has the time of
+            writing; None for no limit.
+
+    Attributes:
+        set_aside: the new name of a file that was damaged or outdated; None if there was none.
+    """
+
+    def __init__(
+        self, path: Path, layout: Layout, max_bytes: int, max_age: float | None = None
+    ) -> None:
+        self._path = path
+        self._layout = layout
+        self._max_bytes = max_bytes
+        self._max_age = max_age
+        self.set_aside: str | None = None
+        self._read_again: dict[bytes, None] = {}
+        self._size, self._size_until, self._page_size = 0, 0.0, 0
+        self._lock = ForkLock()
+        # To read and to write, so that reading does not wait while another process writes.
+        self._connections: tuple[Connection, Connection] | None = None
+        self._inode: tuple[int, int] | None = None
+        self._failures: dict[int, tuple[float, str]] = {}
+
+    # ------------------------------------------------------------------ rows
+
+    def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
+        """The stored values, by key.
+
+        Args:
+            keys: at least one.
+            before: return only values written before this value of :func:`time.time`.
+
+        Raises:
+            StoreFileError: the file cannot be used.
+        """
+        rows, old = self._run(_READ, lambda connection: self._select(connection, keys))
+        if before is not None or self._max_age is not None:
+            now = time.time()
+            oldest = -math.inf if self._max_age is None else now - self._max_age
+            # Rows from the future were written while a clock was ahead; their age is not known.
+            newest = math.inf if self._max_age is None else now + _CLOCK_ERROR
+            newest = newest if before is None else min(newest, before)
+            rows = [row for row in rows if oldest <= row[3] < newest]
+        if old:
+            self._read_again.update((row[0], None) for row in rows if row[1] < old)
+        return {row[0]: row[2] for row in rows}
+
+    @property
+    def is_due(self) -> bool:
+        """Whether :meth:`put_many` should record that many old rows were read."""
+        return len(self._read_again) >= _MAX_READ_AGAIN
+
+    def put_many(self, values: Mapping[bytes, Any]) -> None:
+        """Store values; None deletes that of its key.
+
+        Raises:
+            StoreFileError: the file cannot be written.
+        """
+        read_again, self._read_again = self._read_again, {}
+        # A copy: a thread that reads may still add to it.
+        keys = list(read_again)
+        self._run(_WRITE, lambda connection: self._update(connection, values, keys))
+
+    def close(self) -> None:
+        """Close the file; a later call opens it again.
+
+        Raises:
+            StoreFileError: the file cannot be written.
+        """
+        try:
+            if self._read_again:
+                self.put_many({})
+        finally:
+            with self._lock:
+                self._close()
+
+    def _select(
+        self, connection: sqlite3.Connection, keys: Sequence[bytes]
+    ) -> tuple[list[tuple[Any, ...]], float]:
+        """The rows of keys, and a value of ``used``: the use of rows below it has to be recorded.
+
+        A row has its key, ``used``, value and, if that is kept, the time of writing.
+
+        Raises:
+            sqlite3.DatabaseError: a row is damaged.
+        """
+        table, columns = self._layout.table, self._layout.columns
+        rows: list[tuple[Any, ...]] = []
+        for start in range(0, len(keys), _KEYS_PER_SELECT):
+            part = keys[start : start + _KEYS_PER_SELECT]
+            names = ",".join(["(?)"] * len(part))
+            # Faster than IN, than a temporary table, and than one SELECT for each key.
+            rows += connection.execute(
+                f"WITH wanted(name) AS (VALUES {names}) "
+                f"SELECT {columns} FROM wanted CROSS JOIN {table} ON key = name",
+                part,
+            ).fetchall()
+        valid = self._layout.are_valid([row[2] for row in rows])
+        if not valid or (self._layout.dated and {type(row[3]) for row in rows} - {float}):
+            raise sqlite3.DatabaseError("a value in it is damaged")
+        if time.monotonic() > self._size_until:
+            self._size = self._size_of(connection)
+        if not rows or self._size <= self._max_bytes / 2:  # nothing is deleted soon
+            return rows, 0.0
+        query = f"SELECT (SELECT min(used) FROM {table}), (SELECT max(used) FROM {table})"
+        [(oldest, newest)] = connection.execute(query)
+        if oldest is None:  # another process has deleted all of them
+            return rows, 0.0
+        return rows, (_counter(oldest) + _counter(newest)) / 2
+
+    def _update(
+        self,
+        connection: sqlite3.Connection,
+        values: Mapping[bytes, Any],
+        read_again: Sequence[bytes],
+    ) -> None:
+        table, columns = self._layout.table, self._layout.columns
+        execute, execute_all = connection.execute, connection.executemany
+        now = time.time()
+        execute("BEGIN IMMEDIATE")
+        [(newest,)] = execute(f"SELECT coalesce(max(used), 0) FROM {table}")
+        used = count(_counter(newest) + 1)
+        again = [(next(used), key) for key in read_again]
+        execute_all(f"UPDATE {table} SET used = ? WHERE key = ?", again)
+        deleted = [key for key, value in values.items() if value is None]
+        if deleted:
+            execute_all(f"DELETE FROM {table} WHERE key = ?", zip(deleted))
+            values = {key: value for key, value in values.items() if value is not None}
+        marks, times = ("?, ?, ?, ?", [repeat(now)]) if self._layout.dated else ("?, ?, ?", [])
+        execute_all(
+            f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})",
+            zip(values, used, values.values(), *times, strict=False),
+        )
+        oldest = f"key IN (SELECT key FROM {table} ORDER BY used LIMIT ?)"
+        if self._max_age is not None:
+            # Outdated rows are not returned, so they are among the least recently used.
+            statement = f"DELETE FROM {table} WHERE {oldest} AND written < ?"
+            execute(statement, (_DELETED_AT_ONCE, now - self._max_age))
+        # Together more than were written, or the limit would not be reached.
+        number = max(_DELETED_AT_ONCE, 2 * len(values) // _MAX_DELETIONS + 1)
+        for _ in range(_MAX_DELETIONS):
+            if self._size_of(connection) <= self._max_bytes:
+                break
+            execute(f"DELETE FROM {table} WHERE {oldest}", (number,))
+        execute("COMMIT")
+
+    def _size_of(self, connection: sqlite3.Connection) -> int:
+        """Bytes of the file; of its pages in use, once it is half full. They are kept a while."""
+        execute = connection.execute
+        if not self._page_size:
+            [(self._page_size,)] = execute("PRAGMA page_size")
+        [(pages,)] = execute("PRAGMA page_count")
+        if pages * self._page_size > self._max_bytes / 2:
+            pages -= execute("PRAGMA freelist_count").fetchone()[0]
+        self._size, self._size_until = pages * self._page_size, time.monotonic() + _SIZE_FOR
+        return self._size
+
+    # ------------------------------------------------------------------ the file
+
+    def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of ``work``; a damaged or outdated file is replaced first.
+
+        Args:
+            number: _READ or _WRITE, each with its own connection.
+            work: is passed the connection; called again after the file was replaced.
+
+        Raises:
+            StoreFileError: the work failed now, or less than a minute ago.
+        """
+        self._check(number)
+        try:
+            opened = None
+            try:
+                opened = self._open()
+                result = opened[number].run(work)
+            except (sqlite3.DatabaseError, WrongFileError) as error:
+                if not self._is_useless(error):
+                    raise
+                self._set_aside(opened)
+                result = self._open()[number].run(work)
+        except (sqlite3.Error, OSError, ValueError, WrongFileError) as error:
+            self._fail(number, error)
+            with self._lock:
+                self._close()
+            raise StoreFileError(self._failures[number][1]) from None
+        self._failures.pop(number, None)
+        return result
+
+    def _check(self, number: int) -> None:
+        """Raise the error of the last minute again.
+
+        Raises:
+            StoreFileError: there was one.
+        """
+        until, message = self._failures.get(number, (0.0, ""))
+        if time.monotonic() < until:
+            raise StoreFileError(message)
+
+    def _fail(self, number: int, error: Exception) -> None:
+        """Remember an error for a minute."""
+        reason = str(error)
+        if isinstance(error, OSError):
+            reason = error.strerror or type(error).__name__
+        message = f"{self._path.name!r} cannot be used: {reason}"
+        self._failures[number] = time.monotonic() + _RETRY_AFTER, message
+
+    def _is_useless(self, error: Exception) -> bool:
+        """Whether the file is one of ours that is damaged or outdated, and has to be replaced."""
+        if isinstance(error, WrongFileError):
+            return error.version is not None and error.version < self._layout.version
+        if type(error) is not sqlite3.DatabaseError:  # its subclasses: locks, disks, statements
+            return False
+        with suppress(WrongFileError):
+            check_kind(self._path, self._layout, again=True)
+            return True
+        return False
+
+    def _open(self) -> tuple[Connection, Connection]:
+        """The connections to read and to write.
+
+        Raises:
+            sqlite3.Error | OSError | ValueError | WrongFileError: the file cannot be used.
+            StoreFileError: it could not be opened less than a minute ago.
+        """
+        with self._lock:
+            if self._connections is None:
+                self._check(_OPEN)  # threads that waited for the lock must not try one by one
+                self._inode = inode_of(self._path)  # for _set_aside, if the file is damaged
+                try:
+                    prepare(self._path, self._layout)
+                except Exception as error:
+                    if not self._is_useless(error):
+                        self._fail(_OPEN, error)
+                    raise
+                self._inode = inode_of(self._path)
+                self._size_until, self._page_size = 0.0, 0
+                self._connections = Connection(self._path), Connection(self._path)
+            return self._connections
+
+    def _close(self) -> None:
+        connections, self._connections = self._connections, None
+        for connection in connections or ():
+            connection.close()
+
+    def _set_aside(self, opened: tuple[Connection, Connection] | None) -> None:
+        """Rename the file, unless another thread or process has done so already.
+
+        Args:
+            opened: the connections that met the damage; None if it prevented opening.
+
+        Raises:
+            OSError: it cannot be renamed.
+        """
+        with self._lock:
+            if self._connections is not opened and self._connections is not None:
+                return
+            self._close()
+            if self._inode is not None and inode_of(self._path) == self._inode:
+                make_private(self._path)
+                target = Path(os.path.realpath(self._path))  # its log is beside it
+                name = f"{target.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}"
+                for suffix in ("-wal", "-shm", ""):  # its log first: a new file must not read it
+                    with suppress(FileNotFoundError):
+                        source = target.with_name(target.name + suffix)
+                        source.replace(target.with_name(name + suffix))
+                self.set_aside = name
+
+
+def _counter(value: object) -> int:
+    """A value of ``used``.
+
+    Raises:
+        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
+    """
+    if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
+        raise sqlite3.DatabaseError("a number in it is damaged")
+    return value

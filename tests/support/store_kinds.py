@@ -1,0 +1,49 @@
+"""The two kinds of stores."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from secondpass.asking.response_cache import LAYOUT as ANSWERS
+from secondpass.scorers.engines.score_cache import LAYOUT as SCORES
+from secondpass.storage.layout import Layout
+from secondpass.storage.store_file import StoreFile
+
+KEYS = [blake2b(str(number).encode(), digest_size=48).digest() for number in range(1200)]
+
+
+@dataclass
+class Kind:
+    """A layout, its values by number, and a size at which half of ``KEYS`` have room."""
+
+    layout: Layout
+    value: Callable[[int], Any]
+    max_bytes: int
+
+    def opened(self, path, max_bytes=10**9, max_age=None):
+        return closing(StoreFile(path, self.layout, max_bytes, max_age))
+
+    def values(self, start, end):
+        return {KEYS[number]: self.value(number) for number in range(start, end)}
+
+    def fill(self, path):
+        """Write a file in which all keys have their value."""
+        with self.opened(path) as file:
+            file.put_many(self.values(0, len(KEYS)))
+
+    def count(self, path):
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute(f"SELECT count(*) FROM {self.layout.table}").fetchone()[0]
+
+    def change(self, path, statement):
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(statement.format(table=self.layout.table))
+
+
+KINDS = {
+    "answers": Kind(ANSWERS, lambda number: f"é {number} " + "x" * 200, 200_000),
+    "scores": Kind(SCORES, lambda number: number / 7, 80_000),
+}
