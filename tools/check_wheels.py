@@ -274,7 +274,6 @@ NEEDS_SOURCES = (
     "tests/test_publishing.py",
     "tests/docs/test_written_pages.py",
     "tests/benchmarks",
-    "tests/test_mirrored.py",
     "tests/test_mutation_configuration.py",
     "tests/server/http/test_dockerfile.py",
     "integrations/haystack/tests/test_distribution.py::test_only_the_namespace_leaf_is_packaged",

@@ -9,7 +9,7 @@ imported again. mutation.toml lists the modules and their tests.
     python tools/mutation.py blending ledger    # these modules; default: all
     python tools/mutation.py --again ledger     # only mutants that survived the last run
     python tools/mutation.py --timeouts --limit 60 ledger    # only those that timed out
-    python tools/mutation.py --matrix ledger    # which tests kill which mutant, and which are needed
+    python tools/mutation.py --matrix ledger    # which tests kill what, which are needed
 """
 
 from __future__ import annotations
