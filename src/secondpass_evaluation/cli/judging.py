@@ -139,8 +139,7 @@ def open_inputs(
         read_passages,
         suite_retriever,
     )
-    from secondpass_evaluation.judging.query_log import read_query_log
-    from secondpass_evaluation.loading import passages_of
+    from secondpass_evaluation.loading import passages_of, read_query_log
     from secondpass_evaluation.search.selection import is_index
     from secondpass_evaluation.suites import Suite
 
