@@ -9,7 +9,7 @@ from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath
 from secondpass.formats.reading import read_qrels
 from secondpass.formats.runs import Qrels
-from secondpass_evaluation.judging.folder import POOL, QRELS
+from secondpass_evaluation.judging.folder import POOL, QRELS, read_pool
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
 from secondpass_evaluation.judging.labels import (
@@ -19,7 +19,6 @@ from secondpass_evaluation.judging.labels import (
     read_judged_by,
     read_people,
 )
-from secondpass_evaluation.judging.pool_file import read_pool
 from secondpass_evaluation.writing import write_qrels
 
 
