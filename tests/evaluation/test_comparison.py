@@ -25,8 +25,8 @@ from secondpass_evaluation import (
     write_qrels,
     write_queries,
 )
+from secondpass_evaluation.comparison import per_query_csv
 from secondpass_evaluation.report import svg
-from secondpass_evaluation.report.files import per_query_csv
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
 TEXTS = ("an owl", "an owl and a cat", "owl owl cat", "the sea, the owl, the cat", "nothing")

@@ -173,7 +173,7 @@ def test_what_stops_the_writing_of_files_costs_no_ranking(
     out = tmp_path / "out"
     call = ["eval", given_suite, "--into", out, "--preset", "lexical", "--json"]
     with monkeypatch.context() as patch:
-        patch.setattr("secondpass_evaluation.report.files.page.page", failing)
+        patch.setattr("secondpass_evaluation.comparison.page.page", failing)
         stopped = secondpass(*call)
     assert (stopped.code, "continue with --resume" in stopped.flat) == (code, True)
     assert (out / "results.json").exists()

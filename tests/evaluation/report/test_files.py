@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judged_folders import mark
 from reports import EDGES, make, without
 from secondpass_evaluation import read_qrels
-from secondpass_evaluation.report.files import _file_name, as_dict, per_query_csv, write
+from secondpass_evaluation.comparison import _file_name, as_dict, per_query_csv, write
 
 
 @given(st.lists(st.text(min_size=1), max_size=8))
