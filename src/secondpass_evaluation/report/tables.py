@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from secondpass_evaluation.costs import Cost, percentile
-from secondpass_evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, row
-from secondpass_evaluation.report.corrected import corrected
+from secondpass_evaluation.judging.inference import Corrected
+from secondpass_evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, Tone, row
 from secondpass_evaluation.report.overview import overview
 from secondpass_evaluation.report.text import NONE, in_milliseconds, number, p_value
 from secondpass_evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
@@ -277,3 +277,52 @@ TABLES: tuple[Callable[[ComparisonData], Table], ...] = (
     not_run,
 )
 """In the order of the report, in Markdown and HTML alike."""
+
+
+def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
+    """Means and differences: by the model's judgements, and corrected.
+
+    Args:
+        comparison: what was measured.
+        first_only: only the first measure.
+    """
+    measures = comparison.measures[:1] if first_only else comparison.measures
+    items = [item for item in comparison.corrected if item.mean.measure in measures]
+    title = "Corrected by a person's judgements"
+    if not items:
+        return Table("corrected", title, (), ())
+    first = items[0].mean
+    note = (
+        f"A model has judged all {first.queries:,} queries, and a person {first.people:,} of "
+        "them, by which the figures are corrected. Intervals are of "
+        f"{first.confidence:.0%}; the person's is that of the person's judgements alone."
+    )
+    heads = ("by the model", "corrected", "interval", "the person's interval")
+    columns = (
+        SYSTEM,
+        Column("measure", "text"),
+        *map(Column, (*heads, "corrected difference", "interval of the difference")),
+    )
+    rows = tuple(
+        row(
+            item.name,
+            item.mean.measure,
+            f"{item.mean.uncorrected:.4f}",
+            f"{item.mean.mean:.4f}",
+            f"{item.mean.low:.4f} to {item.mean.high:.4f}",
+            f"{item.mean.people_low:.4f} to {item.mean.people_high:.4f}",
+            *_difference(item.difference),
+        )
+        for item in items
+    )
+    return Table("corrected", title, columns, rows, (note,))
+
+
+def _difference(difference: Corrected | None) -> tuple[Cell, Cell]:
+    if difference is None:
+        return Cell(NONE), Cell(NONE)
+    tone: Tone = ""
+    if difference.low > 0 or difference.high < 0:
+        tone = "gain" if difference.mean > 0 else "loss"
+    interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+    return Cell(f"{difference.mean:+.4f}", tone), Cell(interval, tone)
