@@ -10,7 +10,7 @@ from judged_folders import GRADES, POOLS, QUERIES, mark, write_folder
 from secondpass import Candidate, InputError, Reranker
 from secondpass.runtime.dry_run import Expected
 from secondpass_evaluation.cli.first_stages import IndexStage
-from secondpass_evaluation.cli.judging import (
+from secondpass_evaluation.cli.judge import (
     DryRunDoneError,
     folder_journal,
     open_inputs,
