@@ -15,7 +15,6 @@ from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.evaluation_output import open_journal
-from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Cache,
@@ -24,11 +23,13 @@ from secondpass_evaluation.cli.suite_options import (
     Depth,
     Limit,
     NoCache,
+    PassageSize,
     QrelsFile,
     Queries,
     Quiet,
     Rankings,
     RunFile,
+    StaleOk,
     SuiteArgument,
     check_suite,
     default_stages,

@@ -20,7 +20,6 @@ from secondpass_evaluation.cli.evaluation_output import (
     with_command_line,
     write_results,
 )
-from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Cache,
     Concurrency,
@@ -28,11 +27,14 @@ from secondpass_evaluation.cli.suite_options import (
     Depth,
     Limit,
     NoCache,
+    PassageSize,
     QrelsFile,
     Queries,
     Quiet,
+    RerankTopN,
     RunFile,
     Stage,
+    StaleOk,
     check_suite,
     default_stages,
     open_suite,

@@ -31,7 +31,6 @@ from secondpass.cli.console import USAGE_ERROR, fail, info
 from secondpass.cli.options import AsJson, Config, DryRun, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.review import review_folder
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -39,9 +38,11 @@ from secondpass_evaluation.cli.suite_options import (
     Concurrency,
     Corpus,
     NoCache,
+    PassageSize,
     Quiet,
     RunFile,
     Stage,
+    StaleOk,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
 

@@ -38,7 +38,7 @@ from secondpass.runtime.judgements import INSTRUCTION_NOT_USED
 from secondpass.types import Candidate, Progress, Ranking, Report, Request
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
-from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
+from secondpass_evaluation.cli.suite_options import PassageSize, RerankTopN, StaleOk
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
 from secondpass_evaluation.search.embedders import default_embedder
 from secondpass_evaluation.search.index import Index

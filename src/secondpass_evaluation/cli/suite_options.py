@@ -11,10 +11,27 @@ import typer
 
 from secondpass.cli.console import USAGE_ERROR, fail
 from secondpass.types import Progress
+from secondpass_evaluation.search.documents import SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage, Retriever
     from secondpass_evaluation.suites import Suite
+
+
+PassageSize = Annotated[
+    int,
+    typer.Option(min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="Maximum length of a passage."),
+]
+RerankTopN = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Number of candidates to rerank. Default: `depth` of the configuration, else 50.",
+    ),
+]
+StaleOk = Annotated[
+    bool, typer.Option("--stale-ok", help="Search an index even if its source has changed.")
+]
 
 
 class Stage(StrEnum):

@@ -23,7 +23,6 @@ from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.evaluation_output import open_journal
-from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Cache,
@@ -32,11 +31,13 @@ from secondpass_evaluation.cli.suite_options import (
     Depth,
     Limit,
     NoCache,
+    PassageSize,
     QrelsFile,
     Queries,
     Quiet,
     Rankings,
     RunFile,
+    StaleOk,
     SuiteArgument,
     check_suite,
     default_stages,
