@@ -14,7 +14,6 @@ from typing import Any
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.runs import by_judged_id
 from secondpass.rendering import well_formed
-from secondpass_evaluation import comparison as files
 from secondpass_evaluation.costs import Cost, percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.report import markdown, page
@@ -45,7 +44,7 @@ class Comparison(ComparisonData):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except runs and moves, as plain values for JSON."""
-        return files.as_dict(self)
+        return as_dict(self)
 
     def to_markdown(self, *, details: bool = True) -> str:
         """The verdict, the tables, and the queries that changed most.
@@ -78,7 +77,7 @@ class Comparison(ComparisonData):
             OSError: the folder cannot be written.
             FormatError: an id does not fit into TREC's files; the other files are written first.
         """
-        return files.write(self, folder)
+        return write(self, folder)
 
 
 _NAME_LENGTH = 120

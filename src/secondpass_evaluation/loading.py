@@ -42,7 +42,6 @@ from secondpass_evaluation.candidate_lists import (
 )
 from secondpass_evaluation.judging.judged_texts import keep_hashes, read_hashes, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, read_judged_by
-from secondpass_evaluation.loading import QUERY_KEYS
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.selection import is_index
 from secondpass_evaluation.suites import Suite, make_suite, with_title

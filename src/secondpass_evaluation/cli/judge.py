@@ -5,32 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, warn, write
-from secondpass.config import load
-from secondpass.runtime.dry_run import Expected
-from secondpass.strategies.parts import asks
-from secondpass.types import Progress
-from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
-from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
-from secondpass_evaluation.cli.suite_options import default_stages
-from secondpass_evaluation.dry_run import ExpectedComparison
-
-if TYPE_CHECKING:
-    from secondpass_evaluation.first_stages import FirstStage, Retriever
-    from secondpass_evaluation.journal import Journal
-    from secondpass_evaluation.judging.judge import Judgements
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from secondpass.cli.configurations import configuration
-from secondpass.cli.console import USAGE_ERROR, fail, info
+from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, warn, write
 from secondpass.cli.options import AsJson, Config, DryRun, Preset, Set
 from secondpass.cli.progress import progress_bars
+from secondpass.config import load
+from secondpass.runtime.dry_run import Expected
+from secondpass.strategies.parts import asks
+from secondpass.types import Progress
 from secondpass_evaluation import check_installed
+from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
+from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.review import review_folder
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -43,11 +32,15 @@ from secondpass_evaluation.cli.suite_options import (
     RunFile,
     Stage,
     StaleOk,
+    default_stages,
 )
+from secondpass_evaluation.dry_run import ExpectedComparison
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.first_stages import FirstStage
+    from secondpass_evaluation.first_stages import FirstStage, Retriever
+    from secondpass_evaluation.journal import Journal
+    from secondpass_evaluation.judging.judge import Judgements
 
 
 _RETRIEVED = 100

@@ -29,7 +29,7 @@ def overview(comparison: ComparisonData) -> Table:
         cells: list[str | Cell] = [
             result.name,
             Cell(f"{means[result.name]:.4f}", best=means[result.name] == best),
-            *_difference(result, measure),
+            *_against(result, measure),
             in_milliseconds(median),
         ]
         if has_prices:
@@ -50,7 +50,7 @@ def cost_of_1000(result: Result) -> float | None:
     return None if result.cost.cost is None or not count else result.cost.cost / count * 1000
 
 
-def _difference(result: Result, measure: str) -> list[str | Cell]:
+def _against(result: Result, measure: str) -> list[str | Cell]:
     difference = result.differences.get(measure)
     if difference is None:
         return [NONE] * 3

@@ -153,7 +153,7 @@ def _figures(table: Table, comparison: ComparisonData) -> Iterator[Figure]:
 
 def _system(comparison: ComparisonData, result: Result, number: int, has_plots: bool) -> _System:
     figures = []
-    for index, (draw, caption) in enumerate(query_charts.PLOTS if has_plots else ()):
+    for index, (draw, caption) in enumerate(query_charts.QUERY_PLOTS if has_plots else ()):
         if drawn := draw(comparison, result, f"system-{number}-{index}-"):
             figures.append(Figure(drawn, caption))
     no_first_stage = not query_charts.deltas(comparison, result)

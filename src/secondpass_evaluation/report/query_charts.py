@@ -1,4 +1,4 @@
-"""The plots of one reranker as SVG. A new plot is a function here and a line in :data:`PLOTS`.
+"""The plots of one reranker as SVG. A new plot is a function here and a line in :data:`QUERY_PLOTS`.
 
 Each takes the comparison, the reranker's result and a prefix for ids, and returns None if there is
 nothing to draw. matplotlib is imported on first use, see
@@ -163,7 +163,7 @@ def _range_of(rank: int | None, ranges: Sequence[tuple[int, int]]) -> int:
     return next(index for index, (_, last) in enumerate(ranges) if rank <= last)
 
 
-PLOTS = (
+QUERY_PLOTS = (
     (per_query, "Each bar is a query; hold the pointer over it to read it."),
     (within, "Share of the relevant documents in the top ranks, before (ring) and after (dot)."),
     (

@@ -265,20 +265,6 @@ def _reasons(key: str, title: str, results: tuple[Result, ...], *notes: str) -> 
     return Table(key, title, (SYSTEM, Column("reason", "text")), rows, notes if rows else ())
 
 
-TABLES: tuple[Callable[[ComparisonData], Table], ...] = (
-    overview,
-    corrected,
-    quality,
-    not_measured,
-    differences,
-    costs,
-    issues,
-    input_order,
-    not_run,
-)
-"""In the order of the report, in Markdown and HTML alike."""
-
-
 def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
     """Means and differences: by the model's judgements, and corrected.
 
@@ -311,14 +297,14 @@ def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
             f"{item.mean.mean:.4f}",
             f"{item.mean.low:.4f} to {item.mean.high:.4f}",
             f"{item.mean.people_low:.4f} to {item.mean.people_high:.4f}",
-            *_difference(item.difference),
+            *_corrected_difference(item.difference),
         )
         for item in items
     )
     return Table("corrected", title, columns, rows, (note,))
 
 
-def _difference(difference: Corrected | None) -> tuple[Cell, Cell]:
+def _corrected_difference(difference: Corrected | None) -> tuple[Cell, Cell]:
     if difference is None:
         return Cell(NONE), Cell(NONE)
     tone: Tone = ""
@@ -326,3 +312,17 @@ def _difference(difference: Corrected | None) -> tuple[Cell, Cell]:
         tone = "gain" if difference.mean > 0 else "loss"
     interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
     return Cell(f"{difference.mean:+.4f}", tone), Cell(interval, tone)
+
+
+TABLES: tuple[Callable[[ComparisonData], Table], ...] = (
+    overview,
+    corrected,
+    quality,
+    not_measured,
+    differences,
+    costs,
+    issues,
+    input_order,
+    not_run,
+)
+"""In the order of the report, in Markdown and HTML alike."""

@@ -30,7 +30,7 @@ def parse_markdown(text: str) -> Document:
     front_matter, lines = _split(lines)
     match = _TITLE.search("\n".join(front_matter))
     title = match[1].strip().strip("'\"") if match else ""
-    blocks = _blocks(lines)
+    blocks = _markdown_blocks(lines)
     headings = (block.heading for block in blocks if block.heading)
     return Document(title or next(headings, ""), blocks)
 
@@ -47,7 +47,7 @@ def _split(lines: list[str]) -> tuple[list[str], list[str]]:
     return [], lines
 
 
-def _blocks(lines: list[str]) -> list[Block]:
+def _markdown_blocks(lines: list[str]) -> list[Block]:
     headings: dict[int, tuple[int, str]] = {}  # first line -> line after the last, text
     code: set[int] = set()
     tokens = _parser().parse("\n".join(lines))
