@@ -17,7 +17,8 @@ from typing import Any
 from secondpass.config.keys import with_hidden_keys
 from secondpass.formats.markup import clean
 from secondpass_evaluation.measures import Evaluation
-from secondpass_evaluation.report import charts, query_charts, svg
+from secondpass_evaluation.report import charts, svg
+from secondpass_evaluation.report import charts as query_charts
 from secondpass_evaluation.report.cells import Cell, Column, Table, Tone, row
 from secondpass_evaluation.report.tables import settings, tables
 from secondpass_evaluation.report.text import counted, milliseconds, short_name
