@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from secondpass_evaluation.costs import percentile
-from secondpass_evaluation.report.overview import cost_of_1000
 from secondpass_evaluation.report.svg import (
     ACCENT,
     GAIN,
@@ -26,6 +25,7 @@ from secondpass_evaluation.report.svg import (
     inline,
     tone,
 )
+from secondpass_evaluation.report.tables import cost_of_1000
 from secondpass_evaluation.report.text import counted, short_name, shortened, shortened_name
 from secondpass_evaluation.report.verdict import tone_of
 from secondpass_evaluation.results import ComparisonData, Result
