@@ -5,6 +5,14 @@ Files that are not text are skipped and reported.
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from secondpass_evaluation.search.passages import Block, Document
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 import codecs
 import hashlib
 import os
@@ -21,9 +29,89 @@ from secondpass.formats.lines import AnyPath
 from secondpass.formats.reading import read_corpus
 from secondpass.settings import describe
 from secondpass.types import Candidate, Progress, no_progress
-from secondpass_evaluation.search.markdown import parse_markdown
 from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs
 from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of, is_index
+
+_TITLE = re.compile(r"^title *[:=](.*)$", re.M)
+_FRONT_MATTER = {
+    "---": re.compile(r"[ \t].*|-( .*)?|#.*|[\w.\"'-]+ *:( .*)?|[\]}].*|"),
+    "+++": re.compile(r"[ \t].*|#.*|\[.*|[\w.\"'-]+ *=.*|[\]}].*|"),
+}
+"""The line around front matter, in YAML or TOML, and what each of its lines looks like. If one
+between two rules looks otherwise, all are text."""
+
+
+def parse_markdown(text: str) -> Document:
+    """Split a file at headings and blank lines, except in code. The markup stays in the blocks.
+
+    Front matter (YAML or TOML) is left out, as it describes the file and is not shown. The title is
+    that of the front matter, else the first heading.
+    """
+    lines = text.split("\n")
+    front_matter, lines = _split(lines)
+    match = _TITLE.search("\n".join(front_matter))
+    title = match[1].strip().strip("'\"") if match else ""
+    blocks = _markdown_blocks(lines)
+    headings = (block.heading for block in blocks if block.heading)
+    return Document(title or next(headings, ""), blocks)
+
+
+def _split(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The lines of the front matter, without those around it, and the other lines."""
+    mark = lines[0].rstrip()
+    if mark in _FRONT_MATTER:
+        for number, line in enumerate(lines[1:], 1):
+            if line.rstrip() in {mark, "..." if mark == "---" else mark}:
+                return lines[1:number], lines[number + 1 :]
+            if not _FRONT_MATTER[mark].fullmatch(line):
+                break
+    return [], lines
+
+
+def _markdown_blocks(lines: list[str]) -> list[Block]:
+    headings: dict[int, tuple[int, str]] = {}  # first line -> line after the last, text
+    code: set[int] = set()
+    tokens = _parser().parse("\n".join(lines))
+    for position, token in enumerate(tokens):
+        if token.map is None:
+            continue
+        start, end = token.map
+        if token.type == "heading_open" and token.level == 0:
+            headings[start] = end, " ".join(tokens[position + 1].content.split())
+        elif token.type in {"fence", "code_block"}:
+            code.update(range(start, end))
+    blocks: list[Block] = []
+    paragraph: list[str] = []
+
+    def end_paragraph() -> None:
+        joined = "\n".join(paragraph).strip("\n")
+        if joined.strip():
+            blocks.append(Block(joined))
+        paragraph.clear()
+
+    heading_end = 0
+    for number, line in enumerate(lines):
+        if number in headings:
+            end_paragraph()
+            heading_end, heading = headings[number]
+            blocks.append(Block("\n".join(lines[number:heading_end]), heading))
+        elif number < heading_end:
+            continue
+        elif line.strip() or number in code:
+            paragraph.append(line)
+        else:
+            end_paragraph()
+    end_paragraph()
+    return blocks
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # Inline markup stays as it is; link definitions are paragraphs.
+    return MarkdownIt("commonmark").disable(["inline", "reference"])
+
 
 _LEFT_OUT = ("script", "style", "template", "symbol")
 """Elements that are not shown; ``symbol`` is of icons."""
