@@ -11,7 +11,6 @@ TESTS = Path(__file__).parent
 
 ELSEWHERE: dict[str, dict[str, str]] = {
     "secondpass": {"effects.py": "test_ranking_pass.py"},
-    "secondpass_evaluation": {"search/markdown.py": "search/test_documents.py"},
 }
 """Modules without a file of their name, and the file that tests them through what uses them.
 

@@ -1,6 +1,7 @@
-"""The plots of all systems, each as SVG. A new plot is a function here and a line in :data:`PLOTS`.
+"""The plots as SVG, of all systems (:data:`PLOTS`) and of one reranker (:data:`QUERY_PLOTS`).
 
-Each takes the comparison and a prefix for ids, and returns None if there is nothing to draw.
+A new plot is a function here and a line there. Each takes the comparison, a plot of a reranker its
+result, and a prefix for ids, and returns None if there is nothing to draw.
 matplotlib is imported on first use, see :mod:`~secondpass_evaluation.report.svg`.
 """
 

@@ -18,7 +18,6 @@ from secondpass.config.keys import with_hidden_keys
 from secondpass.formats.markup import clean
 from secondpass_evaluation.measures import Evaluation
 from secondpass_evaluation.report import charts, svg
-from secondpass_evaluation.report import charts as query_charts
 from secondpass_evaluation.report.cells import Cell, Column, Table, Tone, row
 from secondpass_evaluation.report.tables import settings, tables
 from secondpass_evaluation.report.text import counted, milliseconds, short_name
@@ -154,10 +153,10 @@ def _figures(table: Table, comparison: ComparisonData) -> Iterator[Figure]:
 
 def _system(comparison: ComparisonData, result: Result, number: int, has_plots: bool) -> _System:
     figures = []
-    for index, (draw, caption) in enumerate(query_charts.QUERY_PLOTS if has_plots else ()):
+    for index, (draw, caption) in enumerate(charts.QUERY_PLOTS if has_plots else ()):
         if drawn := draw(comparison, result, f"system-{number}-{index}-"):
             figures.append(Figure(drawn, caption))
-    no_first_stage = not query_charts.deltas(comparison, result)
+    no_first_stage = not charts.deltas(comparison, result)
     title = f"What {result.name} changes"
     return _System(f"system-{number}", title, result, figures, no_first_stage)
 

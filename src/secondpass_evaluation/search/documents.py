@@ -5,14 +5,6 @@ Files that are not text are skipped and reported.
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from typing import TYPE_CHECKING
-
-from secondpass_evaluation.search.passages import Block, Document
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
 import codecs
 import hashlib
 import os
@@ -20,8 +12,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import InputError
 from secondpass.formats.compression import find_file
@@ -31,6 +24,9 @@ from secondpass.settings import describe
 from secondpass.types import Candidate, Progress, no_progress
 from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs
 from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of, is_index
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 _TITLE = re.compile(r"^title *[:=](.*)$", re.M)
 _FRONT_MATTER = {
