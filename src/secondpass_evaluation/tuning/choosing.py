@@ -10,7 +10,7 @@ from secondpass.formats.runs import Run
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.measures import evaluate
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.report import tuning as report
+from secondpass_evaluation.tuning import result as report
 from secondpass_evaluation.tuning import selection as selections
 from secondpass_evaluation.tuning.records import Point, Trial, TuningData
 from secondpass_evaluation.tuning.trials import Attempt

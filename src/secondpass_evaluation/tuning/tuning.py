@@ -18,9 +18,9 @@ from secondpass_evaluation.measures import evaluate, ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.provenance import write_config
-from secondpass_evaluation.report import tuning as report
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.suites import Suite
+from secondpass_evaluation.tuning import result as report
 from secondpass_evaluation.tuning import trials
 from secondpass_evaluation.tuning.checks import (
     check_arguments,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from reports import check, without
-from secondpass_evaluation.report import tuning as report
+from secondpass_evaluation.tuning import result as report
 from tuning_results import ADOPTED, TRIED, held, kept, tuning
 
 
