@@ -32,7 +32,7 @@ from secondpass_evaluation import Evaluation, compare, corrected_mean, drift, ma
 from secondpass_evaluation.significance import difference
 from secondpass_evaluation.tuning import choosing
 from secondpass_evaluation.tuning.checks import check_arguments
-from secondpass_evaluation.tuning.records import TuningData, Variant
+from secondpass_evaluation.tuning.result import TuningData, Variant
 from secondpass_evaluation.tuning.trials import Attempt
 
 BASE = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from secondpass_evaluation.tuning.records import Point, Trial, TuningData
+from secondpass_evaluation.tuning.result import Point, Trial, TuningData
 from secondpass_evaluation.tuning.selection import Held
 
 

@@ -12,7 +12,7 @@ from secondpass_evaluation.distinct import distinct_count
 from secondpass_evaluation.measures import relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.suites import Suite
-from secondpass_evaluation.tuning.records import Variant
+from secondpass_evaluation.tuning.result import Variant
 from secondpass_evaluation.tuning.selection import MOST_METHODS
 from secondpass_evaluation.tuning.trials import Attempt
 

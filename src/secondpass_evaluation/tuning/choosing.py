@@ -12,7 +12,7 @@ from secondpass_evaluation.measures import evaluate
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.tuning import result as report
 from secondpass_evaluation.tuning import selection as selections
-from secondpass_evaluation.tuning.records import Point, Trial, TuningData
+from secondpass_evaluation.tuning.result import Point, Trial, TuningData
 from secondpass_evaluation.tuning.trials import Attempt
 
 FOLDS, REPEATS, RESAMPLES = 5, 4, 1_999

@@ -20,7 +20,7 @@ from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.replay import replayed_run
 from secondpass_evaluation.rerankers import Spec, unique_name
 from secondpass_evaluation.reranking import judged_nothing
-from secondpass_evaluation.tuning.records import Variant
+from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
 """The presets to try by default: those of local models, which cost nothing."""

@@ -29,7 +29,7 @@ from secondpass_evaluation.tuning.checks import (
     keep_within,
 )
 from secondpass_evaluation.tuning.choosing import FOLDS, REPEATS, RESAMPLES, choose
-from secondpass_evaluation.tuning.records import TuningData
+from secondpass_evaluation.tuning.result import TuningData
 from secondpass_evaluation.tuning.trials import Attempt, bare, named, prepare
 
 SMALLEST_GAIN = 0.01
