@@ -30,7 +30,7 @@ from secondpass import Candidate, InputError, Reranker
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
 from secondpass_evaluation import Evaluation, compare, corrected_mean, drift, make_suite
 from secondpass_evaluation.significance import difference
-from secondpass_evaluation.tuning import choosing
+from secondpass_evaluation.tuning import tuning as choosing
 from secondpass_evaluation.tuning.checks import check_arguments
 from secondpass_evaluation.tuning.result import TuningData, Variant
 from secondpass_evaluation.tuning.trials import Attempt
