@@ -31,9 +31,9 @@ from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
 from secondpass_evaluation import Evaluation, compare, corrected_mean, drift, make_suite
 from secondpass_evaluation.significance import difference
 from secondpass_evaluation.tuning import tuning as choosing
-from secondpass_evaluation.tuning.checks import check_arguments
 from secondpass_evaluation.tuning.result import TuningData, Variant
 from secondpass_evaluation.tuning.trials import Attempt
+from secondpass_evaluation.tuning.tuning import check_arguments
 
 BASE = 0.5
 """Value of the first stage on each query, unless a part draws it."""
