@@ -47,7 +47,7 @@ from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage
-    from secondpass_evaluation.tuning.tuning import Tuning
+    from secondpass_evaluation.tuning.result import Tuning
 
 
 def tune(

@@ -1,4 +1,4 @@
-"""The result of tuning as sentences, tables, comments of a configuration, and a page."""
+"""The result of tuning, and its reports: sentences, tables, comments of a configuration, a page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Literal
 
 from secondpass.blending import Blend
 from secondpass.config.keys import with_hidden_keys
+from secondpass.errors import InputError
+from secondpass.formats.lines import AnyPath
 from secondpass.formats.runs import Run
 from secondpass_evaluation.costs import percentile
-from secondpass_evaluation.provenance import TUNED
+from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.report import page, svg
 from secondpass_evaluation.report.cells import Cell, Column, Row, Table, Tone, row
 from secondpass_evaluation.report.markdown import escaped, table_text
@@ -129,9 +131,34 @@ class Point:
         return record
 
 
+_ZERO = 5e-5
+"""Differences of gains below this are printed as 0.0000."""
+
+
 @dataclass(frozen=True)
-class TuningData:
-    """The fields of a :class:`~secondpass_evaluation.tuning.tuning.Tuning`, which reports read."""
+class Tuning:
+    """The result of :func:`~secondpass_evaluation.tune`, and its reports.
+
+    Attributes:
+        suite: name of the suite.
+        queries: number of judged queries with different texts.
+        stage: the first stage whose candidates were reranked.
+        measure: name of the measure.
+        baseline: mean of the measure for the first stage.
+        adopted: name of the adopted reranker; None: keep the first stage.
+        config: its configuration with depth and blend; None if none is adopted.
+        gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
+            expect of ``config``. None if nothing could be tried.
+        more_queries: number of further judged queries needed to detect the gain ``detectable``, if
+            nothing is adopted. 0: there are enough. None: something is adopted, or the number
+            cannot be estimated.
+        detectable: the mean gain that all these queries together would detect more often than not.
+            None: something is adopted, or nothing could be tried.
+        trials: the rerankers that were tried, and those that could not be.
+        front: the variants that no other beats in quality, time and cost at once, cheapest first.
+        settings: of the choice: limits, folds, seed, date, versions, machine, ….
+        notes: remarks on the data and the limits that affect the figures.
+    """
 
     suite: str
     queries: int
@@ -159,58 +186,135 @@ class TuningData:
                 return trial
         raise KeyError(name)
 
-
-_ZERO = 5e-5
-"""Differences of gains below this are printed as 0.0000."""
-
-
-def why_not(
-    held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
-) -> str:
-    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
-    if not held.changed:
-        return "it changes the measure of no query"
-    if held.mean <= 0:
-        return "no gain on held-out queries"
-    if held.p > 1 - confidence + 1e-12:
-        return "its gain may be chance"
-    if held.mean < smallest:
-        return f"its gain is below {smallest:g}, the smallest that counts"
-    if adopted is not None:
-        return f"{adopted} gains {'more' if gain > held.mean + 1e-9 else 'as much'}"
-    return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
-
-
-def verdict(tuning: TuningData) -> str:
-    """The recommendation, with its evidence."""
-    if tuning.gain is None:
-        return f"Keep the first stage, {tuning.stage}: no reranker could be tried."
-    if tuning.adopted is not None:
-        trial = tuning[tuning.adopted]
-        assert trial.held is not None
+    @property
+    def verdict(self) -> str:
+        """The recommendation with its evidence, in a few sentences."""
+        if self.gain is None:
+            return f"Keep the first stage, {self.stage}: no reranker could be tried."
+        if self.adopted is not None:
+            trial = self[self.adopted]
+            assert trial.held is not None
+            text = (
+                f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
+                f"{self.measure} gains {_gain(self, trial.held)} over the first "
+                f"stage, {self.stage} "
+                f"({_p(trial.held)}, corrected for {_tried(self)})."
+            )
+            if abs(self.gain.mean - trial.held.mean) >= _ZERO:
+                text += f" The choice among the rerankers gains {self.gain.mean:+.4f}."
+            if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
+                text += " Expect less: it was adopted because it was high."
+            if takes := _takes(trial):
+                text += f" It takes {takes}."
+            return f"{text} {_rule_of_three(self.queries)}"
         text = (
-            f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
-            f"{tuning.measure} gains {_gain(tuning, trial.held)} over the first "
-            f"stage, {tuning.stage} "
-            f"({_p(trial.held)}, corrected for {_tried(tuning)})."
+            f"Keep the first stage, {self.stage}: no reranker is sure to gain enough "
+            f"{self.measure}."
         )
-        if abs(tuning.gain.mean - trial.held.mean) >= _ZERO:
-            text += f" The choice among the rerankers gains {tuning.gain.mean:+.4f}."
-        if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
-            text += " Expect less: it was adopted because it was high."
-        if takes := _takes(trial):
-            text += f" It takes {takes}."
-        return f"{text} {_rule_of_three(tuning.queries)}"
-    text = (
-        f"Keep the first stage, {tuning.stage}: no reranker is sure to gain enough "
-        f"{tuning.measure}."
-    )
-    tried = [trial for trial in tuning.trials if trial.held is not None]
-    best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
-    if best.held is not None:
-        gain = _gain(tuning, best.held)
-        text += f" The best reranker, {best.name}, changes it by {gain}: {best.reason}."
-    return f"{text} {_power(tuning)}".rstrip()
+        tried = [trial for trial in self.trials if trial.held is not None]
+        best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
+        if best.held is not None:
+            gain = _gain(self, best.held)
+            text += f" The best reranker, {best.name}, changes it by {gain}: {best.reason}."
+        return f"{text} {_power(self)}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON; keys are hidden."""
+        return {
+            **vars(self),
+            "verdict": self.verdict,
+            "config": None if self.config is None else with_hidden_keys(self.config),
+            "gain": None if self.gain is None else asdict(self.gain),
+            "trials": [trial.to_dict() for trial in self.trials],
+            "front": [point.to_dict() for point in self.front],
+            "settings": dict(self.settings),
+            "notes": list(self.notes),
+        }
+
+    def to_markdown(self) -> str:
+        """The verdict, the rerankers that were tried, and the front."""
+        queries = counted(self.queries, "judged query", "judged queries")
+        parts = [f"# {escaped(self.suite)}: {queries}", f"**{escaped(self.verdict)}**"]
+        parts += [f"> {escaped(note)}" for note in self.notes]
+        for table in tables(self):
+            parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]
+        return "\n\n".join(parts) + "\n"
+
+    def to_html(self) -> str:
+        """One page without external resources; with a plot if matplotlib is installed."""
+        has_plots = svg.available()
+        plot = front_plot(self) if has_plots else None
+        caption = "Grey: the first stage. The line joins what no other variant beats."
+        figures = {"front": [page.Figure(plot, caption)]} if plot else {}
+        script = page.sort_script()
+        return page.render(
+            "tuning.html.j2",
+            tuning=self,
+            verdict=self.verdict,
+            verdict_class="pays" if self.adopted else "",
+            queries=counted(self.queries, "judged query", "judged queries"),
+            origin=" \N{MIDDLE DOT} ".join(
+                str(self.settings[name]) for name in ("date", "command") if name in self.settings
+            ),
+            tables=tables(self),
+            figures=figures,
+            has_plots=has_plots,
+            settings=settings_table(self.settings),
+            comments=[] if self.config is None else self.provenance(),
+            script=script,
+            script_hash=page.csp_hash(script),
+        )
+
+    def _repr_html_(self) -> str:
+        """The verdict and the tables, in notebooks."""
+        return page.render(
+            "tuning_fragment.html.j2", tuning=self, verdict=self.verdict, tables=tables(self)
+        )
+
+    def provenance(self) -> list[str]:
+        """The comments of :meth:`write`: data, queries, gain, interval, versions."""
+        settings = self.settings
+        versions = settings.get("versions", {})
+        packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+        limits = [f"{name} {settings[name]}" for name in ("latency", "latency_of", "cost")
+                  if name in settings]  # fmt: skip
+        trial = self[self.adopted] if self.adopted is not None else None
+        others = "; ".join(
+            f"{other.name} ({other.reason})" for other in self.trials if other is not trial
+        )
+        lines = [
+            f"{TUNED}, {settings.get('date', '')}.",
+            self.verdict,
+            f"Data: {self.suite}, {counted(self.queries, 'judged query', 'judged queries')}, "
+            f"candidates of the first stage, {self.stage}, {self.measure} {self.baseline:.4f} "
+            "without reranking.",
+            *(f"Note: {note}" for note in self.notes),
+            *([f"Limits: {', '.join(limits)}."] if limits else []),
+            *([f"Not adopted: {others}."] if others else []),
+            f"Smallest gain {settings.get('smallest_gain')}, confidence "
+            f"{settings.get('confidence')}, {settings.get('folds')} folds, "
+            f"seed {settings.get('seed')}.",
+            f"Versions: {packages}.",
+        ]
+        if "command" in settings:
+            lines.append(f"Command: {settings['command']}")
+        return lines
+
+    def write(self, path: AnyPath, *, force: bool = False) -> None:
+        """Write the configuration as YAML, with its provenance as comments.
+
+        Args:
+            path: the file, ``.yaml`` or ``.yml``.
+            force: overwrite the file if there is one.
+
+        Raises:
+            InputError: nothing was adopted, the path is wrong, or the file exists.
+            ConfigurationError: the configuration holds a key, which no file may.
+            OSError: the file cannot be written.
+        """
+        if self.config is None:
+            raise InputError("nothing was adopted, so there is no configuration to write")
+        write_config(path, self.config, self.provenance(), force=force)
 
 
 def _rule_of_three(queries: int) -> str:
@@ -218,7 +322,7 @@ def _rule_of_three(queries: int) -> str:
     return f"A loss on fewer than 1 of {max(1, queries // 3)} queries may not show."
 
 
-def _power(tuning: TuningData) -> str:
+def _power(tuning: Tuning) -> str:
     """How many more judged queries are needed, in a sentence; empty if not known."""
     if tuning.more_queries is None or tuning.detectable is None:
         return ""
@@ -234,55 +338,7 @@ def _power(tuning: TuningData) -> str:
     )
 
 
-def provenance(tuning: TuningData) -> list[str]:
-    """Comments for the configuration: data, queries, gain, interval, versions."""
-    settings = tuning.settings
-    versions = settings.get("versions", {})
-    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-    limits = [f"{name} {settings[name]}" for name in ("latency", "latency_of", "cost")
-              if name in settings]  # fmt: skip
-    trial = tuning[tuning.adopted] if tuning.adopted is not None else None
-    others = "; ".join(
-        f"{other.name} ({other.reason})" for other in tuning.trials if other is not trial
-    )
-    lines = [
-        f"{TUNED}, {settings.get('date', '')}.",
-        verdict(tuning),
-        f"Data: {tuning.suite}, {counted(tuning.queries, 'judged query', 'judged queries')}, "
-        f"candidates of the first stage, {tuning.stage}, {tuning.measure} {tuning.baseline:.4f} "
-        "without reranking.",
-        *(f"Note: {note}" for note in tuning.notes),
-        *([f"Limits: {', '.join(limits)}."] if limits else []),
-        *([f"Not adopted: {others}."] if others else []),
-        f"Smallest gain {settings.get('smallest_gain')}, confidence {settings.get('confidence')}, "
-        f"{settings.get('folds')} folds, seed {settings.get('seed')}.",
-        f"Versions: {packages}.",
-    ]
-    if "command" in settings:
-        lines.append(f"Command: {settings['command']}")
-    return lines
-
-
-def as_dict(tuning: TuningData) -> dict[str, Any]:
-    """Everything as plain values for JSON; keys are hidden."""
-    from dataclasses import asdict
-
-    from secondpass.config.keys import with_hidden_keys
-
-    record = dict(vars(tuning))
-    return {
-        **record,
-        "verdict": verdict(tuning),
-        "config": None if tuning.config is None else with_hidden_keys(tuning.config),
-        "gain": None if tuning.gain is None else asdict(tuning.gain),
-        "trials": [trial.to_dict() for trial in tuning.trials],
-        "front": [point.to_dict() for point in tuning.front],
-        "settings": dict(tuning.settings),
-        "notes": list(tuning.notes),
-    }
-
-
-def tables(tuning: TuningData) -> list[Table]:
+def tables(tuning: Tuning) -> list[Table]:
     """The rerankers that were tried, those that were not, and the front."""
     tried = [trial for trial in tuning.trials if trial.held is not None]
     others = [trial for trial in tuning.trials if trial.held is None]
@@ -332,49 +388,6 @@ def tables(tuning: TuningData) -> list[Table]:
     return [table for table in sections if table.rows]
 
 
-def markdown(tuning: TuningData) -> str:
-    """The report as Markdown."""
-    queries = counted(tuning.queries, "judged query", "judged queries")
-    parts = [f"# {escaped(tuning.suite)}: {queries}", f"**{escaped(verdict(tuning))}**"]
-    parts += [f"> {escaped(note)}" for note in tuning.notes]
-    for table in tables(tuning):
-        parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]
-    return "\n\n".join(parts) + "\n"
-
-
-def html(tuning: TuningData) -> str:
-    """The report as one page without external resources."""
-    has_plots = svg.available()
-    plot = front_plot(tuning) if has_plots else None
-    caption = "Grey: the first stage. The line joins what no other variant beats."
-    figures = {"front": [page.Figure(plot, caption)]} if plot else {}
-    script = page.sort_script()
-    return page.render(
-        "tuning.html.j2",
-        tuning=tuning,
-        verdict=verdict(tuning),
-        verdict_class="pays" if tuning.adopted else "",
-        queries=counted(tuning.queries, "judged query", "judged queries"),
-        origin=" \N{MIDDLE DOT} ".join(
-            str(tuning.settings[name]) for name in ("date", "command") if name in tuning.settings
-        ),
-        tables=tables(tuning),
-        figures=figures,
-        has_plots=has_plots,
-        settings=settings_table(tuning.settings),
-        comments=[] if tuning.config is None else provenance(tuning),
-        script=script,
-        script_hash=page.csp_hash(script),
-    )
-
-
-def fragment(tuning: TuningData) -> str:
-    """The verdict and the tables, for notebooks."""
-    return page.render(
-        "tuning_fragment.html.j2", tuning=tuning, verdict=verdict(tuning), tables=tables(tuning)
-    )
-
-
 def _trial_row(trial: Trial) -> Row:
     held = trial.held
     assert held is not None
@@ -411,7 +424,7 @@ def _takes(trial: Trial) -> str:
     return ", ".join(parts)
 
 
-def _gain(tuning: TuningData, held: Held) -> str:
+def _gain(tuning: Tuning, held: Held) -> str:
     text = f"{held.mean:+.4f}"
     if held.low is None:
         return text
@@ -423,7 +436,7 @@ def _p(held: Held) -> str:
     return "p < 0.001" if held.p < 0.001 else f"p = {held.p:.3f}"
 
 
-def _tried(tuning: TuningData) -> str:
+def _tried(tuning: Tuning) -> str:
     trials = [trial for trial in tuning.trials if trial.held is not None]
     variants = counted(sum(trial.variants for trial in trials), "variant", "variants")
     return f"{variants} of {counted(len(trials), 'reranker', 'rerankers')}"
@@ -433,7 +446,7 @@ _LEGEND_ROW = 0.19
 """Inches."""
 
 
-def front_plot(tuning: TuningData) -> str | None:
+def front_plot(tuning: Tuning) -> str | None:
     """The front as SVG; None if it is the first stage alone."""
     points = tuning.front
     if len(points) < 2:

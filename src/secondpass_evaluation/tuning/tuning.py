@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from secondpass.errors import InputError, ModelLoadError, SecondPassError
 from secondpass.formats.errors import check_numbers
-from secondpass.formats.lines import AnyPath
 from secondpass.formats.runs import Run
 from secondpass.reranker import Reranker
 from secondpass.settings import describe
@@ -22,86 +20,17 @@ from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.progress import progress_bar
-from secondpass_evaluation.provenance import write_config
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.suites import Suite
-from secondpass_evaluation.tuning import result as report
 from secondpass_evaluation.tuning import selection as selections
 from secondpass_evaluation.tuning import trials
-from secondpass_evaluation.tuning.result import Point, Trial, TuningData, Variant
-from secondpass_evaluation.tuning.selection import MOST_METHODS
+from secondpass_evaluation.tuning.result import Point, Trial, Tuning, Variant
+from secondpass_evaluation.tuning.selection import MOST_METHODS, Held
 from secondpass_evaluation.tuning.trials import Attempt, bare, named, prepare
 
 SMALLEST_GAIN = 0.01
 """A gain of 0.01 in nDCG@10 is as if, in one query of 37, the only relevant passage moved from rank
 2 to rank 1. Users hardly notice a smaller one, and every pass takes time."""
-
-
-@dataclass(frozen=True)
-class Tuning(TuningData):
-    """The result of :func:`tune`, and its reports.
-
-    Attributes:
-        suite: name of the suite.
-        queries: number of judged queries with different texts.
-        stage: the first stage whose candidates were reranked.
-        measure: name of the measure.
-        baseline: mean of the measure for the first stage.
-        adopted: name of the adopted reranker; None: keep the first stage.
-        config: its configuration with depth and blend; None if none is adopted.
-        gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
-            expect of ``config``. None if nothing could be tried.
-        more_queries: number of further judged queries needed to detect the gain ``detectable``, if
-            nothing is adopted. 0: there are enough. None: something is adopted, or the number
-            cannot be estimated.
-        detectable: the mean gain that all these queries together would detect more often than not.
-            None: something is adopted, or nothing could be tried.
-        trials: the rerankers that were tried, and those that could not be.
-        front: the variants that no other beats in quality, time and cost at once, cheapest first.
-        settings: of the choice: limits, folds, seed, date, versions, machine, ….
-        notes: remarks on the data and the limits that affect the figures.
-    """
-
-    @property
-    def verdict(self) -> str:
-        """The recommendation, in one or two sentences."""
-        return report.verdict(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON; keys are hidden."""
-        return report.as_dict(self)
-
-    def to_markdown(self) -> str:
-        """The verdict, the rerankers that were tried, and the front."""
-        return report.markdown(self)
-
-    def to_html(self) -> str:
-        """One page without external resources; with a plot if matplotlib is installed."""
-        return report.html(self)
-
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, in notebooks."""
-        return report.fragment(self)
-
-    def provenance(self) -> list[str]:
-        """The comments of :meth:`write`: data, queries, gain, interval, versions."""
-        return report.provenance(self)
-
-    def write(self, path: AnyPath, *, force: bool = False) -> None:
-        """Write the configuration as YAML, with its provenance as comments.
-
-        Args:
-            path: the file, ``.yaml`` or ``.yml``.
-            force: overwrite the file if there is one.
-
-        Raises:
-            InputError: nothing was adopted, the path is wrong, or the file exists.
-            ConfigurationError: the configuration holds a key, which no file may.
-            OSError: the file cannot be written.
-        """
-        if self.config is None:
-            raise InputError("nothing was adopted, so there is no configuration to write")
-        write_config(path, self.config, self.provenance(), force=force)
 
 
 def tune(
@@ -233,8 +162,7 @@ def tune(
         "versions": versions(),
         "machine": machine(),
     }
-    tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
-    return Tuning(**vars(tuning))
+    return choose(observed, before.per_query[measure], attempts, measure, settings)
 
 
 def _announce(
@@ -282,7 +210,7 @@ def choose(
     attempts: Sequence[Attempt],
     measure: str,
     settings: Mapping[str, Any],
-) -> TuningData:
+) -> Tuning:
     """Select a reranker and its variant by the gains of all variants.
 
     Args:
@@ -337,7 +265,7 @@ def choose(
             Trial(
                 attempt.name,
                 "adopted" if is_adopted else "tried",
-                "" if is_adopted else report.why_not(held, adopted, smallest, level, gain),
+                "" if is_adopted else _why_not(held, adopted, smallest, level, gain),
                 variant.config,
                 len(attempt.variants),
                 variant.label,
@@ -351,7 +279,7 @@ def choose(
     more = target = None
     if selection is not None and adopted is None:
         more, target = _more(selection, len(base), smallest)
-    return TuningData(
+    return Tuning(
         suite.name,
         len(base),
         observed.stage,
@@ -367,6 +295,23 @@ def choose(
         settings=settings,
         notes=(*suite.notes, *repetition_notes(suite.queries), *_failures(attempts)),
     )
+
+
+def _why_not(
+    held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
+) -> str:
+    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
+    if not held.changed:
+        return "it changes the measure of no query"
+    if held.mean <= 0:
+        return "no gain on held-out queries"
+    if held.p > 1 - confidence + 1e-12:
+        return "its gain may be chance"
+    if held.mean < smallest:
+        return f"its gain is below {smallest:g}, the smallest that counts"
+    if adopted is not None:
+        return f"{adopted} gains {'more' if gain > held.mean + 1e-9 else 'as much'}"
+    return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
 
 
 def _more(
