@@ -14,7 +14,6 @@ from secondpass.cli.console import info, print_json, print_yaml, result_console
 from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.evaluation_output import open_journal
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Cache,
@@ -33,6 +32,7 @@ from secondpass_evaluation.cli.suite_options import (
     SuiteArgument,
     check_suite,
     default_stages,
+    open_journal,
     open_suite,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE

@@ -15,7 +15,6 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.evaluation_output import (
     check_folder,
-    open_journal,
     print_results,
     with_command_line,
     write_results,
@@ -37,6 +36,7 @@ from secondpass_evaluation.cli.suite_options import (
     StaleOk,
     check_suite,
     default_stages,
+    open_journal,
     open_suite,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,34 +50,6 @@ def check_folder(into: Path | None, *, resume: bool, force: bool) -> Path | None
     if (into / "results.json").exists() and not (is_interrupted or force):
         fail(f"{into}: already has results; use --force to overwrite them")
     return journal
-
-
-@contextmanager
-def open_journal(
-    path: Path | None, *, resume: bool, kept: bool = False
-) -> Iterator[Journal | None]:
-    """The journal of a run; prints where the finished rankings are if it is interrupted.
-
-    Args:
-        path: None: no journal.
-        resume: continue an interrupted run; otherwise its rankings and answers are deleted.
-        kept: whether the file is kept for other runs; then ``partial`` rankings are repeated.
-    """
-    if path is None:
-        yield None
-        return
-    from secondpass_evaluation.journal import Journal
-
-    with Journal(path, partial=not kept) as journal:
-        if not (resume or kept):
-            journal.clear()
-        try:
-            yield journal
-        finally:
-            if len(journal) and not kept:  # it was not deleted
-                info(f"finished rankings are in {path}; continue with --resume")
-        if journal.reused:
-            info(f"{journal.reused:,} finished rankings were read from {path}")
 
 
 def with_command_line(comparison: Comparison) -> Comparison:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass.cli.console import USAGE_ERROR, fail, info
 from secondpass.types import Progress
 from secondpass_evaluation.search.documents import SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage, Retriever
+    from secondpass_evaluation.journal import Journal
     from secondpass_evaluation.suites import Suite
 
 
@@ -136,3 +138,31 @@ def open_suite(
         return suite_retriever(suite, {*stages}, depth, cache, progress)
 
     return suite, retriever
+
+
+@contextmanager
+def open_journal(
+    path: Path | None, *, resume: bool, kept: bool = False
+) -> Iterator[Journal | None]:
+    """The journal of a run; prints where the finished rankings are if it is interrupted.
+
+    Args:
+        path: None: no journal.
+        resume: continue an interrupted run; otherwise its rankings and answers are deleted.
+        kept: whether the file is kept for other runs; then ``partial`` rankings are repeated.
+    """
+    if path is None:
+        yield None
+        return
+    from secondpass_evaluation.journal import Journal
+
+    with Journal(path, partial=not kept) as journal:
+        if not (resume or kept):
+            journal.clear()
+        try:
+            yield journal
+        finally:
+            if len(journal) and not kept:  # it was not deleted
+                info(f"finished rankings are in {path}; continue with --resume")
+        if journal.reused:
+            info(f"{journal.reused:,} finished rankings were read from {path}")

@@ -22,7 +22,6 @@ from secondpass.cli.options import AsJson
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
-from secondpass_evaluation.cli.evaluation_output import open_journal
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Cache,
@@ -41,6 +40,7 @@ from secondpass_evaluation.cli.suite_options import (
     SuiteArgument,
     check_suite,
     default_stages,
+    open_journal,
     open_suite,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
