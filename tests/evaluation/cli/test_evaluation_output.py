@@ -41,7 +41,7 @@ def test_unwritable_files_are_an_error_if_the_output_is_closed(
         raise BrokenPipeError
 
     (tmp_path / "out" / "results.json").mkdir(parents=True)
-    monkeypatch.setattr("secondpass_evaluation.cli.evaluation_output.write", failing)
+    monkeypatch.setattr("secondpass_evaluation.cli.evaluate.write", failing)
     told = secondpass(
         "eval", given_suite, "--preset", "lexical", "--into", tmp_path / "out", "--force"
     )
