@@ -6,7 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from secondpass.cli.console import (
     ERROR,
@@ -19,49 +21,31 @@ from secondpass.cli.console import (
     warn,
     write,
 )
+from secondpass.cli.options import DryRun, Set, complete_preset
+from secondpass.cli.progress import progress_bars
 from secondpass.formats.errors import FormatError
+from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
+from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
+from secondpass_evaluation.cli.suite_options import (
+    Depth,
+    OutputOptions,
+    QueryOptions,
+    RerankTopN,
+    Stage,
+    SuiteOptions,
+    VectorOptions,
+    grouped,
+    open_journal,
+)
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison
-    from secondpass_evaluation.journal import Journal
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.cli.options import AsJson, DryRun, Set, complete_preset
-from secondpass.cli.progress import progress_bars
-from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
-from secondpass_evaluation.cli.suite_options import (
-    Cache,
-    Concurrency,
-    Corpus,
-    Depth,
-    Limit,
-    NoCache,
-    PassageSize,
-    QrelsFile,
-    Queries,
-    Quiet,
-    RerankTopN,
-    RunFile,
-    Stage,
-    StaleOk,
-    check_suite,
-    default_stages,
-    open_journal,
-    open_suite,
-)
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
-
-if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage
+    from secondpass_evaluation.journal import Journal
 
 
+@grouped
 def evaluate(
     *,
     arguments: Annotated[
@@ -72,12 +56,7 @@ def evaluate(
             "YAML files are compared, as with `--compare`.",
         ),
     ] = None,
-    queries: Queries = None,
-    qrels: QrelsFile = None,
-    corpus: Corpus = None,
-    passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: StaleOk = False,
-    run: RunFile = None,
+    parts: SuiteOptions,
     preset: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,10 +109,8 @@ def evaluate(
         typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and test.")] = 0,
-    limit: Limit = None,
-    concurrency: Concurrency = 1,
-    cache: Cache = None,
-    no_cache: NoCache = False,
+    amount: QueryOptions,
+    vectors: VectorOptions,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -150,8 +127,7 @@ def evaluate(
         bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
     ] = False,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
 ) -> None:
     """Measure what reranking gains: first stages, and rerankers behind them, on one suite.
 
@@ -166,43 +142,34 @@ def evaluate(
     """
     check_installed("secondpass eval")
     from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
-    from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.dry_run import expected_comparison
     from secondpass_evaluation.experiment import compare as run_comparison
     from secondpass_evaluation.measures import DEFAULT_MEASURES
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
-    check_suite(suite_name, queries, qrels)
+    parts.check(suite_name)
     journal_path = check_folder(into, resume=resume, force=force)
     specs = reranker_specs(preset, config, compare, rerank_model)
     rerankers, not_run = loadable_rerankers(specs, settings, rerank_top_n)
-    suite, make_retriever = open_suite(
-        suite_name,
-        queries=queries,
-        qrels=qrels,
-        corpus=corpus,
-        run=run,
-        passage_size=passage_size,
-        stale_ok=stale_ok,
-        limit=limit,
-        depth=depth,
-    )
+    searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
-    needed = {*(stages or default_stages(suite)), *(behinds or ())}
+    needed = {*(stages or searched.default_stages), *(behinds or ())}
     if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_path is not None and journal_path.exists()
         journal_path = journal_path if begun else None
     elif into is not None:
         into.mkdir(parents=True, exist_ok=True)
-    with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
-        folder = vector_folder(cache, no_cache=no_cache)
-        retriever = make_retriever(needed, folder, progress)
+    with (
+        progress_bars(output.quiet) as progress,
+        open_journal(journal_path, resume=resume) as journal,
+    ):
+        retriever = searched.retriever(needed, vectors.folder, progress)
         if dry_run:
             expected = expected_comparison(
                 rerankers,
-                suite,
+                searched.suite,
                 retriever=retriever,
                 first_stages=stages,
                 behind=behinds,
@@ -212,11 +179,11 @@ def evaluate(
                 progress=progress,
                 journal=journal,
             )
-            print_comparison(expected, not_run, as_json=as_json)
+            print_comparison(expected, not_run, as_json=output.as_json)
             return
         comparison = run_comparison(
             rerankers,
-            suite,
+            searched.suite,
             retriever=retriever,
             first_stages=stages,
             behind=behinds,
@@ -225,7 +192,7 @@ def evaluate(
             baseline=baseline,
             shuffles=shuffles,
             seed=seed,
-            concurrency=concurrency,
+            concurrency=amount.concurrency,
             not_run=not_run,
             progress=progress,
             journal=journal,
@@ -234,7 +201,7 @@ def evaluate(
         comparison = with_command_line(comparison)
         written, error = write_results(comparison, into, journal)
     try:
-        print_results(comparison, written, details=details, as_json=as_json)
+        print_results(comparison, written, details=details, as_json=output.as_json)
     finally:
         if error is not None:
             raise error

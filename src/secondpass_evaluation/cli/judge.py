@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.configurations import configuration
 from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, warn, write
-from secondpass.cli.options import AsJson, Config, DryRun, Preset, Set
+from secondpass.cli.options import DryRun
 from secondpass.cli.progress import progress_bars
 from secondpass.config import load
 from secondpass.runtime.dry_run import Expected
 from secondpass.strategies.parts import asks
-from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.review import review_folder
 from secondpass_evaluation.cli.suite_options import (
     Behind,
-    Cache,
     Concurrency,
-    Corpus,
-    NoCache,
-    PassageSize,
-    Quiet,
-    RunFile,
+    DocumentOptions,
+    OutputOptions,
+    RerankerOptions,
+    Searched,
     Stage,
-    StaleOk,
-    default_stages,
+    VectorOptions,
+    grouped,
 )
 from secondpass_evaluation.dry_run import ExpectedComparison
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.first_stages import FirstStage, Retriever
+    from secondpass_evaluation.first_stages import FirstStage
     from secondpass_evaluation.journal import Journal
     from secondpass_evaluation.judging.judge import Judgements
 
-
+_JOURNAL = "rankings.jsonl"
+"""Name of the file with what is finished, in the folder of the judgements."""
 _RETRIEVED = 100
 """Number of candidates to retrieve per query for rerankers."""
 
 
+@grouped
 def judge(
     *,
     source: Annotated[
@@ -58,13 +56,8 @@ def judge(
         ),
     ] = None,
     into: Annotated[Path, typer.Option(help="Folder to write the judgements to.")],
-    corpus: Corpus = None,
-    passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: StaleOk = False,
-    run: RunFile = None,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    documents: DocumentOptions,
+    configured: RerankerOptions,
     pool: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,8 +88,7 @@ def judge(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the orders.")] = 0,
     concurrency: Concurrency = 1,
-    cache: Cache = None,
-    no_cache: NoCache = False,
+    vectors: VectorOptions,
     ask: Annotated[
         int | None,
         typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
@@ -108,8 +100,7 @@ def judge(
         bool, typer.Option("--force", help="Overwrite a model's judgements in the folder.")
     ] = False,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
 ) -> None:
     """Have a language model judge the results of searches and rerankers, and a person some of them.
 
@@ -129,39 +120,31 @@ def judge(
     if source is None:
         if ask is None:
             fail("missing QUERIES, or --ask for judgements in --into (see --help)", USAGE_ERROR)
-        review_folder(into, ask, as_json=as_json)
+        review_folder(into, ask, as_json=output.as_json)
         return
-    if config is None and preset is None:
+    if configured.config is None and configured.preset is None:
         fail("missing --config or --preset, with the language model that judges", USAGE_ERROR)
     if ask is not None and dry_run:
         fail("--ask, --dry-run: give one of them", USAGE_ERROR)
-    from secondpass.config import load
-    from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.judging.judge import judge as judge_queries
 
-    grader = load(configuration(preset, config, settings))
+    grader = load(configured.read())
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     with (
-        progress_bars(quiet) as progress,
+        progress_bars(output.quiet) as progress,
         folder_journal(into, resume=resume, force=force, dry_run=dry_run) as journal,
     ):
-        queries, documents, make_retriever = open_inputs(
-            source,
-            corpus,
-            run,
-            passage_size=passage_size,
-            stale_ok=stale_ok,
-            depth=max(_RETRIEVED, depth),
-        )
-        folder = vector_folder(cache, no_cache=no_cache)
+        searched = open_inputs(source, documents, max(_RETRIEVED, depth))
+        queries = searched.suite.queries
         needed = {*(stages or ()), *([behind.value] if behind else ())}
         try:
             judgements = judge_queries(
                 queries,
                 grader,
-                **documents,
+                corpus=searched.suite.corpus,
+                candidates=searched.suite.candidates,
                 pool=pool_rerankers(pool, dry_run=dry_run),
-                retriever=make_retriever(needed, folder, progress),
+                retriever=searched.retriever(needed, vectors.folder, progress),
                 first_stages=stages,
                 behind=behind.value if behind else None,
                 retrieved=_RETRIEVED,
@@ -176,25 +159,19 @@ def judge(
                 expected=stop_before_asking if dry_run else print_estimate,
             )
         except DryRunDoneError as done:
-            done.show(min(sample or len(queries), len(queries)), as_json=as_json)
+            done.show(min(sample or len(queries), len(queries)), as_json=output.as_json)
             return
         finally:
             grader.close()
         written = judgements.write(into)
-    if ask is None or not as_json:
-        print_judgements(judgements, as_json=as_json)
-    if ask is None and not as_json:
+    if ask is None or not output.as_json:
+        print_judgements(judgements, as_json=output.as_json)
+    if ask is None and not output.as_json:
         info("--ask 20 has a person judge 20 queries, which corrects the figures of `eval`")
     for path in written:
         info(f"written: {path}")
     if ask is not None:
-        review_folder(into, ask, as_json=as_json)
-
-
-_JOURNAL = "rankings.jsonl"
-"""Name of the file with what is finished, in the folder of the judgements."""
-
-MakeRetriever = Callable[[set["FirstStage"], Path | None, Progress], "Retriever | None"]
+        review_folder(into, ask, as_json=output.as_json)
 
 
 class DryRunDoneError(Exception):
@@ -284,32 +261,11 @@ def folder_journal(
             info(f"{journal.reused:,} finished rankings were read from {path}")
 
 
-def open_inputs(
-    source: str,
-    corpus: Path | None,
-    run: Path | None,
-    *,
-    passage_size: int,
-    stale_ok: bool,
-    depth: int,
-) -> tuple[dict[str, str], dict[str, Any], MakeRetriever]:
-    """Read the inputs.
-
-    Returns:
-        The queries; ``corpus`` and ``candidates`` of :func:`~secondpass_evaluation.judge`; and a
-        function that creates the retriever, as of
-        :func:`~secondpass_evaluation.cli.suite_options.open_suite`.
-    """
+def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:
+    """Read the queries and what is searched for them; a suite without judgements."""
     from secondpass.formats.compression import find_file
     from secondpass_evaluation.candidate_lists import candidates_of_run, read_candidates
-    from secondpass_evaluation.cli.first_stages import (
-        IndexStage,
-        open_for_search,
-        read_passages,
-        suite_retriever,
-    )
     from secondpass_evaluation.loading import passages_of, read_query_log
-    from secondpass_evaluation.search.selection import is_index
     from secondpass_evaluation.suites import Suite
 
     queries_file, candidates_file = Path(source), None
@@ -319,32 +275,20 @@ def open_inputs(
         if file is None:
             fail(f"{folder}: has no queries (queries.jsonl, queries.tsv)")
         queries_file = file
-        corpus = corpus or find_file(folder, ("corpus.jsonl",))
+        corpus = documents.corpus or find_file(folder, ("corpus.jsonl",))
+        documents = replace(documents, corpus=corpus)
         candidates_file = find_file(folder, ("candidates.jsonl",))
-    if corpus is None and candidates_file is None:
+    if documents.corpus is None and candidates_file is None:
         fail("missing --corpus, or QUERIES as a folder with corpus.jsonl", USAGE_ERROR)
-    index = None
-    if corpus is not None and is_index(corpus):
-        index = open_for_search(corpus, depth, stale_ok=stale_ok)
-    documents = index.corpus if index else read_passages(corpus, passage_size)
-    passages = None if documents is None else passages_of(documents)
+    index, read = documents.read(depth)
+    passages = None if read is None else passages_of(read)
     candidates = None
-    if run is not None:
-        candidates = candidates_of_run(run, passages)
+    if documents.run is not None:
+        candidates = candidates_of_run(documents.run, passages)
     elif candidates_file is not None:
         candidates = read_candidates(candidates_file, passages)
-    queries = read_query_log(queries_file)
-    suite = Suite("judge", queries, {}, passages, candidates)
-
-    def retriever(
-        stages: set[FirstStage], cache: Path | None, progress: Progress
-    ) -> Retriever | None:
-        names: set[str] = {*(stages or default_stages(suite))}
-        if index is not None:
-            return IndexStage(index, names)
-        return suite_retriever(suite, names, depth, cache, progress)
-
-    return queries, {"corpus": passages, "candidates": candidates}, retriever
+    suite = Suite("judge", read_query_log(queries_file), {}, passages, candidates)
+    return Searched(suite, index, depth)
 
 
 def print_judgements(judgements: Judgements, *, as_json: bool) -> None:

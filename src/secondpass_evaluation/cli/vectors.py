@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def vector_folder(cache: Path | None, *, no_cache: bool) -> Path | None:
-    """The folder of ``--cache``, by default that of the platform; None with ``--no-cache``."""
-    return None if no_cache else cache or cache_folder()
-
-
 def cache_folder() -> Path:
     """The cache folder of the platform."""
     home = Path.home()
