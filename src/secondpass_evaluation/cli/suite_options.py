@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -91,7 +91,7 @@ class DocumentOptions:
         Path | None, typer.Option("--run", help="TREC run whose documents are the candidates.")
     ] = None
 
-    def read(self, depth: int) -> tuple[Index | None, Path | list[Candidate] | None]:
+    def read(self, depth: int) -> tuple[Index | None, Path | Sequence[Candidate] | None]:
         """The index, if it is one, which then lists up to ``depth`` candidates; and the passages.
 
         These are the path of a file, which is not read yet.
@@ -251,7 +251,7 @@ def _options(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
 
 def _collected(name: str, hint: Any, values: dict[str, Any]) -> Any:
     """The value of a parameter, or the group of the values of its fields."""
-    if not is_dataclass(hint):
+    if not (isinstance(hint, type) and is_dataclass(hint)):
         return values[name]
     hints = get_type_hints(hint, include_extras=True)
     return hint(**{part: _collected(part, hints[part], values) for part in hints})
