@@ -14,14 +14,11 @@ from typing import Any
 from secondpass.formats.lines import AnyPath, write_lines
 from secondpass.formats.runs import by_judged_id
 from secondpass.rendering import well_formed
-from secondpass_evaluation.costs import Cost, percentiles
+from secondpass_evaluation.costs import percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.report import markdown, page
-from secondpass_evaluation.results import Change, ComparisonData, Result, Shown, Stability
+from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.writing import write_qrels, write_run
-
-__all__ = ["Change", "Comparison", "Cost", "Result", "Shown", "Stability"]
-
 
 _NAME_LENGTH = 120
 """Maximum length of a system's name in a file name; file systems allow 255 bytes or fewer."""
