@@ -19,7 +19,7 @@ from secondpass.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.judging.review import Review
+    from secondpass_evaluation.judging.folder import Review
 
 _Answer = int | Literal["back", "quit"]
 
@@ -29,8 +29,8 @@ def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
 
     Each answer is written before the next question.
     """
+    from secondpass_evaluation.judging.folder import Review
     from secondpass_evaluation.judging.labels import locked
-    from secondpass_evaluation.judging.review import Review
 
     with locked(folder):
         review = Review(folder)
