@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
 from rich.text import Text
 
 from secondpass.cli.console import (
+    USAGE_ERROR,
     escaped,
+    fail,
     info,
     message_console,
     one_line,
@@ -17,18 +23,6 @@ from secondpass.cli.console import (
     warn,
     write,
 )
-
-if TYPE_CHECKING:
-    from secondpass_evaluation.judging.folder import Review
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
-from secondpass.cli.console import USAGE_ERROR, fail, info, one_line, print_json, warn, write
 from secondpass.cli.options import DryRun
 from secondpass.cli.progress import progress_bars
 from secondpass.config import load
@@ -53,6 +47,7 @@ from secondpass_evaluation.dry_run import ExpectedComparison
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage
     from secondpass_evaluation.journal import Journal
+    from secondpass_evaluation.judging.folder import Review
     from secondpass_evaluation.judging.judge import Judgements
 
 

@@ -1,4 +1,4 @@
-"""The files in a folder of judgements."""
+"""The files in a folder of judgements, and a person's review of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from secondpass.formats.reading import read_qrels
 from secondpass.formats.runs import Qrels
 from secondpass.rendering import well_formed
 from secondpass.types import Candidate
-from secondpass_evaluation.judging.folder import POOL, QRELS, read_pool
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
 from secondpass_evaluation.judging.labels import (
