@@ -23,7 +23,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -88,10 +88,19 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodTest:
-    """The result of one test; fields as of :class:`~secondpass_evaluation.DriftChange`.
+class DriftChange:
+    """One comparison of the two periods.
 
-    ``p`` is not corrected for the number of tests.
+    Attributes:
+        method: the method whose rankings are compared; None for all.
+        name: a statistic (:data:`~secondpass.monitoring.STATISTICS`), or the property that a share
+            of rankings has, such as ``status partial`` or ``issue deadline``.
+        before, after: medians of the statistic, or shares of rankings, 0 to 1.
+        effect: largest distance of the two distribution functions, or difference of the shares,
+            0 to 1.
+        p: p-value, corrected for the number of comparisons.
+        is_share: whether shares are compared.
+        alarm: whether p is at most ``alpha`` and the effect at least the smallest that counts.
     """
 
     method: str | None
@@ -101,6 +110,26 @@ class PeriodTest:
     effect: float
     p: float
     is_share: bool
+    alarm: bool
+
+    @property
+    def description(self) -> str:
+        """The statistic or share in words."""
+        if self.is_share:
+            return f"share of rankings with the {self.name}"
+        stage, _, what = self.name.partition(".")
+        return STATISTICS.get(self.name, f"{what} score of stage {stage.removeprefix('stage')}")
+
+    @property
+    def subject(self) -> str:
+        """One of ``scores``, ``moves``, ``candidates``, ``methods`` and ``faults``."""
+        if not self.is_share:
+            group = self.name.partition(".")[0]
+            return {"moves": "moves", "candidates": "candidates"}.get(group, "scores")
+        if self.name == "status skipped":
+            return "methods"
+        what = self.name.partition(" ")[0]
+        return {"score": "scores", "method": "methods"}.get(what, "faults")
 
 
 def repetition(before: Period, after: Period, method: str | None = None) -> float:
@@ -119,7 +148,7 @@ def counted_once(rankings: int, each: float) -> int:
     return math.floor(rankings / each + 1e-9)
 
 
-def share_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
+def share_tests(before: Period, after: Period) -> Iterator[DriftChange]:
     """Tests of the shares of rankings with a property; not of one that all rankings have."""
     each = repetition(before, after)
     totals = before.rankings, after.rankings
@@ -129,7 +158,7 @@ def share_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
     yield from _equal_score_tests(before, after)
 
 
-def _equal_score_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
+def _equal_score_tests(before: Period, after: Period) -> Iterator[DriftChange]:
     """Tests of the share of each method's rankings in which all candidates have one score.
 
     A few such rankings hardly move the distributions of the scores.
@@ -152,7 +181,7 @@ def _share_test(
     counts: tuple[int, int],
     totals: tuple[int, int],
     each: float,
-) -> Iterator[PeriodTest]:
+) -> Iterator[DriftChange]:
     """The test of a share; none if all rankings have the property, or none has it.
 
     Args:
@@ -170,10 +199,12 @@ def _share_test(
     scaled = _scaled(counts, totals, sizes)
     table = [scaled, [size - count for count, size in zip(scaled, sizes, strict=True)]]
     p = min(1.0, float(_scipy_stats().fisher_exact(table).pvalue))
-    yield PeriodTest(method, name, first, second, abs(second - first), p, is_share=True)
+    yield DriftChange(
+        method, name, first, second, abs(second - first), p, is_share=True, alarm=False
+    )
 
 
-def shift_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
+def shift_tests(before: Period, after: Period) -> Iterator[DriftChange]:
     """Tests of the statistics of each method that has enough rankings in both periods."""
     for method in sorted(before.sketches.keys() & after.sketches.keys(), key=str):
         sketches = before.sketches[method], after.sketches[method]
@@ -185,7 +216,7 @@ def shift_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
             if len(first.bins.keys() | second.bins.keys()) < 2:
                 continue
             distance, p = _kolmogorov_smirnov(first, second, each)
-            yield PeriodTest(
+            yield DriftChange(
                 method,
                 name,
                 first.quantile(0.5),
@@ -193,6 +224,7 @@ def shift_tests(before: Period, after: Period) -> Iterator[PeriodTest]:
                 distance,
                 p,
                 is_share=False,
+                alarm=False,
             )
 
 
@@ -273,51 +305,6 @@ SMALLEST_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class DriftChange:
-    """One comparison of the two periods.
-
-    Attributes:
-        method: the method whose rankings are compared; None for all.
-        name: a statistic (:data:`~secondpass.monitoring.STATISTICS`), or the property that a share
-            of rankings has, such as ``status partial`` or ``issue deadline``.
-        before, after: medians of the statistic, or shares of rankings, 0 to 1.
-        effect: largest distance of the two distribution functions, or difference of the shares,
-            0 to 1.
-        p: p-value, corrected for the number of comparisons.
-        is_share: whether shares are compared.
-        alarm: whether p is at most ``alpha`` and the effect at least the smallest that counts.
-    """
-
-    method: str | None
-    name: str
-    before: float
-    after: float
-    effect: float
-    p: float
-    is_share: bool
-    alarm: bool
-
-    @property
-    def description(self) -> str:
-        """The statistic or share in words."""
-        if self.is_share:
-            return f"share of rankings with the {self.name}"
-        stage, _, what = self.name.partition(".")
-        return STATISTICS.get(self.name, f"{what} score of stage {stage.removeprefix('stage')}")
-
-    @property
-    def subject(self) -> str:
-        """One of ``scores``, ``moves``, ``candidates``, ``methods`` and ``faults``."""
-        if not self.is_share:
-            group = self.name.partition(".")[0]
-            return {"moves": "moves", "candidates": "candidates"}.get(group, "scores")
-        if self.name == "status skipped":
-            return "methods"
-        what = self.name.partition(" ")[0]
-        return {"score": "scores", "method": "methods"}.get(what, "faults")
-
-
-@dataclass(frozen=True, slots=True)
 class Drift:
     """The comparison of two periods.
 
@@ -394,18 +381,7 @@ def drift(
     for test, p in zip(tests, corrected, strict=True):
         smallest = smallest_share if test.is_share else smallest_shift
         alarm = p is not None and p <= alpha and test.effect >= smallest
-        changes.append(
-            DriftChange(
-                test.method,
-                test.name,
-                test.before,
-                test.after,
-                test.effect,
-                p or 0.0,
-                test.is_share,
-                alarm,
-            )
-        )
+        changes.append(replace(test, p=p or 0.0, alarm=alarm))
     changes.sort(key=lambda change: (not change.alarm, change.p, -change.effect))
     return Drift(
         totals[0].rankings, totals[1].rankings, alpha, tuple(changes), tuple(_notes(*totals, each))

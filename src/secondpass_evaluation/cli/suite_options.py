@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,7 +22,6 @@ from secondpass.cli.configurations import configuration
 from secondpass.cli.console import USAGE_ERROR, fail, info
 from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.types import Candidate, Progress
-from secondpass_evaluation.cli.vectors import cache_folder
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
@@ -206,6 +207,16 @@ class VectorOptions:
     def folder(self) -> Path | None:
         """The folder, by default that of the platform; None with ``--no-cache``."""
         return None if self.no_cache else self.cache or cache_folder()
+
+
+def cache_folder() -> Path:
+    """The cache folder of the platform."""
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "secondpass"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "secondpass"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "secondpass"
 
 
 @dataclass(frozen=True)

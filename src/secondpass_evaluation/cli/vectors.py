@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +14,6 @@ from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batch
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-
-def cache_folder() -> Path:
-    """The cache folder of the platform."""
-    home = Path.home()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "secondpass"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "secondpass"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "secondpass"
 
 
 class CachedEmbedder:

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from secondpass.errors import InputError, ModelLoadError, SecondPassError
+from secondpass.errors import InputError
 from secondpass.formats.errors import check_numbers
 from secondpass.formats.runs import Run
-from secondpass.reranker import Reranker
 from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
@@ -23,10 +22,9 @@ from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
-from secondpass_evaluation.tuning import trials
 from secondpass_evaluation.tuning.result import Point, Trial, Tuning, Variant
 from secondpass_evaluation.tuning.selection import MOST_METHODS, Held
-from secondpass_evaluation.tuning.trials import Attempt, bare, named, prepare
+from secondpass_evaluation.tuning.trials import Attempt, bare, measure_attempt, named, prepare
 
 SMALLEST_GAIN = 0.01
 """A gain of 0.01 in nDCG@10 is as if, in one query of 37, the only relevant passage moved from rank
@@ -136,7 +134,7 @@ def tune(
             _announce(attempts, observed, expected)
             for attempt in attempts:
                 if not attempt.reason:
-                    _measure(attempt, observed)
+                    measure_attempt(attempt, observed)
     finally:
         for reranker, owned in created.values():
             if owned:
@@ -187,18 +185,6 @@ def _announce(
             reranker.close()
     if estimate is not None:
         expected(estimate)
-
-
-def _measure(attempt: Attempt, observed: Observations) -> None:
-    def warm(reranker: Reranker) -> None:
-        try:
-            reranker.warm_up()  # keeps loading out of the first query's time
-        except SecondPassError:
-            raise
-        except Exception as error:  # of other packages; its message may contain secrets
-            raise ModelLoadError(type(error).__name__) from None
-
-    trials.measure(attempt, observed, warm)
 
 
 FOLDS, REPEATS, RESAMPLES = 5, 4, 1_999
