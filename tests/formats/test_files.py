@@ -12,7 +12,7 @@ from secondpass.cli.resuming import Resumable
 from secondpass.formats import files as module
 from secondpass.formats.files import atomic_write, open_locked
 from secondpass_evaluation import write_queries
-from secondpass_evaluation.cli.vectors import CachedEmbedder
+from secondpass_evaluation.cli.first_stages import CachedEmbedder
 from secondpass_evaluation.search.indexing import build_index
 
 
