@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from secondpass.cli.console import info, warn
-from secondpass.formats.files import atomic_write
-from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from secondpass.cli.console import fail, info, warn
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
 from secondpass.formats.errors import StaleIndexError, first_few
+from secondpass.formats.files import atomic_write
 from secondpass.types import Candidate, Progress
 from secondpass_evaluation.search.documents import read_source
+from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
 from secondpass_evaluation.search.selection import SPHINX_REASON
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from secondpass_evaluation.first_stages import Retriever
     from secondpass_evaluation.search.index import Index
     from secondpass_evaluation.search.retrieval import Mode
