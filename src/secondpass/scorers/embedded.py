@@ -254,7 +254,7 @@ class EmbeddedScorer:
             yield [ListScores([]) for _ in requests]
             return
         engine = self._engine.get()
-        tokenizer = cast("EmbeddedPairs", engine.model).model.tokenizer
+        tokenizer = cast(EmbeddedPairs, engine.model).model.tokenizer
         verdicts = [
             english.judge(self.language, query, documents, tokenizer)
             for query, documents in requests
