@@ -30,10 +30,10 @@ from secondpass import Candidate, InputError, Reranker
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
 from secondpass_evaluation import Evaluation, compare, corrected_mean, drift, make_suite
 from secondpass_evaluation.significance import difference
-from secondpass_evaluation.tuning import choosing
-from secondpass_evaluation.tuning.checks import check_arguments
-from secondpass_evaluation.tuning.records import TuningData, Variant
+from secondpass_evaluation.tuning import tuning as choosing
+from secondpass_evaluation.tuning.result import Tuning, Variant
 from secondpass_evaluation.tuning.trials import Attempt
+from secondpass_evaluation.tuning.tuning import check_arguments
 
 BASE = 0.5
 """Value of the first stage on each query, unless a part draws it."""
@@ -76,7 +76,7 @@ def _values(run: Mapping[str, Any], _qrels: object, measures: Sequence[str]) -> 
 choosing.evaluate = _values  # type: ignore[assignment]
 
 
-def tuned(gains: Any, base: Any, texts: Sequence[int], resamples: int) -> TuningData | None:
+def tuned(gains: Any, base: Any, texts: Sequence[int], resamples: int) -> Tuning | None:
     """The choice among variants with these gains (variants x queries); None: refused.
 
     Args:

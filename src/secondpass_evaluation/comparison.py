@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+import hashlib
+import io
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from secondpass.formats.lines import AnyPath
-from secondpass_evaluation.costs import Cost
-from secondpass_evaluation.report import files, markdown, page
-from secondpass_evaluation.results import Change, ComparisonData, Result, Shown, Stability
+from secondpass.formats.lines import AnyPath, write_lines
+from secondpass.formats.runs import by_judged_id
+from secondpass.ranking.rendering import well_formed
+from secondpass_evaluation.costs import percentiles
+from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
+from secondpass_evaluation.report import markdown, page
+from secondpass_evaluation.results import ComparisonData, Result
+from secondpass_evaluation.writing import write_qrels, write_run
 
-__all__ = ["Change", "Comparison", "Cost", "Result", "Shown", "Stability"]
+_NAME_LENGTH = 120
+"""Maximum length of a system's name in a file name; file systems allow 255 bytes or fewer."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,16 @@ class Comparison(ComparisonData):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything except runs and moves, as plain values for JSON."""
-        return files.as_dict(self)
+        return {
+            "suite": self.suite,
+            "queries": len(self.queries),
+            "measures": list(self.measures),
+            "baseline": self.baseline,
+            "settings": dict(self.settings),
+            "notes": list(self.notes),
+            **self._judged_by(),
+            "systems": [self._system(result) for result in self.results],
+        }
 
     def to_markdown(self, *, details: bool = True) -> str:
         """The verdict, the tables, and the queries that changed most.
@@ -67,4 +87,86 @@ class Comparison(ComparisonData):
             OSError: the folder cannot be written.
             FormatError: an id does not fit into TREC's files; the other files are written first.
         """
-        return files.write(self, folder)
+        place = Path(folder)
+        (place / "runs").mkdir(parents=True, exist_ok=True)
+        texts = {
+            "results.json": json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n",
+            "per_query.csv": self._per_query_csv(),
+            "report.md": markdown.report(self),
+        }
+        written = []
+        for name, text in texts.items():
+            write_lines(place / name, [well_formed(text)])
+            written.append(str(place / name))
+        # Last, as they can fail: the page needs jinja2, and TREC files allow no white space in ids.
+        try:
+            write_lines(place / "report.html", [well_formed(page.page(self))])
+            written.append(str(place / "report.html"))
+        finally:
+            written += self._write_trec(place)
+        return written
+
+    def _per_query_csv(self) -> str:
+        """A line for each query and system: ``query,system``, each measure, ``seconds``."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["query", "system", *self.measures, "seconds"])
+        for query in self.queries:
+            for result in self.ran:
+                if result.evaluation is not None:
+                    values = [result.evaluation.per_query[name][query] for name in self.measures]
+                    writer.writerow(
+                        [query, result.name, *values, result.cost.seconds.get(query, "")]
+                    )
+        return text.getvalue()
+
+    def _write_trec(self, place: Path) -> list[str]:
+        path = place / "qrels.trec"
+        mark = judged_by_path(path)
+        written = [str(path)]
+        if self.judged_by is None:
+            mark.unlink(missing_ok=True)  # left by an earlier comparison
+        else:
+            write_judged_by(path, self.judged_by)
+            written.append(str(mark))
+        write_qrels(path, self.qrels)
+        taken: set[str] = set()
+        for result in self.ran:
+            path = place / "runs" / f"{_file_name(result.name, taken)}.trec"
+            run = {q: by_judged_id(scores, self.qrels[q]) for q, scores in result.run.items()}
+            write_run(path, run, tag=re.sub(r"\s", "_", well_formed(result.name)))
+            written.append(str(path))
+        return written
+
+    def _judged_by(self) -> dict[str, Any]:
+        """The mark of a model's judgements, and the corrected figures; empty if people judged."""
+        if self.judged_by is None:
+            return {}
+        mark = asdict(self.judged_by)
+        people = mark.pop("people")
+        del mark["order"]
+        return {
+            "judged_by": {**mark, "people": len(people)},
+            "corrected": [asdict(corrected) for corrected in self.corrected],
+        }
+
+    def _system(self, result: Result) -> dict[str, Any]:
+        system = result.to_dict(text=True)
+        if result.status != "not_run":
+            seconds = self.end_to_end(result).values()
+            system["seconds"]["end_to_end"] = percentiles(seconds)
+        return system
+
+
+def _file_name(name: str, taken: set[str]) -> str:
+    """A file name for a system, unique even if the file system ignores case."""
+    base = re.sub(r"[^A-Za-z0-9._+-]", "_", name)
+    if len(base) > _NAME_LENGTH:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        base = f"{base[: _NAME_LENGTH - 13]}-{digest[:12]}"
+    unique = base
+    number = 2
+    while unique.lower() in taken:
+        unique, number = f"{base}-{number}", number + 1
+    taken.add(unique.lower())
+    return unique

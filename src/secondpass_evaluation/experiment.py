@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
@@ -16,12 +17,18 @@ from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_servic
 from secondpass_evaluation.environment import machine, now, versions
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
-from secondpass_evaluation.judging.correction import corrected_results
+from secondpass_evaluation.judging.inference import (
+    Corrected,
+    CorrectedResult,
+    corrected_difference,
+    corrected_mean,
+    fewest_people,
+)
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
 from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.reranking import SystemRun, measure_reranker
-from secondpass_evaluation.results import Result
+from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, Test, difference, holm
 from secondpass_evaluation.suites import Suite
 
@@ -259,3 +266,38 @@ def _with_differences(
         else result
         for result in results
     )
+
+
+def corrected_results(comparison: ComparisonData) -> tuple[CorrectedResult, ...]:
+    """Corrected means of every measured system, and differences from its base, for every measure.
+
+    Empty if people made the judgements, or a person has judged too few queries. A measure with the
+    same value on all of the person's queries is left out.
+    """
+    judged = comparison.judged_by
+    people = {} if judged is None else judged.people
+    people = {query: grades for query, grades in people.items() if query in comparison.queries}
+    if len(people) < fewest_people():
+        return ()
+    by_model: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    by_people: dict[str, Mapping[str, Mapping[str, float]]] = {}
+    for result in comparison.ran:
+        if result.evaluation is not None:
+            run = {query: result.run.get(query, {}) for query in people}
+            by_model[result.name] = result.evaluation.per_query
+            by_people[result.name] = evaluate(run, people, comparison.measures).per_query
+    corrected = []
+    for result in comparison.ran:
+        base = comparison.base_of(result)
+        base = base if base in by_model and base != result.name else None
+        for measure in comparison.measures:
+            model, person = by_model[result.name][measure], by_people[result.name][measure]
+            difference: Corrected | None = None
+            with suppress(InputError):  # the values are equal, so there is no variance
+                mean = corrected_mean(measure, model, person)
+                if base is not None:
+                    pairs = (model, by_model[base][measure]), (person, by_people[base][measure])
+                    with suppress(InputError):
+                        difference = corrected_difference(measure, *pairs)
+                corrected.append(CorrectedResult(result.name, mean, base, difference))
+    return tuple(corrected)

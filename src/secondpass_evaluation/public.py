@@ -54,9 +54,9 @@ from secondpass_evaluation.significance import (
     holm,
 )
 from secondpass_evaluation.suites import Suite, make_suite
-from secondpass_evaluation.tuning.records import Point, Trial
+from secondpass_evaluation.tuning.result import Point, Trial, Tuning
 from secondpass_evaluation.tuning.selection import Held
-from secondpass_evaluation.tuning.tuning import Tuning, tune
+from secondpass_evaluation.tuning.tuning import tune
 from secondpass_evaluation.writing import write_corpus, write_qrels, write_queries, write_run
 
 __all__ = [

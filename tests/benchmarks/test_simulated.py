@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from secondpass_evaluation.tuning import choosing
+from secondpass_evaluation.tuning import tuning as choosing
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 

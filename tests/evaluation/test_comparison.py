@@ -26,7 +26,6 @@ from secondpass_evaluation import (
     write_queries,
 )
 from secondpass_evaluation.report import svg
-from secondpass_evaluation.report.files import per_query_csv
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
 TEXTS = ("an owl", "an owl and a cat", "owl owl cat", "the sea, the owl, the cat", "nothing")
@@ -93,7 +92,7 @@ def test_files_give_the_same_figures(tmp_path: Path) -> None:
         assert evaluate(read_run(path), read_qrels(written[4]), MEASURES) == result.evaluation
         assert Path(path).read_text().split()[5] == result.name
     assert json.loads(Path(written[0]).read_text()) == json.loads(json.dumps(found.to_dict()))
-    assert Path(written[1]).read_text() == per_query_csv(found)
+    assert Path(written[1]).read_text() == found._per_query_csv()
     assert Path(written[2]).read_text() == found.to_markdown()
 
 
@@ -139,7 +138,7 @@ def test_json() -> None:
 
 def test_csv() -> None:
     found = compared()
-    rows = list(csv.DictReader(io.StringIO(per_query_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(found._per_query_csv())))
     assert len(rows) == 3 * len(found.ran)
     for row in rows:
         values = found[row["system"]].evaluation.per_query

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flushed_files import check_order, events, linux
-from secondpass_evaluation.cli.vectors import CachedEmbedder
+from secondpass_evaluation.cli.first_stages import CachedEmbedder
 from secondpass_evaluation.search.indexing import build_index
 
 __all__ = ["events"]

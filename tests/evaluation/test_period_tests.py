@@ -7,8 +7,8 @@ from scipy import stats
 
 from monitored_days import days_of
 from secondpass.monitoring.sketches import Sketch, bin_of
-from secondpass_evaluation import period_tests
-from secondpass_evaluation.period_tests import FEWEST, Period, share_tests, shift_tests
+from secondpass_evaluation import periods as period_tests
+from secondpass_evaluation.periods import FEWEST, Period, share_tests, shift_tests
 
 
 def test_a_period_adds_up_its_days():

@@ -7,9 +7,8 @@ from typing import Any
 
 from secondpass import Candidate
 from secondpass_evaluation import JudgedBy, write_qrels
-from secondpass_evaluation.judging.folder import POOL, QRELS
+from secondpass_evaluation.judging.folder import POOL, QRELS, pool_lines
 from secondpass_evaluation.judging.labels import write_judged_by
-from secondpass_evaluation.judging.pool_file import pool_lines
 
 QUERIES = {"q1": "pears", "q2": "plums", "q3": "figs"}
 GRADES = {"q1": {"a": 2, "b": 0}, "q2": {"a": 1, "c": 3}, "q3": {"b": 1}}

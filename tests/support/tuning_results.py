@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from secondpass_evaluation.tuning.records import Point, Trial, TuningData
+from secondpass_evaluation.tuning.result import Point, Trial, Tuning
 from secondpass_evaluation.tuning.selection import Held
 
 
@@ -29,7 +29,7 @@ FRONT = (
 )
 
 
-def tuning(**changes: Any) -> TuningData:
+def tuning(**changes: Any) -> Tuning:
     """A reranker was adopted, one was not, and one was not tried."""
     parts: dict[str, Any] = {
         "suite": "owls", "queries": 20, "stage": "lexical", "measure": "nDCG@10", "baseline": 0.4,
@@ -40,10 +40,10 @@ def tuning(**changes: Any) -> TuningData:
             "versions": {"secondpass": "1.0"},
         },
     }  # fmt: skip
-    return TuningData(**{**parts, **changes})
+    return Tuning(**{**parts, **changes})
 
 
-def kept(**changes: Any) -> TuningData:
+def kept(**changes: Any) -> Tuning:
     """The first stage was kept, because no gain was sure."""
     parts = {"adopted": None, "config": None, "gain": held(), "trials": (TRIED, NOT_TRIED)}
     return tuning(**{**parts, **changes})

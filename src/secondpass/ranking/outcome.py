@@ -156,7 +156,7 @@ def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
 DISTANCES = (
     "the retrieval scores rise along the list, so they are distances; ranks take their place"
 )
-"""Message of the issue ``scores_ascending``; see :mod:`secondpass.candidates`."""
+"""Message of the issue ``scores_ascending``; see :mod:`secondpass.ranking.candidates`."""
 
 
 @dataclass(slots=True)

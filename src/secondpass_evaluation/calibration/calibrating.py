@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from typing import Any, get_args
 from secondpass.errors import InputError, NotSerializableError
 from secondpass.formats.errors import check_numbers
 from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
-from secondpass.ranking.methods import asks
+from secondpass.ranking.methods import asks, identity, precision_of
 from secondpass.ranking.result import Ranking
 from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass.reranker import Reranker
@@ -19,7 +19,6 @@ from secondpass.settings import changed, describe, registry
 from secondpass.settings.loading import read
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept
-from secondpass_evaluation.calibration.fingerprint import fingerprint
 from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
 from secondpass_evaluation.calibration.result import Calibration
 from secondpass_evaluation.calibration.samples import (
@@ -40,6 +39,37 @@ from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.provenance import tuning_notes
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.suites import Suite
+
+
+def fingerprint(
+    reranker: Reranker,
+    stage_name: str | None = None,
+    *,
+    blended: bool = True,
+    rankings: Iterable[Ranking] = (),
+) -> dict[str, Any]:
+    """The settings that the scores of a reranker depend on, as arguments of ``Fit``.
+
+    Args:
+        reranker: its fallbacks are not used.
+        stage_name: name of the first stage.
+        blended: whether the fit is for final scores, which depend on the blend.
+        rankings: rankings of the reranker; their reports have the precision of its model.
+
+    Returns:
+        ``method``, ``model``, ``template``, ``settings``, ``blend``, ``depth``, ``first_stage`` and
+        ``precision``: plain values, except that ``blend`` is a Blend. Template and settings are
+        hashes. Unknown values are None.
+    """
+    blend = reranker.blend if blended else None
+    parts = identity(reranker.method, blend, reranker.depth, reranker.render, reranker.passages)
+    precisions = dict.fromkeys(
+        precision
+        for ranking in rankings
+        if (precision := precision_of(reranker.method, ranking.report.engines)) is not None
+    )
+    return {**parts, "first_stage": stage_name, "precision": ", ".join(precisions) or None}
+
 
 _NAME = "rerank"
 _FITTED = ("floor", "probabilities")

@@ -9,32 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secondpass.cli.configurations import configuration
 from secondpass.cli.console import info, print_json, print_yaml, result_console
-from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.evaluation_output import open_journal
-from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Behind,
-    Cache,
-    Concurrency,
-    Corpus,
     Depth,
-    Limit,
-    NoCache,
-    QrelsFile,
-    Queries,
-    Quiet,
+    OutputOptions,
+    QueryOptions,
     Rankings,
-    RunFile,
+    RerankerOptions,
     SuiteArgument,
-    check_suite,
-    default_stages,
-    open_suite,
+    SuiteOptions,
+    VectorOptions,
+    grouped,
+    open_journal,
 )
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.calibration.result import Calibration
@@ -48,18 +38,12 @@ class Unit(StrEnum):
     document = "document"
 
 
+@grouped
 def calibrate(
     *,
     suite: SuiteArgument = None,
-    queries: Queries = None,
-    qrels: QrelsFile = None,
-    corpus: Corpus = None,
-    passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: StaleOk = False,
-    run: RunFile = None,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    parts: SuiteOptions,
+    configured: RerankerOptions,
     keep: Annotated[
         float, typer.Option(help="Share of the relevant candidates to keep, above 0 and below 1.")
     ] = 0.9,
@@ -79,13 +63,11 @@ def calibrate(
     ] = 1,
     depth: Depth = 100,
     behind: Behind = None,
-    limit: Limit = None,
-    concurrency: Concurrency = 1,
+    amount: QueryOptions,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the folds that choose the mapping.")
     ] = 0,
-    cache: Cache = None,
-    no_cache: NoCache = False,
+    vectors: VectorOptions,
     rankings: Rankings = None,
     into: Annotated[
         Path | None,
@@ -97,8 +79,7 @@ def calibrate(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
 ) -> None:
     """Fit a threshold (`floor`) that keeps a share of the relevant candidates.
 
@@ -110,53 +91,39 @@ def calibrate(
     """
     check_installed("secondpass calibrate")
     from secondpass_evaluation.calibration.calibrating import calibrate as run_calibration
-    from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.provenance import check_output, tuning_notes, with_provenance
 
-    check_suite(suite, queries, qrels)
-    reranker = configuration(preset, config, settings)
+    parts.check(suite)
+    reranker = configured.read()
     if into is not None:  # fail before a model is called
         check_output(into, force=force)
         with_provenance(reranker, ())
-    loaded, make_retriever = open_suite(
-        suite,
-        queries=queries,
-        qrels=qrels,
-        corpus=corpus,
-        run=run,
-        passage_size=passage_size,
-        stale_ok=stale_ok,
-        limit=limit,
-        depth=depth,
-    )
+    searched = parts.open(suite, limit=amount.limit, depth=depth)
     stage: FirstStage | None = None if behind is None else behind.value
-    needed = {stage} if stage else {*default_stages(loaded)}
     with (
-        progress_bars(quiet) as progress,
+        progress_bars(output.quiet) as progress,
         open_journal(rankings, resume=True, kept=True) as journal,
     ):
-        folder = vector_folder(cache, no_cache=no_cache)
-        retriever = make_retriever(needed, folder, progress)
         result = run_calibration(
             reranker,
-            loaded,
+            searched.suite,
             keep=keep,
             per=per.value,
             probabilities=probabilities,
             relevant=relevant,
-            retriever=retriever,
+            retriever=searched.retriever([stage] if stage else [], vectors.folder, progress),
             behind=stage,
             depth=depth,
-            concurrency=concurrency,
+            concurrency=amount.concurrency,
             seed=seed,
             progress=progress,
             journal=journal,
         )
-    if config is not None:
-        result = replace(result, notes=(*result.notes, *tuning_notes(config)))
+    if configured.config is not None:
+        result = replace(result, notes=(*result.notes, *tuning_notes(configured.config)))
     if into is not None:
         result.write(into, force=force)
-    _show(result, into, as_json=as_json)
+    _show(result, into, as_json=output.as_json)
 
 
 def _show(result: Calibration, into: Path | None, *, as_json: bool) -> None:

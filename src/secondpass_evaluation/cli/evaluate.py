@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.cli.options import AsJson, DryRun, Set, complete_preset
+from secondpass.cli.console import (
+    ERROR,
+    USAGE_ERROR,
+    fail,
+    info,
+    on_terminal,
+    print_json,
+    result_console,
+    warn,
+    write,
+)
+from secondpass.cli.options import DryRun, Set, complete_preset
 from secondpass.cli.progress import progress_bars
+from secondpass.formats.errors import FormatError
 from secondpass_evaluation import check_installed
+from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
-from secondpass_evaluation.cli.evaluation_output import (
-    check_folder,
-    open_journal,
-    print_results,
-    with_command_line,
-    write_results,
-)
-from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
 from secondpass_evaluation.cli.suite_options import (
-    Cache,
-    Concurrency,
-    Corpus,
     Depth,
-    Limit,
-    NoCache,
-    QrelsFile,
-    Queries,
-    Quiet,
-    RunFile,
+    OutputOptions,
+    QueryOptions,
+    RerankTopN,
     Stage,
-    check_suite,
-    default_stages,
-    open_suite,
+    SuiteOptions,
+    VectorOptions,
+    grouped,
+    open_journal,
 )
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
+    from secondpass_evaluation.comparison import Comparison
     from secondpass_evaluation.first_stages import FirstStage
+    from secondpass_evaluation.journal import Journal
 
 
+@grouped
 def evaluate(
     *,
     arguments: Annotated[
@@ -53,12 +56,7 @@ def evaluate(
             "YAML files are compared, as with `--compare`.",
         ),
     ] = None,
-    queries: Queries = None,
-    qrels: QrelsFile = None,
-    corpus: Corpus = None,
-    passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: StaleOk = False,
-    run: RunFile = None,
+    parts: SuiteOptions,
     preset: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,10 +109,8 @@ def evaluate(
         typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and test.")] = 0,
-    limit: Limit = None,
-    concurrency: Concurrency = 1,
-    cache: Cache = None,
-    no_cache: NoCache = False,
+    amount: QueryOptions,
+    vectors: VectorOptions,
     into: Annotated[
         Path | None,
         typer.Option(
@@ -131,8 +127,7 @@ def evaluate(
         bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
     ] = False,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
 ) -> None:
     """Measure what reranking gains: first stages, and rerankers behind them, on one suite.
 
@@ -147,43 +142,34 @@ def evaluate(
     """
     check_installed("secondpass eval")
     from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
-    from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.dry_run import expected_comparison
     from secondpass_evaluation.experiment import compare as run_comparison
     from secondpass_evaluation.measures import DEFAULT_MEASURES
 
     suite_name, more = _split_arguments(arguments)
     compare = [*(compare or ()), *more]
-    check_suite(suite_name, queries, qrels)
+    parts.check(suite_name)
     journal_path = check_folder(into, resume=resume, force=force)
     specs = reranker_specs(preset, config, compare, rerank_model)
     rerankers, not_run = loadable_rerankers(specs, settings, rerank_top_n)
-    suite, make_retriever = open_suite(
-        suite_name,
-        queries=queries,
-        qrels=qrels,
-        corpus=corpus,
-        run=run,
-        passage_size=passage_size,
-        stale_ok=stale_ok,
-        limit=limit,
-        depth=depth,
-    )
+    searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
-    needed = {*(stages or default_stages(suite)), *(behinds or ())}
+    needed = {*(stages or searched.default_stages), *(behinds or ())}
     if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_path is not None and journal_path.exists()
         journal_path = journal_path if begun else None
     elif into is not None:
         into.mkdir(parents=True, exist_ok=True)
-    with progress_bars(quiet) as progress, open_journal(journal_path, resume=resume) as journal:
-        folder = vector_folder(cache, no_cache=no_cache)
-        retriever = make_retriever(needed, folder, progress)
+    with (
+        progress_bars(output.quiet) as progress,
+        open_journal(journal_path, resume=resume) as journal,
+    ):
+        retriever = searched.retriever(needed, vectors.folder, progress)
         if dry_run:
             expected = expected_comparison(
                 rerankers,
-                suite,
+                searched.suite,
                 retriever=retriever,
                 first_stages=stages,
                 behind=behinds,
@@ -193,11 +179,11 @@ def evaluate(
                 progress=progress,
                 journal=journal,
             )
-            print_comparison(expected, not_run, as_json=as_json)
+            print_comparison(expected, not_run, as_json=output.as_json)
             return
         comparison = run_comparison(
             rerankers,
-            suite,
+            searched.suite,
             retriever=retriever,
             first_stages=stages,
             behind=behinds,
@@ -206,7 +192,7 @@ def evaluate(
             baseline=baseline,
             shuffles=shuffles,
             seed=seed,
-            concurrency=concurrency,
+            concurrency=amount.concurrency,
             not_run=not_run,
             progress=progress,
             journal=journal,
@@ -215,7 +201,7 @@ def evaluate(
         comparison = with_command_line(comparison)
         written, error = write_results(comparison, into, journal)
     try:
-        print_results(comparison, written, details=details, as_json=as_json)
+        print_results(comparison, written, details=details, as_json=output.as_json)
     finally:
         if error is not None:
             raise error
@@ -229,3 +215,93 @@ def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[
         message = f"SUITE: only one is allowed, not {' and '.join(suites)}"
         fail(f"{message}; a preset needs --preset or --compare before it", USAGE_ERROR)
     return next(iter(suites), None), files
+
+
+_JOURNAL = "rankings.jsonl"
+"""Name of the file with the finished rankings of a run that is not complete."""
+
+
+def check_folder(into: Path | None, *, resume: bool, force: bool) -> Path | None:
+    """The path of the journal in the folder of the results; None without a folder.
+
+    Exits if the folder has results, or rankings of an interrupted run, and neither option is set.
+    """
+    if resume and force:
+        fail("--resume, --force: give one of them", USAGE_ERROR)
+    if into is None:
+        if resume:
+            fail("--resume: needs --into, the folder of the interrupted run", USAGE_ERROR)
+        return None
+    journal = into / _JOURNAL
+    # There may also be results: old ones that the run was to replace, or its own.
+    is_interrupted = journal.exists() and journal.stat().st_size > 0
+    if is_interrupted and not (resume or force):
+        hint = "use --resume to continue it, or --force to start again"
+        fail(f"{into}: has the rankings of an interrupted run; {hint}")
+    if (into / "results.json").exists() and not (is_interrupted or force):
+        fail(f"{into}: already has results; use --force to overwrite them")
+    return journal
+
+
+def with_command_line(comparison: Comparison) -> Comparison:
+    """The comparison with the command line among its settings, without secrets."""
+    settings = {**comparison.settings, "command": masked(sys.argv[1:])}
+    return replace(comparison, settings=settings)
+
+
+def write_results(
+    comparison: Comparison, into: Path | None, journal: Journal | None
+) -> tuple[list[str], Exception | None]:
+    """Write the files, and remove the journal when they are complete.
+
+    Returns:
+        The paths; and the error if a file cannot be written, to be raised when the results have
+        been printed.
+    """
+    try:
+        written = [] if into is None else comparison.write(into)
+        if journal is not None:
+            journal.delete()
+    except FormatError as error:  # ids do not fit into TREC's files; the others are complete
+        if journal is not None:
+            journal.delete()
+        return [], error
+    except Exception as error:
+        return [], error
+    return written, None
+
+
+def print_results(
+    comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
+) -> None:
+    """Print the results, and where they were written; exits if nothing could be measured."""
+    for result in comparison.not_run:
+        warn(f"{result.name} is not run: {result.reason}")
+    for result in comparison.not_measured:
+        warn(f"{result.name} is not measured: {result.reason}")
+    if as_json:
+        print_json(comparison.to_dict())
+    elif on_terminal(sys.stdout):
+        from rich.markdown import Markdown
+
+        result_console().print(Markdown(comparison.to_markdown(details=details)))
+    else:
+        write(comparison.to_markdown(details=details))
+    for path in _listed(written, details=details):
+        info(f"written: {path}")
+    if on_terminal(sys.stdout) and not details and not as_json and not written:
+        info("--details prints all tables; --into FOLDER writes them, with plots")
+    if not comparison.ran:
+        fail("nothing could be measured", ERROR)
+
+
+def _listed(written: Sequence[str], *, details: bool) -> list[str]:
+    """The paths to print; without details, the folder of the runs instead of each run."""
+    if details:
+        return list(written)
+    return [*dict.fromkeys(_without_run(path) for path in written)]
+
+
+def _without_run(path: str) -> str:
+    folder = Path(path).parent
+    return str(folder) if folder.name == "runs" else path

@@ -12,7 +12,7 @@ from secondpass.cli.options import AsJson
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
-from secondpass_evaluation.cli.options import PassageSize
+from secondpass_evaluation.cli.suite_options import PassageSize
 from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:

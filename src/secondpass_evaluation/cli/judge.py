@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.text import Text
 
-from secondpass.cli.configurations import configuration
-from secondpass.cli.console import USAGE_ERROR, fail, info
-from secondpass.cli.options import AsJson, Config, DryRun, Preset, Set
-from secondpass.cli.progress import progress_bars
-from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.judging import (
-    DryRunDoneError,
-    folder_journal,
-    open_inputs,
-    pool_rerankers,
-    print_estimate,
-    print_judgements,
-    stop_before_asking,
+from secondpass.asking.dry_run import Expected
+from secondpass.cli.console import (
+    USAGE_ERROR,
+    escaped,
+    fail,
+    info,
+    message_console,
+    one_line,
+    print_json,
+    warn,
+    write,
 )
-from secondpass_evaluation.cli.options import PassageSize, StaleOk
-from secondpass_evaluation.cli.review import review_folder
+from secondpass.cli.options import DryRun
+from secondpass.cli.progress import progress_bars
+from secondpass.config import load
+from secondpass.ranking.methods import asks
+from secondpass_evaluation import check_installed
+from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
+from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.suite_options import (
     Behind,
-    Cache,
     Concurrency,
-    Corpus,
-    NoCache,
-    Quiet,
-    RunFile,
+    DocumentOptions,
+    OutputOptions,
+    RerankerOptions,
+    Searched,
     Stage,
+    VectorOptions,
+    grouped,
 )
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
+from secondpass_evaluation.dry_run import ExpectedComparison
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage
+    from secondpass_evaluation.journal import Journal
+    from secondpass_evaluation.judging.folder import Review
+    from secondpass_evaluation.judging.judge import Judgements
 
+
+_JOURNAL = "rankings.jsonl"
+"""Name of the file with what is finished, in the folder of the judgements."""
 _RETRIEVED = 100
 """Number of candidates to retrieve per query for rerankers."""
 
 
+@grouped
 def judge(
     *,
     source: Annotated[
@@ -53,13 +69,8 @@ def judge(
         ),
     ] = None,
     into: Annotated[Path, typer.Option(help="Folder to write the judgements to.")],
-    corpus: Corpus = None,
-    passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: StaleOk = False,
-    run: RunFile = None,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    documents: DocumentOptions,
+    configured: RerankerOptions,
     pool: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,8 +101,7 @@ def judge(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the orders.")] = 0,
     concurrency: Concurrency = 1,
-    cache: Cache = None,
-    no_cache: NoCache = False,
+    vectors: VectorOptions,
     ask: Annotated[
         int | None,
         typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
@@ -103,8 +113,7 @@ def judge(
         bool, typer.Option("--force", help="Overwrite a model's judgements in the folder.")
     ] = False,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
 ) -> None:
     """Have a language model judge the results of searches and rerankers, and a person some of them.
 
@@ -124,39 +133,31 @@ def judge(
     if source is None:
         if ask is None:
             fail("missing QUERIES, or --ask for judgements in --into (see --help)", USAGE_ERROR)
-        review_folder(into, ask, as_json=as_json)
+        review_folder(into, ask, as_json=output.as_json)
         return
-    if config is None and preset is None:
+    if configured.config is None and configured.preset is None:
         fail("missing --config or --preset, with the language model that judges", USAGE_ERROR)
     if ask is not None and dry_run:
         fail("--ask, --dry-run: give one of them", USAGE_ERROR)
-    from secondpass.config import load
-    from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.judging.judge import judge as judge_queries
 
-    grader = load(configuration(preset, config, settings))
+    grader = load(configured.read())
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     with (
-        progress_bars(quiet) as progress,
+        progress_bars(output.quiet) as progress,
         folder_journal(into, resume=resume, force=force, dry_run=dry_run) as journal,
     ):
-        queries, documents, make_retriever = open_inputs(
-            source,
-            corpus,
-            run,
-            passage_size=passage_size,
-            stale_ok=stale_ok,
-            depth=max(_RETRIEVED, depth),
-        )
-        folder = vector_folder(cache, no_cache=no_cache)
+        searched = open_inputs(source, documents, max(_RETRIEVED, depth))
+        queries = searched.suite.queries
         needed = {*(stages or ()), *([behind.value] if behind else ())}
         try:
             judgements = judge_queries(
                 queries,
                 grader,
-                **documents,
+                corpus=searched.suite.corpus,
+                candidates=searched.suite.candidates,
                 pool=pool_rerankers(pool, dry_run=dry_run),
-                retriever=make_retriever(needed, folder, progress),
+                retriever=searched.retriever(needed, vectors.folder, progress),
                 first_stages=stages,
                 behind=behind.value if behind else None,
                 retrieved=_RETRIEVED,
@@ -171,16 +172,265 @@ def judge(
                 expected=stop_before_asking if dry_run else print_estimate,
             )
         except DryRunDoneError as done:
-            done.show(min(sample or len(queries), len(queries)), as_json=as_json)
+            done.show(min(sample or len(queries), len(queries)), as_json=output.as_json)
             return
         finally:
             grader.close()
         written = judgements.write(into)
-    if ask is None or not as_json:
-        print_judgements(judgements, as_json=as_json)
-    if ask is None and not as_json:
+    if ask is None or not output.as_json:
+        print_judgements(judgements, as_json=output.as_json)
+    if ask is None and not output.as_json:
         info("--ask 20 has a person judge 20 queries, which corrects the figures of `eval`")
     for path in written:
         info(f"written: {path}")
     if ask is not None:
-        review_folder(into, ask, as_json=as_json)
+        review_folder(into, ask, as_json=output.as_json)
+
+
+class DryRunDoneError(Exception):
+    """Ends a dry run before the language model is asked."""
+
+    def __init__(self, uses: Sequence[Expected]) -> None:
+        super().__init__()
+        self.uses = list(uses)
+
+    def show(self, queries: int, *, as_json: bool) -> None:
+        """Print the estimate for this number of queries."""
+        print_comparison(ExpectedComparison(queries, {"judge": self.uses}), {}, as_json=as_json)
+
+
+def stop_before_asking(uses: Sequence[Expected]) -> None:
+    """End a dry run.
+
+    Raises:
+        DryRunDoneError: always.
+    """
+    raise DryRunDoneError(uses)
+
+
+def print_estimate(uses: Sequence[Expected]) -> None:
+    """Print to standard error the expected calls, tokens and cost of the language model."""
+    print_expected(ExpectedComparison(0, {"judge": list(uses)}))
+
+
+def pool_rerankers(pool: Sequence[str] | None, *, dry_run: bool) -> dict[str, Any]:
+    """The configurations of ``--pool``, by name; in a dry run, only those that use no service."""
+    if not pool:
+        return {}
+    configs, skipped = loadable_rerankers(reranker_specs(None, None, pool, None), None, None)
+    for name, reason in skipped.items():
+        fail(f"--pool {name}: {reason}")
+    if not dry_run:
+        return configs
+    local = {}
+    for name, config in configs.items():
+        reranker = load(config)
+        fallbacks = (stage.method for stage in reranker.fallback)
+        if any(asks(method) for method in (reranker.method, *fallbacks)):
+            warn(f"--pool {name}: asks a service, so its results are not in this estimate")
+        else:
+            local[name] = config
+    return local
+
+
+@contextmanager
+def folder_journal(
+    into: Path, *, resume: bool, force: bool, dry_run: bool
+) -> Iterator[Journal | None]:
+    """The journal in the folder of the judgements; in a dry run, None without one to resume.
+
+    It is kept, so that a larger sample asks only about new queries. Exits if the folder has
+    judgements and neither option is set, or judgements that no model has made.
+    """
+    from secondpass_evaluation.journal import Journal
+    from secondpass_evaluation.judging.folder import QRELS, check_folder
+    from secondpass_evaluation.judging.labels import judged_by_path, locked
+
+    path, qrels = into / _JOURNAL, into / QRELS
+    if resume and force:
+        fail("--resume, --force: give one of them", USAGE_ERROR)
+    if dry_run:
+        with Journal(path, partial=False) if resume and path.exists() else nullcontext() as journal:
+            yield journal
+        return
+    check_folder(into)
+    has_some = qrels.exists() or (path.exists() and path.stat().st_size > 0)
+    if has_some and not (resume or force):
+        hint = "use --resume to continue, --force to start again, or --ask alone to ask a person"
+        fail(f"{into}: already has judgements; {hint}")
+    into.mkdir(parents=True, exist_ok=True)
+    # Judgements must not change while a person reviews them.
+    lock = locked(into) if judged_by_path(qrels).exists() else nullcontext()
+    with lock, Journal(path, partial=False) as journal:
+        if not resume:
+            journal.clear()
+        try:
+            yield journal
+        except BaseException:
+            if len(journal):
+                info(f"what is finished is in {path}; continue with --resume")
+            raise
+        if journal.reused:
+            info(f"{journal.reused:,} finished rankings were read from {path}")
+
+
+def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:
+    """Read the queries and what is searched for them; a suite without judgements."""
+    from secondpass.formats.compression import find_file
+    from secondpass_evaluation.candidate_lists import candidates_of_run, read_candidates
+    from secondpass_evaluation.loading import passages_of, read_query_log
+    from secondpass_evaluation.suites import Suite
+
+    queries_file, candidates_file = Path(source), None
+    if queries_file.is_dir():
+        folder = queries_file
+        file = find_file(folder, ("queries.jsonl", "queries.tsv"))
+        if file is None:
+            fail(f"{folder}: has no queries (queries.jsonl, queries.tsv)")
+        queries_file = file
+        corpus = documents.corpus or find_file(folder, ("corpus.jsonl",))
+        documents = replace(documents, corpus=corpus)
+        candidates_file = find_file(folder, ("candidates.jsonl",))
+    if documents.corpus is None and candidates_file is None:
+        fail("missing --corpus, or QUERIES as a folder with corpus.jsonl", USAGE_ERROR)
+    index, read = documents.read(depth)
+    passages = None if read is None else passages_of(read)
+    candidates = None
+    if documents.run is not None:
+        candidates = candidates_of_run(documents.run, passages)
+    elif candidates_file is not None:
+        candidates = read_candidates(candidates_file, passages)
+    suite = Suite("judge", read_query_log(queries_file), {}, passages, candidates)
+    return Searched(suite, index, depth)
+
+
+def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
+    """Print the number of judgements by grade, the calls and the cost."""
+    mark = judgements.judged_by
+    if judgements.stopped:
+        warn(judgements.stopped)
+    if mark.ungraded:
+        warn(f"{mark.ungraded:,} documents have no grade; --resume asks again about them")
+    record = {
+        "model": mark.model,
+        "template": mark.template,
+        "sampled_from": mark.sampled_from,
+        "queries": mark.queries,
+        "documents": mark.documents,
+        "grades": {str(grade): count for grade, count in mark.grades.items()},
+        "ungraded": mark.ungraded,
+        "pools": list(mark.pools),
+        "calls": judgements.calls,
+        "cost": judgements.cost,
+        "stopped": judgements.stopped,
+    }
+    if as_json:
+        print_json(record)
+        return
+    grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in mark.grades.items())
+    cost = "" if judgements.cost is None else f", cost {judgements.cost:.4g}"
+    write(
+        f"{one_line(mark.model)} judged {mark.documents:,} documents of {mark.queries:,} of "
+        f"{mark.sampled_from:,} queries: {grades}\n{judgements.calls:,} calls{cost}\n"
+    )
+    if not any(grade for grade in mark.grades):
+        warn("no document is judged relevant, so these judgements cannot measure anything")
+
+
+_Answer = int | Literal["back", "quit"]
+
+
+def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
+    """Ask a person until ``count`` queries are complete, or the person stops.
+
+    Each answer is written before the next question.
+    """
+    from secondpass_evaluation.judging.folder import Review
+    from secondpass_evaluation.judging.labels import locked
+
+    with locked(folder):
+        review = Review(folder)
+        order = review.order[:count]
+        if len(order) < count:
+            warn(f"--ask {count}: there are {len(review.order)} queries")
+        if any(review.open_documents(query) for query in order):
+            try:
+                _ask(review, order)
+            except KeyboardInterrupt:
+                info("")
+    _summarize(review, as_json=as_json)
+
+
+def _ask(review: Review, order: list[str]) -> None:
+    from secondpass_evaluation.judging.grading import GRADES
+
+    info("Grade each document by how well it answers the query:")
+    for grade, meaning in sorted(GRADES.items(), reverse=True):
+        info(f"  {grade}  {meaning}")
+    info("  b  back to the previous document   q  stop; the same command continues")
+    steps = [(query, document) for query in order for document in review.open_documents(query)]
+    position = 0
+    while position < len(steps):
+        query, document = steps[position]
+        _show(review, order, query, document)
+        answer = _read_answer(can_go_back=position > 0)
+        if answer == "quit":
+            return
+        if answer == "back":
+            position -= 1
+            continue
+        review.answer(query, document, int(answer))
+        position += 1
+
+
+def _show(review: Review, order: list[str], query: str, document: str) -> None:
+    documents = review.documents(query)
+    number = [*documents].index(document) + 1
+    heading = f"query {order.index(query) + 1} of {len(order)}"
+    heading += f", document {number} of {len(documents)}"
+    console = message_console()
+    console.print()
+    console.rule(Text(heading), align="left", characters="-")
+    console.print(Text(one_line(review.queries[query]), style="bold"))
+    console.print()
+    console.print(Text(escaped(documents[document])))
+    console.print()
+
+
+def _read_answer(*, can_go_back: bool) -> _Answer:
+    from secondpass_evaluation.judging.grading import GRADES
+
+    choices = ", ".join(map(str, GRADES)) + (", b or q" if can_go_back else " or q")
+    while True:
+        message_console().print(Text(f"Grade ({choices}): "), end="")
+        line = b"" if sys.stdin is None else sys.stdin.buffer.readline()
+        if not line:  # the end of the input
+            info("")
+            return "quit"
+        text = line.decode("utf-8", "replace").strip().lower()
+        if text == "q":
+            return "quit"
+        if text == "b" and can_go_back:
+            return "back"
+        if text.isascii() and text.isdigit() and int(text) in GRADES:
+            return int(text)
+        warn(f"answer one of {choices}")
+
+
+def _summarize(review: Review, *, as_json: bool) -> None:
+    from secondpass_evaluation.judging.inference import fewest_people
+
+    complete = len(review.complete())
+    documents, agreement = review.agreement()
+    if as_json:
+        record = {"queries": complete, "documents": documents, "kappa": agreement}
+        print_json({**record, "of": len(review.order), "needed": fewest_people()})
+        return
+    kappa = ""
+    if agreement is not None:
+        kappa = f"; agreement with the model {agreement:.2f} (1: always, 0: as by chance)"
+    noun = "document" if documents == 1 else "documents"
+    write(f"a person has judged {documents:,} {noun}{kappa}\n")
+    write(f"{complete:,} of {len(review.order):,} queries are complete\n")
+    if complete < fewest_people():
+        write(f"correcting the figures needs {fewest_people()} or more complete queries\n")

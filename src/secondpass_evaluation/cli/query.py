@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import configuration, with_depth
+from secondpass.cli.configurations import with_depth
 from secondpass.cli.console import (
     USAGE_ERROR,
     decode_argument,
@@ -27,7 +27,7 @@ from secondpass.cli.console import (
     warn,
 )
 from secondpass.cli.monitored import MonitorFolder, monitored
-from secondpass.cli.options import AsJson, Config, DryRun, Explain, Instruction, Order, Preset, Set
+from secondpass.cli.options import AsJson, DryRun, Explain, Instruction, Order
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import explained
 from secondpass.config import load, merged
@@ -39,7 +39,13 @@ from secondpass.reranker import Reranker
 from secondpass.types import Candidate, Progress, Report, Request
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
-from secondpass_evaluation.cli.options import PassageSize, RerankTopN, StaleOk
+from secondpass_evaluation.cli.suite_options import (
+    PassageSize,
+    RerankerOptions,
+    RerankTopN,
+    StaleOk,
+    grouped,
+)
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
 from secondpass_evaluation.search.embedders import default_embedder
 from secondpass_evaluation.search.index import Index
@@ -54,6 +60,7 @@ _MIN_LIST_DEPTH = 100
 """Fewest candidates of each list to fuse."""
 
 
+@grouped
 def query(
     *,
     argument: Annotated[
@@ -97,9 +104,7 @@ def query(
     order: Order = None,
     instruction: Instruction = None,
     explain: Explain = None,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    configured: RerankerOptions,
     passage_size: PassageSize = PASSAGE_SIZE,
     stale_ok: StaleOk = False,
     dry_run: DryRun = False,
@@ -124,12 +129,12 @@ def query(
     if rerank:
         if mode == "vector":
             warn("--rerank without --hybrid reranks the results of the vector search alone")
-        config_values = with_depth(configuration(preset, config, settings), rerank_top_n)
+        config_values = with_depth(configured.read(), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = None if instruction is None else decode_argument(instruction)
-    elif any(
-        (preset, config, settings, rerank_model, device, rerank_top_n, order, instruction, monitor)
+    elif configured != RerankerOptions() or any(
+        (rerank_model, device, rerank_top_n, order, instruction, monitor)
     ):
         warn("options of the reranker have no effect without --rerank")
 

@@ -1,19 +1,33 @@
-"""Options that name a suite, shared by the subcommands that read one."""
+"""Options that several subcommands share, in groups, and what each group describes.
+
+A subcommand decorated with :func:`grouped` takes a group as one parameter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.types import Progress
+from secondpass.cli.configurations import configuration
+from secondpass.cli.console import USAGE_ERROR, fail, info
+from secondpass.cli.options import AsJson, Config, Preset, Set
+from secondpass.types import Candidate, Progress
+from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage, Retriever
+    from secondpass_evaluation.journal import Journal
+    from secondpass_evaluation.search.index import Index
     from secondpass_evaluation.suites import Suite
 
 
@@ -33,28 +47,23 @@ SuiteArgument = Annotated[
         help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name.",
     ),
 ]
-Queries = Annotated[
-    Path | None, typer.Option(help="Queries: JSON lines, or lines of `id<TAB>text`.")
+PassageSize = Annotated[
+    int,
+    typer.Option(min=SMALLEST_PASSAGE, metavar="CHARACTERS", help="Maximum length of a passage."),
 ]
-QrelsFile = Annotated[Path | None, typer.Option("--qrels", help="Judgements: TREC or BEIR TSV.")]
-Corpus = Annotated[
-    Path | None,
+StaleOk = Annotated[
+    bool, typer.Option("--stale-ok", help="Search an index even if its source has changed.")
+]
+RerankTopN = Annotated[
+    int | None,
     typer.Option(
-        help="What to search: JSON lines, a folder of documents, or an index (`secondpass index`)."
+        min=1,
+        help="Number of candidates to rerank. Default: `depth` of the configuration, else 50.",
     ),
-]
-RunFile = Annotated[
-    Path | None, typer.Option("--run", help="TREC run whose documents are the candidates.")
 ]
 Depth = Annotated[int, typer.Option(min=1, help="Number of candidates to retrieve per query.")]
 Behind = Annotated[Stage | None, typer.Option(help="First stage whose candidates are reranked.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Number of queries to use, from the first.")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")]
-Cache = Annotated[
-    Path | None,
-    typer.Option(help="Folder to cache the vectors of the corpus in.", show_default=False),
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not cache vectors.")]
 Rankings = Annotated[
     Path | None,
     typer.Option(
@@ -64,58 +73,224 @@ Rankings = Annotated[
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")]
 
 
-def check_suite(suite: str | None, queries: Path | None, qrels: Path | None) -> None:
-    """Exit with a usage error if no suite is named."""
-    if suite is None and (queries is None or qrels is None):
-        fail("missing SUITE, or --queries and --qrels (see --help)", USAGE_ERROR)
+@dataclass(frozen=True)
+class DocumentOptions:
+    """What is searched, or a run whose documents are the candidates."""
+
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="What to search: JSON lines, a folder of documents, or an index "
+            "(`secondpass index`)."
+        ),
+    ] = None
+    passage_size: PassageSize = PASSAGE_SIZE
+    stale_ok: StaleOk = False
+    run: Annotated[
+        Path | None, typer.Option("--run", help="TREC run whose documents are the candidates.")
+    ] = None
+
+    def read(self, depth: int) -> tuple[Index | None, Path | Sequence[Candidate] | None]:
+        """The index, if it is one, which then lists up to ``depth`` candidates; and the passages.
+
+        These are the path of a file, which is not read yet.
+        """
+        from secondpass_evaluation.cli.first_stages import open_for_search, read_passages
+        from secondpass_evaluation.search.selection import is_index
+
+        if self.corpus is not None and is_index(self.corpus):
+            index = open_for_search(self.corpus, depth, stale_ok=self.stale_ok)
+            return index, index.corpus
+        return None, read_passages(self.corpus, self.passage_size)
 
 
-def default_stages(suite: Suite) -> list[FirstStage]:
-    """The first stages to measure if no option names any."""
-    return ["given"] if suite.candidates is not None else ["vector", "lexical", "hybrid"]
+@dataclass(frozen=True)
+class SuiteOptions:
+    """The parts of a suite."""
 
-
-def open_suite(
-    name: str | None,
-    *,
-    queries: Path | None,
-    qrels: Path | None,
-    corpus: Path | None,
-    run: Path | None,
-    passage_size: int,
-    stale_ok: bool,
-    limit: int | None,
-    depth: int,
-) -> tuple[Suite, Callable[[set[FirstStage], Path | None, Progress], Retriever | None]]:
-    """Load the suite of these options.
-
-    Returns:
-        The suite; and a function that creates the retriever over its corpus, from the first stages
-        that will run, the folder to cache vectors in (None: no cache), and a progress callback.
-    """
-    from secondpass_evaluation.cli.first_stages import (
-        IndexStage,
-        open_for_search,
-        read_passages,
-        suite_retriever,
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries: JSON lines, or lines of `id<TAB>text`.")
+    ] = None
+    qrels: Annotated[Path | None, typer.Option("--qrels", help="Judgements: TREC or BEIR TSV.")] = (
+        None
     )
-    from secondpass_evaluation.loading import load_suite
-    from secondpass_evaluation.search.selection import is_index
+    documents: DocumentOptions = DocumentOptions()
 
-    index = (
-        open_for_search(corpus, depth, stale_ok=stale_ok) if corpus and is_index(corpus) else None
-    )
-    passages = index.corpus if index else read_passages(corpus, passage_size)
-    suite = load_suite(name, queries=queries, qrels=qrels, corpus=passages, run=run).first(limit)
+    def check(self, name: str | None) -> None:
+        """Exit with a usage error if no suite is named."""
+        if name is None and (self.queries is None or self.qrels is None):
+            fail("missing SUITE, or --queries and --qrels (see --help)", USAGE_ERROR)
+
+    def open(self, name: str | None, *, limit: int | None, depth: int) -> Searched:
+        """Load the first queries of the suite."""
+        from secondpass_evaluation.loading import load_suite
+
+        index, corpus = self.documents.read(depth)
+        suite = load_suite(
+            name, queries=self.queries, qrels=self.qrels, corpus=corpus, run=self.documents.run
+        )
+        return Searched(suite.first(limit), index, depth)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A suite, the index that is searched for it, and how many candidates are listed."""
+
+    suite: Suite
+    index: Index | None
+    depth: int
+
+    @property
+    def default_stages(self) -> list[FirstStage]:
+        """The first stages to measure if no option names any."""
+        return ["given"] if self.suite.candidates is not None else ["vector", "lexical", "hybrid"]
 
     def retriever(
-        stages: set[FirstStage], cache: Path | None, progress: Progress
+        self, stages: Collection[FirstStage], vectors: Path | None, progress: Progress
     ) -> Retriever | None:
-        if index is not None:
-            return IndexStage(index, {*stages})
-        return suite_retriever(suite, {*stages}, depth, cache, progress)
+        """The retriever over the corpus; None if no stage searches.
 
-    return suite, retriever
+        Args:
+            stages: the first stages that will run; none: the default.
+            vectors: folder to cache vectors in; None: no cache.
+            progress: is told how many passages have vectors.
+        """
+        from secondpass_evaluation.cli.first_stages import IndexStage, suite_retriever
+
+        names: set[str] = {*(stages or self.default_stages)}
+        if self.index is not None:
+            return IndexStage(self.index, names)
+        return suite_retriever(self.suite, names, self.depth, vectors, progress)
+
+
+@dataclass(frozen=True)
+class RerankerOptions:
+    """The configuration of a reranker."""
+
+    preset: Preset = None
+    config: Config = None
+    settings: Set = None
+
+    def read(self) -> dict[str, Any]:
+        """The configuration.
+
+        Raises:
+            ConfigurationError: there is no such preset, the file is malformed, or a setting is not
+                ``KEY=VALUE``.
+        """
+        return configuration(self.preset, self.config, self.settings)
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """How many queries are used, and how many at a time."""
+
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Number of queries to use, from the first.")
+    ] = None
+    concurrency: Concurrency = 1
+
+
+@dataclass(frozen=True)
+class VectorOptions:
+    """Where the vectors of a corpus are cached."""
+
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder to cache the vectors of the corpus in.", show_default=False),
+    ] = None
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not cache vectors.")] = False
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder, by default that of the platform; None with ``--no-cache``."""
+        return None if self.no_cache else self.cache or cache_folder()
+
+
+def cache_folder() -> Path:
+    """The cache folder of the platform."""
+    home = Path.home()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "secondpass"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "secondpass"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "secondpass"
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What is printed."""
+
+    as_json: AsJson = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Take the fields of a parameter that is a dataclass as options, which stand in its place.
+
+    The command is called with the object.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    given = inspect.signature(command).parameters
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        command(**{name: _collected(name, hints[name], values) for name in given})
+
+    options = [
+        option
+        for name, parameter in given.items()
+        for option in _options(name, hints[name], parameter.default)
+    ]
+    called.__annotations__ = {option.name: option.annotation for option in options}
+    called.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return called
+
+
+def _options(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
+    """A parameter, or one for each field of a group."""
+    if not is_dataclass(hint):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(name, kind, default=default, annotation=hint)
+        return
+    hints = get_type_hints(hint, include_extras=True)
+    for field in fields(hint):
+        yield from _options(field.name, hints[field.name], field.default)
+
+
+def _collected(name: str, hint: Any, values: dict[str, Any]) -> Any:
+    """The value of a parameter, or the group of the values of its fields."""
+    if not (isinstance(hint, type) and is_dataclass(hint)):
+        return values[name]
+    hints = get_type_hints(hint, include_extras=True)
+    return hint(**{part: _collected(part, hints[part], values) for part in hints})
+
+
+@contextmanager
+def open_journal(
+    path: Path | None, *, resume: bool, kept: bool = False
+) -> Iterator[Journal | None]:
+    """The journal of a run; prints where the finished rankings are if it is interrupted.
+
+    Args:
+        path: None: no journal.
+        resume: continue an interrupted run; otherwise its rankings and answers are deleted.
+        kept: whether the file is kept for other runs; then ``partial`` rankings are repeated.
+    """
+    if path is None:
+        yield None
+        return
+    from secondpass_evaluation.journal import Journal
+
+    with Journal(path, partial=not kept) as journal:
+        if not (resume or kept):
+            journal.clear()
+        try:
+            yield journal
+        finally:
+            if len(journal) and not kept:  # it was not deleted
+                info(f"finished rankings are in {path}; continue with --resume")
+        if journal.reused:
+            info(f"{journal.reused:,} finished rankings were read from {path}")

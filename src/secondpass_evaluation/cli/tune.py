@@ -18,46 +18,32 @@ from secondpass.cli.console import (
     result_console,
     write,
 )
-from secondpass.cli.options import AsJson
 from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
-from secondpass_evaluation.cli.evaluation_output import open_journal
-from secondpass_evaluation.cli.options import PassageSize, StaleOk
 from secondpass_evaluation.cli.suite_options import (
     Behind,
-    Cache,
-    Concurrency,
-    Corpus,
     Depth,
-    Limit,
-    NoCache,
-    QrelsFile,
-    Queries,
-    Quiet,
+    OutputOptions,
+    QueryOptions,
     Rankings,
-    RunFile,
     SuiteArgument,
-    check_suite,
-    default_stages,
-    open_suite,
+    SuiteOptions,
+    VectorOptions,
+    grouped,
+    open_journal,
 )
-from secondpass_evaluation.search.documents import PASSAGE_SIZE
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage
-    from secondpass_evaluation.tuning.tuning import Tuning
+    from secondpass_evaluation.tuning.result import Tuning
 
 
+@grouped
 def tune(
     *,
     suite: SuiteArgument = None,
-    queries: Queries = None,
-    qrels: QrelsFile = None,
-    corpus: Corpus = None,
-    passage_size: PassageSize = PASSAGE_SIZE,
-    stale_ok: StaleOk = False,
-    run: RunFile = None,
+    parts: SuiteOptions,
     tried: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,10 +85,8 @@ def tune(
     ] = None,
     behind: Behind = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of folds and test.")] = 0,
-    limit: Limit = None,
-    concurrency: Concurrency = 1,
-    cache: Cache = None,
-    no_cache: NoCache = False,
+    amount: QueryOptions,
+    vectors: VectorOptions,
     rankings: Rankings = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run with the same --into.")
@@ -110,8 +94,7 @@ def tune(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite the files of --into and --report.")
     ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    output: OutputOptions,
 ) -> None:
     """Choose a reranker, its depth and its blend on judged queries, or keep the first stage.
 
@@ -127,39 +110,26 @@ def tune(
     """
     check_installed("secondpass tune")
     from secondpass_evaluation.cli.dry_run import print_expected
-    from secondpass_evaluation.cli.vectors import vector_folder
     from secondpass_evaluation.tuning.tuning import SMALLEST_GAIN
     from secondpass_evaluation.tuning.tuning import tune as run_tuning
 
-    check_suite(suite, queries, qrels)
+    parts.check(suite)
     _check_files(into, report, force=force)
     if rankings is not None and resume:
         fail("--rankings, --resume: give one of them", USAGE_ERROR)
     journal_path = rankings or _journal_of(into, resume=resume, force=force)
     kept = rankings is not None
     specs, not_run = _loadable(tried)
-    loaded, make_retriever = open_suite(
-        suite,
-        queries=queries,
-        qrels=qrels,
-        corpus=corpus,
-        run=run,
-        passage_size=passage_size,
-        stale_ok=stale_ok,
-        limit=limit,
-        depth=depth,
-    )
+    searched = parts.open(suite, limit=amount.limit, depth=depth)
     stage: FirstStage | None = behind.value if behind else None
-    needed = {stage} if stage else {*default_stages(loaded)}
     with (
-        progress_bars(quiet) as progress,
+        progress_bars(output.quiet) as progress,
         open_journal(journal_path, resume=resume, kept=kept) as journal,
     ):
-        folder = vector_folder(cache, no_cache=no_cache)
         tuning = run_tuning(
-            loaded,
+            searched.suite,
             specs,
-            retriever=make_retriever(needed, folder, progress),
+            retriever=searched.retriever([stage] if stage else [], vectors.folder, progress),
             behind=stage,
             depth=depth,
             depths=depths or None,
@@ -168,7 +138,7 @@ def tune(
             measure=measure,
             smallest_gain=SMALLEST_GAIN if smallest_gain is None else smallest_gain,
             seed=seed,
-            concurrency=concurrency,
+            concurrency=amount.concurrency,
             not_run=not_run,
             progress=progress,
             journal=journal,
@@ -179,7 +149,7 @@ def tune(
         written = _written(tuning, into, report, force=force)
         if journal is not None and not kept:
             journal.delete()
-    _print(tuning, as_json=as_json)
+    _print(tuning, as_json=output.as_json)
     for path in written:
         info(f"written: {path}")
     if into is not None and tuning.config is None:

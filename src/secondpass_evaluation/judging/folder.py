@@ -1,13 +1,29 @@
-"""The files in a folder of judgements."""
+"""The files in a folder of judgements, and a person's review of them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from secondpass.errors import InputError
-from secondpass.formats.lines import AnyPath, check_field
-from secondpass_evaluation.judging.labels import judged_by_path
+from secondpass.formats.lines import AnyPath, check_field, read_json_lines
+from secondpass.formats.reading import read_qrels
+from secondpass.formats.runs import Qrels
+from secondpass.ranking.rendering import well_formed
+from secondpass.types import Candidate
+from secondpass_evaluation.judging.grading import GRADES
+from secondpass_evaluation.judging.inference import kappa
+from secondpass_evaluation.judging.labels import (
+    JudgedBy,
+    complete_queries,
+    judged_by_path,
+    people_path,
+    read_judged_by,
+    read_people,
+)
 from secondpass_evaluation.judging.pools import Pools
+from secondpass_evaluation.writing import write_qrels
 
 QRELS, QUERIES, POOL = "qrels.txt", "queries.jsonl", "pool.jsonl"
 
@@ -42,3 +58,116 @@ def check_ids(pools: Pools) -> None:
         check_field(QRELS, "query id", query)
         for item in items:
             check_field(QRELS, "document id", item.id)
+
+
+def pool_lines(queries: Mapping[str, str], pools: Pools) -> Iterator[str]:
+    """A line for each query: ``query_id``, ``query`` and ``documents`` with ``id`` and ``text``."""
+    for query, items in pools.items():
+        documents = [{"id": item.id, "text": item.text} for item in items]
+        record = {"query_id": query, "query": queries[query], "documents": documents}
+        yield well_formed(json.dumps(record, ensure_ascii=False)) + "\n"
+
+
+def read_pool(path: AnyPath) -> tuple[dict[str, str], Pools]:
+    """The queries and their documents.
+
+    Raises:
+        FormatError: a line is malformed.
+        OSError: the file cannot be read.
+    """
+    queries: dict[str, str] = {}
+    pools: Pools = {}
+    for line, record in read_json_lines(Path(path)):
+        try:
+            query, documents = record["query_id"], record["documents"]
+            queries[query] = record["query"]
+            pools[query] = tuple(Candidate(item["text"], item["id"]) for item in documents)
+        except (LookupError, TypeError):
+            problem = "needs 'query_id', 'query' and 'documents' with 'id' and 'text'"
+            raise line.error(problem) from None
+    return queries, pools
+
+
+class Review:
+    """The documents of a folder of judgements for a person to judge, and the answers so far.
+
+    Queries are in the random order of the folder, so the complete ones are a random sample wherever
+    the person stops, if that does not depend on the grades. Documents are in random order, without
+    the model's grades.
+
+    Args:
+        folder: written by :meth:`~secondpass_evaluation.Judgements.write`.
+
+    Attributes:
+        judged_by: how the model's judgements were made.
+        queries: query id -> text.
+        people: query id -> document id -> grade, all answers so far.
+
+    Raises:
+        InputError: the folder has no judgements of a model.
+        FormatError: a file is malformed.
+        OSError: a file cannot be read.
+    """
+
+    def __init__(self, folder: AnyPath) -> None:
+        self._path = Path(folder) / QRELS
+        if not self._path.is_file():
+            raise InputError(f"{folder}: has no {QRELS}; let a model judge first")
+        self.qrels: Qrels = read_qrels(self._path)
+        judged = read_judged_by(self._path, self.qrels)
+        if judged is None:
+            raise InputError(f"{folder}: {QRELS} is not marked as a model's")
+        self.judged_by: JudgedBy = judged
+        self.queries, pools = read_pool(self._path.with_name(POOL))
+        self._texts = {
+            query: {str(item.id): item.text or "" for item in items}
+            for query, items in pools.items()
+        }
+        self.order = [query for query in judged.order if query in self.qrels]
+        for query in self.order:
+            if self.qrels[query].keys() - self._texts.get(query, {}).keys():
+                raise InputError(f"{folder}: {POOL} lacks documents of query {query!r}")
+        self.people: Qrels = read_people(self._path)
+
+    def documents(self, query: str) -> dict[str, str]:
+        """The documents of a query that the model has judged: id -> text."""
+        judged = self.qrels[query]
+        texts = self._texts[query]
+        return {document: text for document, text in texts.items() if document in judged}
+
+    def open_documents(self, query: str) -> list[str]:
+        """The documents of a query that the person has not judged yet."""
+        answered = self.people.get(query, {})
+        return [document for document in self.documents(query) if document not in answered]
+
+    def complete(self) -> list[str]:
+        """The complete queries before the first incomplete one; only these are used."""
+        return complete_queries(self.order, self.qrels, self.people)
+
+    def answer(self, query: str, document: str, grade: int) -> None:
+        """Record a grade and write the file.
+
+        Raises:
+            InputError: the query has no such document, or the grade is not 0, 1, 2 or 3.
+            OSError: the file cannot be written.
+        """
+        if document not in self.qrels.get(query, {}):
+            raise InputError(f"query {query!r} has no document {document!r} to judge")
+        if grade not in GRADES:
+            raise InputError(f"grade: must be {min(GRADES)} to {max(GRADES)}, not {grade!r}")
+        self.people.setdefault(query, {})[document] = grade
+        write_qrels(people_path(self._path), self.people)
+
+    def agreement(self) -> tuple[int, float | None]:
+        """Number of documents that both have judged, and Cohen's kappa on their grades."""
+        model, people = _flat(self.qrels), _flat(self.people)
+        common = {pair: grade for pair, grade in people.items() if pair in model}
+        return len(common), kappa(model, common)
+
+
+def _flat(qrels: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, str], int]:
+    return {
+        (query, document): grade
+        for query, judged in qrels.items()
+        for document, grade in judged.items()
+    }

@@ -21,11 +21,17 @@ from secondpass.types import Candidate, CandidateLike, Progress, no_progress
 from secondpass_evaluation.environment import now
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
-from secondpass_evaluation.judging.folder import POOL, QRELS, QUERIES, check_folder, check_ids
+from secondpass_evaluation.judging.folder import (
+    POOL,
+    QRELS,
+    QUERIES,
+    check_folder,
+    check_ids,
+    pool_lines,
+)
 from secondpass_evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
 from secondpass_evaluation.judging.judged_texts import hashes_path, text_hashes, write_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
-from secondpass_evaluation.judging.pool_file import pool_lines
 from secondpass_evaluation.judging.pools import Pools, pooled, sampled
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.reranking import SystemRun

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from secondpass.markup import clean
 from secondpass_evaluation.report.cells import Cell, Column, Table
-from secondpass_evaluation.report.corrected import corrected
-from secondpass_evaluation.report.overview import overview
-from secondpass_evaluation.report.tables import tables
+from secondpass_evaluation.report.tables import corrected, overview, tables
 from secondpass_evaluation.report.text import NONE, counted, listed
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import Change, ComparisonData

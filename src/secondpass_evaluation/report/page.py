@@ -17,7 +17,7 @@ from typing import Any
 from secondpass.markup import clean
 from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.measures import Evaluation
-from secondpass_evaluation.report import charts, query_charts, svg
+from secondpass_evaluation.report import charts, svg
 from secondpass_evaluation.report.cells import Cell, Column, Table, Tone, row
 from secondpass_evaluation.report.tables import settings, tables
 from secondpass_evaluation.report.text import counted, milliseconds, short_name
@@ -153,10 +153,10 @@ def _figures(table: Table, comparison: ComparisonData) -> Iterator[Figure]:
 
 def _system(comparison: ComparisonData, result: Result, number: int, has_plots: bool) -> _System:
     figures = []
-    for index, (draw, caption) in enumerate(query_charts.PLOTS if has_plots else ()):
+    for index, (draw, caption) in enumerate(charts.QUERY_PLOTS if has_plots else ()):
         if drawn := draw(comparison, result, f"system-{number}-{index}-"):
             figures.append(Figure(drawn, caption))
-    no_first_stage = not query_charts.deltas(comparison, result)
+    no_first_stage = not charts.deltas(comparison, result)
     title = f"What {result.name} changes"
     return _System(f"system-{number}", title, result, figures, no_first_stage)
 

@@ -7,13 +7,68 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from secondpass_evaluation.costs import Cost, percentile
-from secondpass_evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, row
-from secondpass_evaluation.report.corrected import corrected
-from secondpass_evaluation.report.overview import overview
+from secondpass_evaluation.judging.inference import Corrected
+from secondpass_evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, Tone, row
 from secondpass_evaluation.report.text import NONE, in_milliseconds, number, p_value
 from secondpass_evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
 from secondpass_evaluation.results import ComparisonData, Result, Stability
 from secondpass_evaluation.significance import Difference, fewest_queries
+
+
+def overview(comparison: ComparisonData) -> Table:
+    """Quality, difference and cost of every measured system."""
+    if not comparison.ran:
+        return Table("overview", "Overview", (), ())
+    measure = comparison.measures[0]
+    means = {
+        result.name: result.evaluation.mean[measure]
+        for result in comparison.ran
+        if result.evaluation
+    }
+    best = max(means.values(), default=0.0) if len(set(means.values())) > 1 else None
+    has_prices = any(result.cost.cost is not None for result in comparison.ran)
+    rows = []
+    for result in comparison.ran:
+        if result.name not in means:
+            continue
+        median = percentile(comparison.end_to_end(result).values(), 0.5)
+        cells: list[str | Cell] = [
+            result.name,
+            Cell(f"{means[result.name]:.4f}", best=means[result.name] == best),
+            *_against(result, measure),
+            in_milliseconds(median),
+        ]
+        if has_prices:
+            cells.append(number(cost_of_1000(result), 2))
+        rows.append(row(*cells))
+    against = comparison.baseline or "its first stage"
+    heads = [measure, f"against {against}", "interval", "corrected p", "ms per query"]
+    heads += ["cost of 1,000 queries"] if has_prices else []
+    note = "Milliseconds are the median of search and reranking together."
+    return Table(
+        "overview", "Overview", (SYSTEM, *map(Column, heads)), tuple(rows), (note,) if rows else ()
+    )
+
+
+def cost_of_1000(result: Result) -> float | None:
+    """The cost of a thousand queries at the configured prices; None without prices."""
+    count = len(result.cost.seconds)
+    return None if result.cost.cost is None or not count else result.cost.cost / count * 1000
+
+
+def _against(result: Result, measure: str) -> list[str | Cell]:
+    difference = result.differences.get(measure)
+    if difference is None:
+        return [NONE] * 3
+    tone = tone_of(difference)
+    interval = NONE
+    if difference.low is not None and difference.high is not None:
+        interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+    return [
+        Cell(f"{difference.mean:+.4f}", tone),
+        Cell(interval, tone),
+        Cell(p_value(difference.corrected_p), tone),
+    ]
 
 
 def tables(comparison: ComparisonData) -> list[Table]:
@@ -263,6 +318,55 @@ def _as_text(value: Any) -> str:
 def _reasons(key: str, title: str, results: tuple[Result, ...], *notes: str) -> Table:
     rows = tuple(row(result.name, result.reason) for result in results)
     return Table(key, title, (SYSTEM, Column("reason", "text")), rows, notes if rows else ())
+
+
+def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
+    """Means and differences: by the model's judgements, and corrected.
+
+    Args:
+        comparison: what was measured.
+        first_only: only the first measure.
+    """
+    measures = comparison.measures[:1] if first_only else comparison.measures
+    items = [item for item in comparison.corrected if item.mean.measure in measures]
+    title = "Corrected by a person's judgements"
+    if not items:
+        return Table("corrected", title, (), ())
+    first = items[0].mean
+    note = (
+        f"A model has judged all {first.queries:,} queries, and a person {first.people:,} of "
+        "them, by which the figures are corrected. Intervals are of "
+        f"{first.confidence:.0%}; the person's is that of the person's judgements alone."
+    )
+    heads = ("by the model", "corrected", "interval", "the person's interval")
+    columns = (
+        SYSTEM,
+        Column("measure", "text"),
+        *map(Column, (*heads, "corrected difference", "interval of the difference")),
+    )
+    rows = tuple(
+        row(
+            item.name,
+            item.mean.measure,
+            f"{item.mean.uncorrected:.4f}",
+            f"{item.mean.mean:.4f}",
+            f"{item.mean.low:.4f} to {item.mean.high:.4f}",
+            f"{item.mean.people_low:.4f} to {item.mean.people_high:.4f}",
+            *_corrected_difference(item.difference),
+        )
+        for item in items
+    )
+    return Table("corrected", title, columns, rows, (note,))
+
+
+def _corrected_difference(difference: Corrected | None) -> tuple[Cell, Cell]:
+    if difference is None:
+        return Cell(NONE), Cell(NONE)
+    tone: Tone = ""
+    if difference.low > 0 or difference.high < 0:
+        tone = "gain" if difference.mean > 0 else "loss"
+    interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
+    return Cell(f"{difference.mean:+.4f}", tone), Cell(interval, tone)
 
 
 TABLES: tuple[Callable[[ComparisonData], Table], ...] = (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from secondpass.config import load, preset_names
-from secondpass.errors import NotSerializableError, SecondPassError
+from secondpass.errors import ModelLoadError, NotSerializableError, SecondPassError
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.result import Ranking
 from secondpass.ranking.scoring import scores_alone
@@ -20,7 +20,7 @@ from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.replay import replayed_run
 from secondpass_evaluation.rerankers import Spec, unique_name
 from secondpass_evaluation.reranking import judged_nothing
-from secondpass_evaluation.tuning.records import Variant
+from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")
 """The presets to try by default: those of local models, which cost nothing."""
@@ -144,7 +144,7 @@ def bare(config: Mapping[str, Any], depth: int) -> Reranker:
     return load({**kept, "depth": depth})
 
 
-def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker], None]) -> None:
+def measure_attempt(attempt: Attempt, observed: Observations) -> None:
     """Run an attempt and compute its variants; an error becomes its reason.
 
     If a depth fails, the variants of earlier depths remain.
@@ -152,16 +152,15 @@ def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker],
     Args:
         attempt: the reranker to run.
         observed: the suite and the first stage.
-        warm: loads the models of a reranker.
     """
     try:
         if not attempt.depths:
-            _measure_unchanged(attempt, observed, warm)
+            _measure_unchanged(attempt, observed)
             return
         for depth in attempt.runs:
             reranker = bare(attempt.config, depth)
             try:
-                warm(reranker)
+                _warm(reranker)
                 rankings = observed.rankings(f"{attempt.name}@{depth}", reranker)
                 if _failed(attempt, rankings, reranker.method.name):
                     break
@@ -174,13 +173,21 @@ def measure(attempt: Attempt, observed: Observations, warm: Callable[[Reranker],
     attempt.variants.sort(key=lambda item: (item.depth or 0, item.blend is not None))
 
 
-def _measure_unchanged(
-    attempt: Attempt, observed: Observations, warm: Callable[[Reranker], None]
-) -> None:
+def _warm(reranker: Reranker) -> None:
+    """Load the models, to keep that out of the first query's time."""
+    try:
+        reranker.warm_up()
+    except SecondPassError:
+        raise
+    except Exception as error:  # of other packages; its message may contain secrets
+        raise ModelLoadError(type(error).__name__) from None
+
+
+def _measure_unchanged(attempt: Attempt, observed: Observations) -> None:
     """Add the configuration itself as the only variant."""
     reranker = load(attempt.config)
     try:
-        warm(reranker)
+        _warm(reranker)
         rankings = observed.rankings(attempt.name, reranker)
         if _failed(attempt, rankings):
             return

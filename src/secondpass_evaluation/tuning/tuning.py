@@ -2,106 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from secondpass.errors import InputError, ModelLoadError, SecondPassError
-from secondpass.formats.lines import AnyPath
-from secondpass.reranker import Reranker
+from secondpass.errors import InputError
+from secondpass.formats.errors import check_numbers
+from secondpass.formats.runs import Run
+from secondpass.settings import describe
 from secondpass.types import Progress
+from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
 from secondpass_evaluation.environment import machine, now, versions
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
-from secondpass_evaluation.measures import evaluate, ranking_to_run
+from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.progress import progress_bar
-from secondpass_evaluation.provenance import write_config
-from secondpass_evaluation.report import tuning as report
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.suites import Suite
-from secondpass_evaluation.tuning import trials
-from secondpass_evaluation.tuning.checks import (
-    check_arguments,
-    check_candidates,
-    check_rerankers,
-    keep_within,
-)
-from secondpass_evaluation.tuning.choosing import FOLDS, REPEATS, RESAMPLES, choose
-from secondpass_evaluation.tuning.records import TuningData
-from secondpass_evaluation.tuning.trials import Attempt, bare, named, prepare
+from secondpass_evaluation.tuning import selection as selections
+from secondpass_evaluation.tuning.result import Point, Trial, Tuning, Variant
+from secondpass_evaluation.tuning.selection import MOST_METHODS, Held
+from secondpass_evaluation.tuning.trials import Attempt, bare, measure_attempt, named, prepare
 
 SMALLEST_GAIN = 0.01
 """A gain of 0.01 in nDCG@10 is as if, in one query of 37, the only relevant passage moved from rank
 2 to rank 1. Users hardly notice a smaller one, and every pass takes time."""
-
-
-@dataclass(frozen=True)
-class Tuning(TuningData):
-    """The result of :func:`tune`, and its reports.
-
-    Attributes:
-        suite: name of the suite.
-        queries: number of judged queries with different texts.
-        stage: the first stage whose candidates were reranked.
-        measure: name of the measure.
-        baseline: mean of the measure for the first stage.
-        adopted: name of the adopted reranker; None: keep the first stage.
-        config: its configuration with depth and blend; None if none is adopted.
-        gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
-            expect of ``config``. None if nothing could be tried.
-        more_queries: number of further judged queries needed to detect the gain ``detectable``, if
-            nothing is adopted. 0: there are enough. None: something is adopted, or the number
-            cannot be estimated.
-        detectable: the mean gain that all these queries together would detect more often than not.
-            None: something is adopted, or nothing could be tried.
-        trials: the rerankers that were tried, and those that could not be.
-        front: the variants that no other beats in quality, time and cost at once, cheapest first.
-        settings: of the choice: limits, folds, seed, date, versions, machine, ….
-        notes: remarks on the data and the limits that affect the figures.
-    """
-
-    @property
-    def verdict(self) -> str:
-        """The recommendation, in one or two sentences."""
-        return report.verdict(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON; keys are hidden."""
-        return report.as_dict(self)
-
-    def to_markdown(self) -> str:
-        """The verdict, the rerankers that were tried, and the front."""
-        return report.markdown(self)
-
-    def to_html(self) -> str:
-        """One page without external resources; with a plot if matplotlib is installed."""
-        return report.html(self)
-
-    def _repr_html_(self) -> str:
-        """The verdict and the tables, in notebooks."""
-        return report.fragment(self)
-
-    def provenance(self) -> list[str]:
-        """The comments of :meth:`write`: data, queries, gain, interval, versions."""
-        return report.provenance(self)
-
-    def write(self, path: AnyPath, *, force: bool = False) -> None:
-        """Write the configuration as YAML, with its provenance as comments.
-
-        Args:
-            path: the file, ``.yaml`` or ``.yml``.
-            force: overwrite the file if there is one.
-
-        Raises:
-            InputError: nothing was adopted, the path is wrong, or the file exists.
-            ConfigurationError: the configuration holds a key, which no file may.
-            OSError: the file cannot be written.
-        """
-        if self.config is None:
-            raise InputError("nothing was adopted, so there is no configuration to write")
-        write_config(path, self.config, self.provenance(), force=force)
 
 
 def tune(
@@ -207,7 +134,7 @@ def tune(
             _announce(attempts, observed, expected)
             for attempt in attempts:
                 if not attempt.reason:
-                    _measure(attempt, observed)
+                    measure_attempt(attempt, observed)
     finally:
         for reranker, owned in created.values():
             if owned:
@@ -233,8 +160,7 @@ def tune(
         "versions": versions(),
         "machine": machine(),
     }
-    tuning = choose(observed, before.per_query[measure], attempts, measure, settings)
-    return Tuning(**vars(tuning))
+    return choose(observed, before.per_query[measure], attempts, measure, settings)
 
 
 def _announce(
@@ -261,13 +187,298 @@ def _announce(
         expected(estimate)
 
 
-def _measure(attempt: Attempt, observed: Observations) -> None:
-    def warm(reranker: Reranker) -> None:
-        try:
-            reranker.warm_up()  # keeps loading out of the first query's time
-        except SecondPassError:
-            raise
-        except Exception as error:  # of other packages; its message may contain secrets
-            raise ModelLoadError(type(error).__name__) from None
+FOLDS, REPEATS, RESAMPLES = 5, 4, 1_999
 
-    trials.measure(attempt, observed, warm)
+
+def choose(
+    observed: Observations,
+    before: Mapping[str, float],
+    attempts: Sequence[Attempt],
+    measure: str,
+    settings: Mapping[str, Any],
+) -> Tuning:
+    """Select a reranker and its variant by the gains of all variants.
+
+    Args:
+        observed: the suite and the first stage.
+        before: query id -> value of the measure for the first stage.
+        attempts: the rerankers with their variants.
+        measure: name as in ir_measures.
+        settings: ``confidence``, ``smallest_gain`` and ``seed``, and others for the record.
+    """
+    import numpy as np
+
+    suite = observed.suite
+
+    def of_texts(run: Run) -> list[float]:
+        values = evaluate(run, suite.qrels, [measure]).per_query[measure]
+        return [*averaged(values, suite.queries).values()]
+
+    base = np.array([*averaged(before, suite.queries).values()])
+    # A loss hits only queries on which there is something to lose.
+    loss = float(base[base > 0].mean()) if (base > 0).any() else 0.0
+    values = {
+        attempt.name: np.array([of_texts(variant.run) for variant in attempt.variants])
+        for attempt in attempts
+        if attempt.variants
+    }
+    level, smallest = settings["confidence"], settings["smallest_gain"]
+    selection = adopted = None
+    if values:
+        selection = selections.select(
+            {name: rows - base for name, rows in values.items()},
+            loss=loss,
+            folds=FOLDS,
+            repeats=REPEATS,
+            resamples=RESAMPLES,
+            confidence=level,
+            seed=settings["seed"],
+        )
+        adopted = selections.winner(selection, smallest_gain=smallest, confidence=level)
+    gain = 0.0
+    if selection is not None and adopted is not None:
+        gain = selection.methods[adopted].mean
+    trials = []
+    for attempt in attempts:
+        if selection is None or attempt.name not in values:
+            statuses = dict(attempt.statuses)
+            trials.append(Trial(attempt.name, "not_tried", attempt.reason, statuses=statuses))
+            continue
+        held, index = selection.methods[attempt.name], selection.variants[attempt.name]
+        variant = attempt.variants[index]
+        is_adopted = attempt.name == adopted
+        trials.append(
+            Trial(
+                attempt.name,
+                "adopted" if is_adopted else "tried",
+                "" if is_adopted else _why_not(held, adopted, smallest, level, gain),
+                variant.config,
+                len(attempt.variants),
+                variant.label,
+                float(values[attempt.name][index].mean()),
+                held,
+                variant.p95,
+                variant.cost,
+                dict(attempt.statuses),
+            )
+        )
+    more = target = None
+    if selection is not None and adopted is None:
+        more, target = _more(selection, len(base), smallest)
+    return Tuning(
+        suite.name,
+        len(base),
+        observed.stage,
+        measure,
+        float(base.mean()),
+        adopted,
+        next((trial.config for trial in trials if trial.status == "adopted"), None),
+        None if selection is None else selection.together,
+        more,
+        target,
+        tuple(trials),
+        _front(observed.stage, float(base.mean()), attempts, values),
+        settings=settings,
+        notes=(*suite.notes, *repetition_notes(suite.queries), *_failures(attempts)),
+    )
+
+
+def _why_not(
+    held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
+) -> str:
+    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
+    if not held.changed:
+        return "it changes the measure of no query"
+    if held.mean <= 0:
+        return "no gain on held-out queries"
+    if held.p > 1 - confidence + 1e-12:
+        return "its gain may be chance"
+    if held.mean < smallest:
+        return f"its gain is below {smallest:g}, the smallest that counts"
+    if adopted is not None:
+        return f"{adopted} gains {'more' if gain > held.mean + 1e-9 else 'as much'}"
+    return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
+
+
+def _more(
+    selection: selections.Selection, queries: int, smallest: float
+) -> tuple[int | None, float]:
+    """Number of missing queries to detect the best gain so far, or the smallest; and that gain.
+
+    The number is None if it cannot be estimated, and 0 if a gain as large as the smallest could
+    have been detected.
+    """
+    name = max(selection.methods, key=lambda name: selection.methods[name].mean)
+    best = selection.methods[name]
+    gain = max(best.mean, smallest, 1e-6)
+    needed = selections.queries_needed(best, selection.critical[name], gain, selection.loss)
+    fewest = 1 if best.mean >= smallest else 0
+    return None if needed is None else max(fewest, needed - queries), gain
+
+
+def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """Notes on depths that failed, and on rankings that are not ``ok``."""
+    for attempt in attempts:
+        if not attempt.variants:
+            continue
+        if attempt.reason:
+            yield f"{attempt.name} was not tried at all depths: {attempt.reason}"
+        counts = [
+            f"{number:,} {status}"
+            for status, number in sorted(attempt.statuses.items())
+            if status != "ok"
+        ]
+        if counts:
+            yield (
+                f"{attempt.name}: of {attempt.statuses.total():,} rankings, {', '.join(counts)}; "
+                "its figures include these"
+            )
+
+
+def _front(
+    stage: str, baseline: float, attempts: Sequence[Attempt], values: Mapping[str, Any]
+) -> tuple[Point, ...]:
+    """The Pareto front of quality, time and cost, including the first stage; fastest first."""
+    points = [Point(stage, "no second pass", baseline, 0.0, 0.0)]
+    for attempt in attempts:
+        for index, variant in enumerate(attempt.variants):
+            mean = float(values[attempt.name][index].mean())
+            points.append(
+                Point(attempt.name, variant.label, mean, variant.p95, variant.cost, variant.config)
+            )
+
+    def key(point: Point) -> tuple[float, float, float]:
+        return (-point.mean, point.seconds, math.inf if point.cost is None else point.cost)
+
+    kept: list[Point] = []
+    for point in sorted(points, key=key):
+        own = key(point)
+        if not any(all(map(float.__le__, key(other), own)) for other in kept):
+            kept.append(point)
+    return tuple(sorted(kept, key=lambda point: (point.seconds, point.mean)))
+
+
+LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.5, 0.999
+"""With a higher confidence, nothing could be adopted on the fewest queries or with the number of
+random signs, whatever the gains."""
+
+FEWEST_QUERIES = 30
+"""With fewer, a loss on one query in ten would often not show."""
+
+
+def keep_within(
+    attempt: Attempt, latency: float | None, latency_of: str, cost: float | None
+) -> None:
+    """Remove the variants beyond the limits; sets the attempt's reason if none is left.
+
+    Args:
+        attempt: with its variants.
+        latency: maximum seconds of a query; None: no limit.
+        latency_of: ``p95`` or ``mean`` of the seconds.
+        cost: maximum cost of a query; None: no limit.
+    """
+
+    def seconds(variant: Variant) -> float:
+        if latency_of == "p95":
+            return variant.p95
+        return math.fsum(variant.seconds) / max(1, len(variant.seconds))
+
+    def price(variant: Variant) -> float:
+        return math.inf if variant.cost is None else variant.cost
+
+    variants = attempt.variants
+    if latency is not None and variants:
+        attempt.variants = [item for item in variants if seconds(item) <= latency]
+        if not attempt.variants:
+            fastest = min(map(seconds, variants))
+            attempt.reason = f"takes {fastest:.3g} s a query ({latency_of}), more than {latency:g}"
+    if cost is not None and attempt.variants:
+        variants = attempt.variants
+        attempt.variants = [item for item in variants if price(item) <= cost]
+        if not attempt.variants:
+            cheapest = min(map(price, variants))
+            known = (
+                f"costs {cheapest:.4g} a query" if cheapest < math.inf else "its cost is unknown"
+            )
+            attempt.reason = f"{known}, and the limit is {cost:g}"
+
+
+def check_arguments(
+    suite: Suite,
+    *,
+    depths: Sequence[int] | None,
+    latency: float | None,
+    latency_of: str,
+    cost: float | None,
+    smallest_gain: float,
+    confidence: float,
+    seed: int,
+) -> None:
+    """Check the arguments of ``tune``.
+
+    Raises:
+        InputError: one is wrong, or there are too few queries.
+    """
+    if not isinstance(suite, Suite):
+        raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
+    if depths is not None and (isinstance(depths, str) or not isinstance(depths, Sequence)):
+        raise InputError(f"depths: must be a sequence of whole numbers, not {describe(depths)}")
+    check_numbers(seed=(seed, 0), **{f"depths[{i}]": (d, 1) for i, d in enumerate(depths or ())})
+    if depths is not None and not depths:
+        raise InputError("depths: give at least one")
+    limits = {"latency": latency, "cost": cost, "smallest_gain": smallest_gain}
+    for name, value in limits.items():
+        if value is None:
+            continue
+        if not _is_number(value) or value < 0:
+            raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
+    if latency_of not in {"p95", "mean"}:
+        raise InputError(f"latency_of: must be p95 or mean, not {describe(latency_of)}")
+    if not _is_number(confidence) or not LOWEST_CONFIDENCE <= confidence <= HIGHEST_CONFIDENCE:
+        raise InputError(
+            f"confidence: must be a number from {LOWEST_CONFIDENCE} to {HIGHEST_CONFIDENCE}, "
+            f"not {describe(confidence)}"
+        )
+    count = distinct_count(suite.queries)
+    if count < FEWEST_QUERIES:
+        what = "judged queries" if count == len(suite.queries) else "different judged queries"
+        raise InputError(
+            f"suite: has {count} {what}; tuning needs {FEWEST_QUERIES} or more, as a rare loss "
+            "would not show in fewer"
+        )
+
+
+def check_candidates(observed: Observations) -> None:
+    """Check that a reranker can gain anything.
+
+    Raises:
+        InputError: no candidate is relevant.
+    """
+    qrels = observed.suite.qrels
+    if not any(
+        relevance_of(item, qrels[query]) > 0
+        for query, items in observed.candidates.items()
+        for item in items
+    ):
+        raise InputError(
+            f"suite: no relevant document is among the candidates of {observed.stage}, so no "
+            "reranker can gain anything; improve the first stage"
+        )
+
+
+def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
+    """Check the names of the rerankers, and of those that cannot run, before any of them runs.
+
+    Raises:
+        InputError: there are none, or too many to test together; or a name is in both.
+    """
+    if not created and not missing:
+        raise InputError("rerankers: give at least one")
+    if len(created) > MOST_METHODS:
+        raise InputError(f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}")
+    if both := next((name for name in created if name in missing), None):
+        raise InputError(f"not_run: has {both}, which is among the rerankers; leave one out")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

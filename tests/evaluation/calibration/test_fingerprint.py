@@ -5,7 +5,7 @@ import pytest
 from fakes import ByTable
 from secondpass import Reranker
 from secondpass.ranking.floors import Fit
-from secondpass_evaluation.calibration.fingerprint import fingerprint
+from secondpass_evaluation.calibration.calibrating import fingerprint
 
 LEXICAL = {"method": "lexical", "depth": 20, "blend": {"original": 0.3, "normalize": "minmax"}}
 

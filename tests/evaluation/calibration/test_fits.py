@@ -7,7 +7,7 @@ from secondpass import ConfigurationError, Reranker
 from secondpass.ranking.floors import Fit, Floor
 from secondpass.ranking.methods import doubts, precision_of
 from secondpass.types import EngineInfo
-from secondpass_evaluation.calibration.fingerprint import fingerprint
+from secondpass_evaluation.calibration.calibrating import fingerprint
 
 BASE = {"method": {"type": "lexical", "k1": 1.2}, "depth": 50}
 

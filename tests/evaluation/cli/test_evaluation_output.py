@@ -41,7 +41,7 @@ def test_unwritable_files_are_an_error_if_the_output_is_closed(
         raise BrokenPipeError
 
     (tmp_path / "out" / "results.json").mkdir(parents=True)
-    monkeypatch.setattr("secondpass_evaluation.cli.evaluation_output.write", failing)
+    monkeypatch.setattr("secondpass_evaluation.cli.evaluate.write", failing)
     told = secondpass(
         "eval", given_suite, "--preset", "lexical", "--into", tmp_path / "out", "--force"
     )
@@ -173,7 +173,7 @@ def test_what_stops_the_writing_of_files_costs_no_ranking(
     out = tmp_path / "out"
     call = ["eval", given_suite, "--into", out, "--preset", "lexical", "--json"]
     with monkeypatch.context() as patch:
-        patch.setattr("secondpass_evaluation.report.files.page.page", failing)
+        patch.setattr("secondpass_evaluation.comparison.page.page", failing)
         stopped = secondpass(*call)
     assert (stopped.code, "continue with --resume" in stopped.flat) == (code, True)
     assert (out / "results.json").exists()

@@ -10,7 +10,7 @@ from judged_folders import GRADES, POOLS, QUERIES, mark, write_folder
 from secondpass import Candidate, InputError, Reranker
 from secondpass.asking.dry_run import Expected
 from secondpass_evaluation.cli.first_stages import IndexStage
-from secondpass_evaluation.cli.judging import (
+from secondpass_evaluation.cli.judge import (
     DryRunDoneError,
     folder_journal,
     open_inputs,
@@ -18,6 +18,7 @@ from secondpass_evaluation.cli.judging import (
     print_judgements,
     stop_before_asking,
 )
+from secondpass_evaluation.cli.suite_options import DocumentOptions
 from secondpass_evaluation.judging.judge import Judgements
 from secondpass_evaluation.judging.labels import locked
 from secondpass_evaluation.search.indexing import build_index
@@ -166,9 +167,10 @@ def data(write, tmp_path):
     return tmp_path / "data"
 
 
-def inputs(source, *, corpus=None, run=None, **options):
-    settings = {"passage_size": 1000, "stale_ok": False, "depth": 2, **options}
-    return open_inputs(str(source), corpus, run, **settings)
+def inputs(source, **options):
+    """The queries, the parts of the suite, and what makes a retriever."""
+    searched = open_inputs(str(source), DocumentOptions(**options), 2)
+    return searched.suite.queries, vars(searched.suite), searched.retriever
 
 
 def found(make_retriever, stages=("lexical",)):

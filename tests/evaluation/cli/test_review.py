@@ -6,8 +6,8 @@ import re
 import pytest
 
 from judged_folders import write_folder
-from secondpass_evaluation.cli import review
-from secondpass_evaluation.judging.review import Review
+from secondpass_evaluation.cli import judge as review
+from secondpass_evaluation.judging.folder import Review
 
 DOCUMENTS = [("q2", "a"), ("q2", "c"), ("q1", "a"), ("q1", "b"), ("q3", "b")]
 """In the order in which they are asked about."""

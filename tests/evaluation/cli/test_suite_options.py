@@ -1,11 +1,14 @@
 """Which suite the options name, and what searches its corpus."""
 
+import inspect
+from dataclasses import dataclass
+
 import pytest
 import typer
 
 from fruit_suite import DOCUMENTS, QUERIES, systems
 from secondpass_evaluation.cli.first_stages import IndexStage
-from secondpass_evaluation.cli.suite_options import check_suite, default_stages, open_suite
+from secondpass_evaluation.cli.suite_options import DocumentOptions, Searched, SuiteOptions, grouped
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.suites import Suite
 
@@ -24,7 +27,8 @@ from secondpass_evaluation.suites import Suite
 def test_a_suite_or_its_parts_are_needed(parts, code, capsys):
     exited = None
     try:
-        check_suite(*parts)
+        name, queries, qrels = parts
+        SuiteOptions(queries, qrels).check(name)
     except typer.Exit as stop:
         exited = stop.exit_code
     assert exited == code
@@ -38,18 +42,18 @@ def test_a_suite_or_its_parts_are_needed(parts, code, capsys):
     ids=["none", "for no query", "for a query"],
 )
 def test_candidates_of_the_suite_come_before_searching(candidates, stages):
-    assert default_stages(Suite("s", {"q": "a"}, {}, candidates=candidates)) == stages
+    suite = Suite("s", {"q": "a"}, {}, candidates=candidates)
+    assert Searched(suite, None, 10).default_stages == stages
 
 
 @pytest.fixture
 def opened(suite):
     """The suite of some options, and the retriever over its corpus by stages."""
 
-    def opened(name=suite, *, stages=("lexical",), **options):
-        parts = dict.fromkeys(("queries", "qrels", "corpus", "run", "limit"))
-        settings = {"passage_size": 1000, "stale_ok": False, "depth": 2}
-        found, retriever = open_suite(name, **{**parts, **settings, **options})
-        return found, retriever({*stages}, None, lambda *_: None)
+    def opened(name=suite, *, stages=("lexical",), limit=None, qrels=None, **options):
+        parts = SuiteOptions(qrels=qrels, documents=DocumentOptions(**options))
+        found = parts.open(name, limit=limit, depth=2)
+        return found.suite, found.retriever(stages, None, lambda *_: None)
 
     return opened
 
@@ -102,3 +106,32 @@ def test_parts_may_be_named_one_by_one(secondpass, suite, write):
     assert list(systems(told)) == ["given", "given+rerank"]
     told = secondpass("eval", *files, "--mode", "lexical", "--json")
     assert systems(told)["lexical"]["status"] == "ran"
+
+
+@dataclass(frozen=True)
+class Inner:
+    b: int = 2
+    c: str = "c"
+
+
+@dataclass(frozen=True)
+class Outer:
+    a: int = 1
+    inner: Inner = Inner()
+    d: bool = False
+
+
+def test_a_group_is_one_parameter_and_its_options_stand_in_its_place():
+    calls = []
+
+    @grouped
+    def command(*, first: int = 0, group: Outer, last: str = "z") -> None:
+        calls.append((first, group, last))
+
+    options = inspect.signature(command).parameters
+    assert {name: option.default for name, option in options.items()} == {
+        "first": 0, "a": 1, "b": 2, "c": "c", "d": False, "last": "z",
+    }  # fmt: skip
+    assert list(options) == ["first", "a", "b", "c", "d", "last"]
+    command(first=5, a=6, b=7, c="x", d=True, last="y")
+    assert calls == [(5, Outer(6, Inner(7, "x"), True), "y")]

@@ -134,7 +134,7 @@ def test_names_and_what_cannot_be_loaded(secondpass, last, tmp_path):
 
 
 def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch):
-    from secondpass_evaluation.tuning import choosing
+    from secondpass_evaluation.tuning import tuning as choosing
 
     into = tmp_path / "rerank.yaml"
     journal = tmp_path / "rerank.yaml.rankings.jsonl"

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fruit_suite import QUERIES, systems
-from secondpass_evaluation.cli.vectors import CachedEmbedder, cache_folder
+from secondpass_evaluation.cli.first_stages import CachedEmbedder
+from secondpass_evaluation.cli.suite_options import cache_folder
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 
 

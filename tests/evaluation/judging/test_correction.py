@@ -7,7 +7,7 @@ import pytest
 from judged_folders import mark
 from reports import make
 from secondpass_evaluation import Result, corrected_difference, corrected_mean, evaluate
-from secondpass_evaluation.judging.correction import corrected_results
+from secondpass_evaluation.experiment import corrected_results
 from secondpass_evaluation.judging.inference import fewest_people
 
 COUNT, MEASURES = 12, ("nDCG@3", "P@1")

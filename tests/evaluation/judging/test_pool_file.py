@@ -5,7 +5,7 @@ import pytest
 from judged_folders import POOLS, QUERIES
 from secondpass import Candidate
 from secondpass.formats.errors import FormatError
-from secondpass_evaluation.judging.pool_file import pool_lines, read_pool
+from secondpass_evaluation.judging.folder import pool_lines, read_pool
 
 
 def test_what_is_written_is_read(tmp_path):

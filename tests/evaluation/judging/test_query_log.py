@@ -4,7 +4,7 @@ import pytest
 
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
-from secondpass_evaluation.judging.query_log import read_query_log
+from secondpass_evaluation.loading import read_query_log
 
 
 @pytest.mark.parametrize(

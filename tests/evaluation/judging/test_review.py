@@ -4,9 +4,8 @@ import pytest
 
 from judged_folders import GRADES, QUERIES, write_folder
 from secondpass.errors import InputError
-from secondpass_evaluation.judging.folder import POOL
+from secondpass_evaluation.judging.folder import POOL, Review
 from secondpass_evaluation.judging.labels import judged_by_path
-from secondpass_evaluation.judging.review import Review
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from reports import make
 from secondpass_evaluation import Corrected, CorrectedResult
-from secondpass_evaluation.report.corrected import corrected
+from secondpass_evaluation.report.tables import corrected
 from secondpass_evaluation.report.text import NONE
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judged_folders import mark
 from reports import EDGES, make, without
 from secondpass_evaluation import read_qrels
-from secondpass_evaluation.report.files import _file_name, as_dict, per_query_csv, write
+from secondpass_evaluation.comparison import _file_name
 
 
 @given(st.lists(st.text(min_size=1), max_size=8))
@@ -48,19 +48,19 @@ def test_long_names_end_in_a_hash():
 
 def test_a_line_of_csv_for_each_query_and_system():
     found = make(count=2)
-    header, *lines = per_query_csv(found).splitlines()
+    header, *lines = found._per_query_csv().splitlines()
     assert header == "query,system,nDCG@10,RR,seconds"
     values = found.ran[1].evaluation.per_query
     assert lines[1] == f"q0,lexical+rerank,{values['nDCG@10']['q0']},{values['RR']['q0']},0.04"
     assert [line.split(",")[:2] for line in lines] == [
         [query, result.name] for query in found.queries for result in found.ran
     ]
-    assert per_query_csv(EDGES["no time"]).splitlines()[2].endswith(",")
+    assert EDGES["no time"]._per_query_csv().splitlines()[2].endswith(",")
 
 
 @pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
 def test_plain_values(comparison):
-    record = json.loads(json.dumps(as_dict(comparison)))
+    record = json.loads(json.dumps(comparison.to_dict()))
     assert record["queries"] == len(comparison.queries)
     assert [system["name"] for system in record["systems"]] == [
         result.name for result in comparison.results
@@ -69,7 +69,7 @@ def test_plain_values(comparison):
 
 
 def test_a_models_judgements_are_marked():
-    record = as_dict(make(judged_by=mark(people={"q0": {"d1": 1}})))
+    record = make(judged_by=mark(people={"q0": {"d1": 1}})).to_dict()
     assert record["judged_by"]["people"] == 1
     assert "order" not in record["judged_by"]
     assert record["corrected"] == []
@@ -78,7 +78,7 @@ def test_a_models_judgements_are_marked():
 def test_written_files(tmp_path):
     found = make(judged_by=mark())
     with without("matplotlib"):
-        paths = write(found, tmp_path / "new")
+        paths = found.write(tmp_path / "new")
     names = [path.removeprefix(f"{tmp_path}/new/") for path in paths]
     assert names == [
         "results.json", "per_query.csv", "report.md", "report.html", "qrels.trec",
@@ -86,5 +86,5 @@ def test_written_files(tmp_path):
     ]  # fmt: skip
     assert read_qrels(tmp_path / "new" / "qrels.trec") == found.qrels
     with without("matplotlib"):
-        write(make(), tmp_path / "new")
+        make().write(tmp_path / "new")
     assert not (tmp_path / "new" / "qrels.judged-by.json").exists()

@@ -4,7 +4,7 @@ import pytest
 
 from reports import EDGES, evaluation, make, with_reranker
 from secondpass_evaluation import Cost, Result
-from secondpass_evaluation.report.overview import cost_of_1000, overview
+from secondpass_evaluation.report.tables import cost_of_1000, overview
 from secondpass_evaluation.report.text import NONE
 
 

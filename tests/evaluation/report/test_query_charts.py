@@ -1,5 +1,5 @@
 from reports import INJECTIONS, Parsed, make, with_reranker
-from secondpass_evaluation.report import query_charts
+from secondpass_evaluation.report import charts as query_charts
 
 
 def drawn(comparison, plot):

@@ -6,12 +6,12 @@ import pytest
 from reports import EDGES, make, with_reranker, without
 from secondpass_evaluation import Cost
 from secondpass_evaluation.report import charts
-from secondpass_evaluation.report.overview import overview
 from secondpass_evaluation.report.tables import (
     TABLES,
     costs,
     differences,
     issues,
+    overview,
     quality,
     tables,
 )

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from secondpass import Candidate, InputError
-from secondpass_evaluation.tuning.checks import check_candidates, check_rerankers, keep_within
 from secondpass_evaluation.tuning.trials import Attempt, Variant
+from secondpass_evaluation.tuning.tuning import check_candidates, check_rerankers, keep_within
 
 
 def variant(depth, *seconds, cost=0.0):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from secondpass_evaluation.tuning.choosing import _front, _more, choose
 from secondpass_evaluation.tuning.selection import Selection
 from secondpass_evaluation.tuning.trials import Attempt, Variant
+from secondpass_evaluation.tuning.tuning import _front, _more, choose
 from tuning_results import held
 from tuning_suites import LAST
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from reports import check, without
-from secondpass_evaluation.report import tuning as report
+from secondpass_evaluation.report.text import NONE
+from secondpass_evaluation.tuning.result import tables
+from secondpass_evaluation.tuning.tuning import _why_not
 from tuning_results import ADOPTED, TRIED, held, kept, tuning
 
 
@@ -24,7 +26,7 @@ from tuning_results import ADOPTED, TRIED, held, kept, tuning
     ],
 )
 def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
-    assert report.why_not(gains, adopted, 0.01, 0.95, gain).startswith(reason)
+    assert _why_not(gains, adopted, 0.01, 0.95, gain).startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +71,15 @@ def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
     ids=["adopted", "uncertain", "none tried", "kept", "more queries", "enough queries"],
 )
 def test_verdict(found, verdict):
-    assert report.verdict(found).endswith(verdict)
+    assert found.verdict.endswith(verdict)
 
 
 def test_comments_of_the_configuration():
     settings = {**tuning().settings, "latency": 0.5, "latency_of": "p95", "command": "tune x"}
     found = tuning(settings=settings, notes=("half of it",))
-    assert report.provenance(found) == [
+    assert found.provenance() == [
         "Written by secondpass tune, 2026-11-24.",
-        report.verdict(found),
+        found.verdict,
         "Data: owls, 20 judged queries, candidates of the first stage, lexical, nDCG@10 0.4000 "
         "without reranking.",
         "Note: half of it",
@@ -90,12 +92,12 @@ def test_comments_of_the_configuration():
 
 
 def test_tables():
-    tried, not_tried, front = report.tables(tuning())
+    tried, not_tried, front = tables(tuning())
     assert [[cell.text for cell in row] for row in tried.rows] == [
         ["words", "depth 20, no blend", "+0.1000", "+0.0500 to +0.1500", "0.010", "12.3", "2.00",
          "adopted"],
         ["other", "depth 5, no blend", "-0.1000", "-0.2000 to -0.0100", "0.900", "500.0",
-         report.NONE, "its gain may be chance"],
+         NONE, "its gain may be chance"],
     ]  # fmt: skip
     assert [row[2].tone for row in tried.rows] == ["gain", "loss"]
     assert [[cell.text for cell in row] for row in not_tried.rows] == [["far", "no key"]]
@@ -103,23 +105,23 @@ def test_tables():
         ["first stage, lexical", "no second pass", "0.4000", "0.000", "0.00"],
         ["words", "depth 20, no blend", "0.6000", "12.3", "2.00"],
     ]
-    assert [table.key for table in report.tables(tuning(trials=(), front=()))] == []
+    assert [table.key for table in tables(tuning(trials=(), front=()))] == []
 
 
 def test_plain_values_without_keys():
-    text = json.dumps(report.as_dict(tuning()))
+    text = json.dumps(tuning().to_dict())
     assert "sk-secret" not in text
     record = json.loads(text)
     assert [trial["name"] for trial in record["trials"]] == ["words", "other", "far"]
     assert record["gain"]["mean"] == 0.1
-    assert report.as_dict(kept(gain=None))["config"] is None
+    assert kept(gain=None).to_dict()["config"] is None
 
 
 def test_pages():
     with without("matplotlib"):
-        page = check(report.html(tuning(suite="<script>")))
+        page = check(tuning(suite="<script>").to_html())
     assert any("Adopt words" in text for text in page.texts)
-    markdown = report.markdown(tuning(suite="<script>", notes=("a note",)))
-    assert "<script>" not in markdown + report.fragment(tuning(suite="<script>"))
+    markdown = tuning(suite="<script>", notes=("a note",)).to_markdown()
+    assert "<script>" not in markdown + tuning(suite="<script>")._repr_html_()
     assert "> a note" in markdown
     assert {ADOPTED.name, TRIED.name} <= {*page.cells}

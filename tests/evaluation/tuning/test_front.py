@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reports import INJECTIONS, Parsed
-from secondpass_evaluation.report.tuning import front_plot
+from secondpass_evaluation.tuning.result import front_plot
 from tuning_results import FRONT, tuning
 
 pytest.importorskip("matplotlib")

@@ -1,0 +1,480 @@
+"""The result of tuning, and its reports: sentences, tables, comments of a configuration, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from secondpass.errors import InputError
+from secondpass.formats.lines import AnyPath
+from secondpass.formats.runs import Run
+from secondpass.ranking.blending import Blend
+from secondpass.settings.keys import with_hidden_keys
+from secondpass_evaluation.costs import percentile
+from secondpass_evaluation.provenance import TUNED, write_config
+from secondpass_evaluation.report import page, svg
+from secondpass_evaluation.report.cells import Cell, Column, Row, Table, Tone, row
+from secondpass_evaluation.report.markdown import escaped, table_text
+from secondpass_evaluation.report.svg import ACCENT, LARGE, MUTED, PAPER, figure, inline
+from secondpass_evaluation.report.tables import settings_table
+from secondpass_evaluation.report.text import (
+    NONE,
+    counted,
+    in_milliseconds,
+    number,
+    p_value,
+    shortened,
+    shortened_name,
+)
+from secondpass_evaluation.tuning.selection import Held
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A reranker with one depth and one blend.
+
+    Attributes:
+        depth: number of candidates that the method judges; None: all.
+        blend: None: the method's scores alone.
+        config: the configuration of the reranker with this depth and blend.
+        run: query id -> document id -> score.
+        seconds: seconds of the second pass, for each query.
+        cost: mean cost of a query, at the configured prices; 0 for local models, None if unknown.
+    """
+
+    depth: int | None
+    blend: Blend | None
+    config: Mapping[str, Any] = field(repr=False)
+    run: Run = field(repr=False)
+    seconds: tuple[float, ...] = field(repr=False)
+    cost: float | None
+
+    @property
+    def label(self) -> str:
+        """Depth and blend in words."""
+        depth = "all candidates" if self.depth is None else f"depth {self.depth}"
+        if self.blend is None:
+            return f"{depth}, no blend"
+        return f"{depth}, blend {self.blend.original:g} {self.blend.normalize}"
+
+    @property
+    def p95(self) -> float:
+        """Seconds within which 95 % of the queries are reranked."""
+        return percentile(self.seconds, 0.95) or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One reranker that was tried, with the depth and blend that are best for it.
+
+    Attributes:
+        name: name of the reranker.
+        status: ``adopted``; ``tried``; or ``not_tried``, with the reason.
+        reason: why it was not adopted, or not tried.
+        config: of the best variant; None if it was not tried.
+        variants: number of depths and blends that were compared within the limits.
+        setting: depth and blend of the best variant, in words.
+        mean: mean of the measure over all queries. The variant was chosen on these, so the mean is
+            likely to be too high; the held-out gain is not.
+        held: gains on queries that had no part in the choice of the variant.
+        seconds: 95th percentile of the seconds of the second pass.
+        cost: of a query, at the configured prices; None if it is not known.
+        statuses: number of rankings by report status, over all runs.
+    """
+
+    name: str
+    status: Literal["adopted", "tried", "not_tried"]
+    reason: str = ""
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+    variants: int = 0
+    setting: str = ""
+    mean: float | None = None
+    held: Held | None = None
+    seconds: float | None = None
+    cost: float | None = None
+    statuses: Mapping[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; keys are hidden."""
+        record = {name: getattr(self, name) for name in self.__slots__}
+        record["config"] = None if self.config is None else with_hidden_keys(self.config)
+        record["held"] = None if self.held is None else asdict(self.held)
+        record["statuses"] = dict(self.statuses)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A variant that nothing beats in quality, time and cost at once.
+
+    Attributes:
+        name: name of the reranker, or of the first stage for the first stage alone.
+        setting: depth and blend, in words.
+        mean: of the measure over all queries.
+        seconds: 95th percentile of the seconds of the second pass.
+        cost: of a query; None if it is not known.
+        config: None for the first stage.
+    """
+
+    name: str
+    setting: str
+    mean: float
+    seconds: float
+    cost: float | None
+    config: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; keys are hidden."""
+        record = {name: getattr(self, name) for name in self.__slots__}
+        record["config"] = None if self.config is None else with_hidden_keys(self.config)
+        return record
+
+
+_ZERO = 5e-5
+"""Differences of gains below this are printed as 0.0000."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The result of :func:`~secondpass_evaluation.tune`, and its reports.
+
+    Attributes:
+        suite: name of the suite.
+        queries: number of judged queries with different texts.
+        stage: the first stage whose candidates were reranked.
+        measure: name of the measure.
+        baseline: mean of the measure for the first stage.
+        adopted: name of the adopted reranker; None: keep the first stage.
+        config: its configuration with depth and blend; None if none is adopted.
+        gain: held-out gains of the whole choice of reranker, depth and blend, which is the gain to
+            expect of ``config``. None if nothing could be tried.
+        more_queries: number of further judged queries needed to detect the gain ``detectable``, if
+            nothing is adopted. 0: there are enough. None: something is adopted, or the number
+            cannot be estimated.
+        detectable: the mean gain that all these queries together would detect more often than not.
+            None: something is adopted, or nothing could be tried.
+        trials: the rerankers that were tried, and those that could not be.
+        front: the variants that no other beats in quality, time and cost at once, cheapest first.
+        settings: of the choice: limits, folds, seed, date, versions, machine, ….
+        notes: remarks on the data and the limits that affect the figures.
+    """
+
+    suite: str
+    queries: int
+    stage: str
+    measure: str
+    baseline: float
+    adopted: str | None
+    config: Mapping[str, Any] | None = field(repr=False)
+    gain: Held | None
+    more_queries: int | None
+    detectable: float | None
+    trials: tuple[Trial, ...]
+    front: tuple[Point, ...] = field(repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Trial:
+        """The reranker of this name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for trial in self.trials:
+            if trial.name == name:
+                return trial
+        raise KeyError(name)
+
+    @property
+    def verdict(self) -> str:
+        """The recommendation with its evidence, in a few sentences."""
+        if self.gain is None:
+            return f"Keep the first stage, {self.stage}: no reranker could be tried."
+        if self.adopted is not None:
+            trial = self[self.adopted]
+            assert trial.held is not None
+            text = (
+                f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
+                f"{self.measure} gains {_gain(self, trial.held)} over the first "
+                f"stage, {self.stage} "
+                f"({_p(trial.held)}, corrected for {_tried(self)})."
+            )
+            if abs(self.gain.mean - trial.held.mean) >= _ZERO:
+                text += f" The choice among the rerankers gains {self.gain.mean:+.4f}."
+            if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
+                text += " Expect less: it was adopted because it was high."
+            if takes := _takes(trial):
+                text += f" It takes {takes}."
+            return f"{text} {_rule_of_three(self.queries)}"
+        text = (
+            f"Keep the first stage, {self.stage}: no reranker is sure to gain enough "
+            f"{self.measure}."
+        )
+        tried = [trial for trial in self.trials if trial.held is not None]
+        best = max(tried, key=lambda trial: trial.held.mean if trial.held else 0.0)
+        if best.held is not None:
+            gain = _gain(self, best.held)
+            text += f" The best reranker, {best.name}, changes it by {gain}: {best.reason}."
+        return f"{text} {_power(self)}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON; keys are hidden."""
+        return {
+            **vars(self),
+            "verdict": self.verdict,
+            "config": None if self.config is None else with_hidden_keys(self.config),
+            "gain": None if self.gain is None else asdict(self.gain),
+            "trials": [trial.to_dict() for trial in self.trials],
+            "front": [point.to_dict() for point in self.front],
+            "settings": dict(self.settings),
+            "notes": list(self.notes),
+        }
+
+    def to_markdown(self) -> str:
+        """The verdict, the rerankers that were tried, and the front."""
+        queries = counted(self.queries, "judged query", "judged queries")
+        parts = [f"# {escaped(self.suite)}: {queries}", f"**{escaped(self.verdict)}**"]
+        parts += [f"> {escaped(note)}" for note in self.notes]
+        for table in tables(self):
+            parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]
+        return "\n\n".join(parts) + "\n"
+
+    def to_html(self) -> str:
+        """One page without external resources; with a plot if matplotlib is installed."""
+        has_plots = svg.available()
+        plot = front_plot(self) if has_plots else None
+        caption = "Grey: the first stage. The line joins what no other variant beats."
+        figures = {"front": [page.Figure(plot, caption)]} if plot else {}
+        script = page.sort_script()
+        return page.render(
+            "tuning.html.j2",
+            tuning=self,
+            verdict=self.verdict,
+            verdict_class="pays" if self.adopted else "",
+            queries=counted(self.queries, "judged query", "judged queries"),
+            origin=" \N{MIDDLE DOT} ".join(
+                str(self.settings[name]) for name in ("date", "command") if name in self.settings
+            ),
+            tables=tables(self),
+            figures=figures,
+            has_plots=has_plots,
+            settings=settings_table(self.settings),
+            comments=[] if self.config is None else self.provenance(),
+            script=script,
+            script_hash=page.csp_hash(script),
+        )
+
+    def _repr_html_(self) -> str:
+        """The verdict and the tables, in notebooks."""
+        return page.render(
+            "tuning_fragment.html.j2", tuning=self, verdict=self.verdict, tables=tables(self)
+        )
+
+    def provenance(self) -> list[str]:
+        """The comments of :meth:`write`: data, queries, gain, interval, versions."""
+        settings = self.settings
+        versions = settings.get("versions", {})
+        packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+        limits = [f"{name} {settings[name]}" for name in ("latency", "latency_of", "cost")
+                  if name in settings]  # fmt: skip
+        trial = self[self.adopted] if self.adopted is not None else None
+        others = "; ".join(
+            f"{other.name} ({other.reason})" for other in self.trials if other is not trial
+        )
+        lines = [
+            f"{TUNED}, {settings.get('date', '')}.",
+            self.verdict,
+            f"Data: {self.suite}, {counted(self.queries, 'judged query', 'judged queries')}, "
+            f"candidates of the first stage, {self.stage}, {self.measure} {self.baseline:.4f} "
+            "without reranking.",
+            *(f"Note: {note}" for note in self.notes),
+            *([f"Limits: {', '.join(limits)}."] if limits else []),
+            *([f"Not adopted: {others}."] if others else []),
+            f"Smallest gain {settings.get('smallest_gain')}, confidence "
+            f"{settings.get('confidence')}, {settings.get('folds')} folds, "
+            f"seed {settings.get('seed')}.",
+            f"Versions: {packages}.",
+        ]
+        if "command" in settings:
+            lines.append(f"Command: {settings['command']}")
+        return lines
+
+    def write(self, path: AnyPath, *, force: bool = False) -> None:
+        """Write the configuration as YAML, with its provenance as comments.
+
+        Args:
+            path: the file, ``.yaml`` or ``.yml``.
+            force: overwrite the file if there is one.
+
+        Raises:
+            InputError: nothing was adopted, the path is wrong, or the file exists.
+            ConfigurationError: the configuration holds a key, which no file may.
+            OSError: the file cannot be written.
+        """
+        if self.config is None:
+            raise InputError("nothing was adopted, so there is no configuration to write")
+        write_config(path, self.config, self.provenance(), force=force)
+
+
+def _rule_of_three(queries: int) -> str:
+    """How rare a loss can be without showing (with a probability of 5 % or more)."""
+    return f"A loss on fewer than 1 of {max(1, queries // 3)} queries may not show."
+
+
+def _power(tuning: Tuning) -> str:
+    """How many more judged queries are needed, in a sentence; empty if not known."""
+    if tuning.more_queries is None or tuning.detectable is None:
+        return ""
+    if tuning.more_queries == 0:
+        return (
+            f"{tuning.queries:,} judged queries are enough to tell a true gain of "
+            f"{tuning.detectable:.3g} from chance more often than not."
+        )
+    more = counted(tuning.more_queries, "more judged query", "more judged queries")
+    return (
+        f"About {more} would tell a true gain of {tuning.detectable:.3f} from chance more often "
+        "than not. Tuning again is a second test, which may adopt by chance, too."
+    )
+
+
+def tables(tuning: Tuning) -> list[Table]:
+    """The rerankers that were tried, those that were not, and the front."""
+    tried = [trial for trial in tuning.trials if trial.held is not None]
+    others = [trial for trial in tuning.trials if trial.held is None]
+    confidence = tuning.settings.get("confidence", 0.95)
+    heads = ("held-out gain", f"{confidence * 100:g}% interval", "corrected p", "ms", "cost")
+    note = (
+        f"Held-out gains: {tuning.measure} above the first stage on queries that had no part in "
+        "the choice of depth and blend. Their intervals are approximate, and count with one more "
+        "query that loses, or gains, what the first stage has. Milliseconds: the 95th "
+        "percentile of the second pass; cost: of 1,000 queries."
+    )
+    name = Column("reranker", "text")
+    sections = [
+        Table(
+            "tried",
+            "Tried",
+            (name, Column("best setting", "text"), *map(Column, heads), Column("outcome", "text")),
+            tuple(_trial_row(trial) for trial in tried),
+            (note,) if tried else (),
+        ),
+        Table(
+            "not-tried",
+            "Not tried",
+            (name, Column("reason", "text")),
+            tuple(row(trial.name, trial.reason) for trial in others),
+        ),
+        Table(
+            "front",
+            "Quality, time and cost",
+            (name, Column("setting", "text"), *map(Column, (tuning.measure, "ms", "cost"))),
+            tuple(
+                row(
+                    point.name if point.config is not None else f"first stage, {point.name}",
+                    point.setting,
+                    f"{point.mean:.4f}",
+                    in_milliseconds(point.seconds),
+                    _cost(point.cost),
+                )
+                for point in tuning.front
+            ),
+            (
+                "Variants that no other equals or beats in quality, time and cost together. The "
+                "means are over all queries, so the highest are likely to be too high.",
+            ),
+        ),
+    ]
+    return [table for table in sections if table.rows]
+
+
+def _trial_row(trial: Trial) -> Row:
+    held = trial.held
+    assert held is not None
+    tone: Tone = ""
+    if trial.status == "adopted":
+        tone = "gain"
+    elif held.high is not None and held.high < 0:
+        tone = "loss"
+    interval = NONE if held.low is None else f"{held.low:+.4f} to {held.high:+.4f}"
+    return row(
+        trial.name,
+        trial.setting,
+        Cell(f"{held.mean:+.4f}", tone),
+        Cell(interval, tone),
+        p_value(held.p),
+        in_milliseconds(trial.seconds),
+        _cost(trial.cost),
+        "adopted" if trial.status == "adopted" else trial.reason,
+    )
+
+
+def _cost(cost: float | None) -> str:
+    """The cost of a thousand queries."""
+    return number(None if cost is None else cost * 1000, 2)
+
+
+def _takes(trial: Trial) -> str:
+    """The time and cost of the second pass, in words; empty if not known."""
+    parts = []
+    if trial.seconds is not None:
+        parts.append(f"{in_milliseconds(trial.seconds)} ms a query (95th percentile)")
+    if trial.cost:
+        parts.append(f"{trial.cost * 1000:,.2f} per 1,000 queries at the configured prices")
+    return ", ".join(parts)
+
+
+def _gain(tuning: Tuning, held: Held) -> str:
+    text = f"{held.mean:+.4f}"
+    if held.low is None:
+        return text
+    confidence = tuning.settings.get("confidence", 0.95)
+    return f"{text} ({confidence * 100:g}% interval {held.low:+.4f} to {held.high:+.4f})"
+
+
+def _p(held: Held) -> str:
+    return "p < 0.001" if held.p < 0.001 else f"p = {held.p:.3f}"
+
+
+def _tried(tuning: Tuning) -> str:
+    trials = [trial for trial in tuning.trials if trial.held is not None]
+    variants = counted(sum(trial.variants for trial in trials), "variant", "variants")
+    return f"{variants} of {counted(len(trials), 'reranker', 'rerankers')}"
+
+
+_LEGEND_ROW = 0.19
+"""Inches."""
+
+
+def front_plot(tuning: Tuning) -> str | None:
+    """The front as SVG; None if it is the first stage alone."""
+    points = tuning.front
+    if len(points) < 2:
+        return None
+    width, height = LARGE
+    titles = {}
+    with figure(width, height + _LEGEND_ROW * len(points)) as (drawing, axes):
+        seconds = [point.seconds * 1000 for point in points]
+        upper = [max(point.mean for point in points[: index + 1]) for index in range(len(points))]
+        axes.step(seconds, upper, where="post", color=MUTED, linewidth=0.9, zorder=1)
+        for index, (x, point) in enumerate(zip(seconds, points, strict=True)):
+            is_first = point.config is None
+            name = f"{shortened_name(point.name, 30)}, {point.setting}"
+            (mark,) = axes.plot(
+                [x], [point.mean], "s" if is_first else "o", markersize=7, zorder=3,
+                color=MUTED if is_first else ACCENT,
+                markerfacecolor=PAPER if is_first else ACCENT, label=f"{index + 1}  {name}",
+            )  # fmt: skip
+            mark.set_gid(f"hover-{index}")
+            cost = "" if not point.cost else f", {point.cost * 1000:,.2f} per 1,000 queries"
+            text = f"{index + 1} {point.name}, {point.setting}: {point.mean:.4f}, {x:,.4g} ms{cost}"
+            titles[f"hover-{index}"] = text
+            axes.annotate(str(index + 1), (x, point.mean), (6, -3), textcoords="offset points",
+                          fontsize=8.5)  # fmt: skip
+        axes.margins(x=0.1, y=0.14)
+        axes.grid(axis="y")
+        axes.set_xlabel("milliseconds of the second pass, 95th percentile")
+        axes.set_ylabel(shortened(tuning.measure, 30))
+        drawing.legend(loc="outside lower left", frameon=False, fontsize=8.5, borderaxespad=0,
+                       labelspacing=0.3)  # fmt: skip
+        return inline(drawing, "front-", ". ".join(titles.values()), titles)
