@@ -54,6 +54,32 @@ def test_the_core_names_no_other_package():
             assert not named, f"{path}:{node.lineno}"
 
 
+DOORS = """
+secondpass config monitoring formats cli.shared markup types effects questions
+settings settings.environment settings.keys settings.loading settings.registry settings.yaml_text
+concurrency.lazy concurrency.threads
+adapters.issue_messages adapters.request_batches adapters.scores
+asking.dry_run asking.response_cache llms prompts.template strategies.graded
+ranking.blending ranking.candidates ranking.diagnostics ranking.explanations ranking.floors
+ranking.judgements ranking.methods ranking.options ranking.outcome ranking.passages
+ranking.probabilities ranking.rendering ranking.result ranking.scoring ranking.words
+scorers.engines.agreement scorers.engines.conversion scorers.engines.exporting
+scorers.engines.processor scorers.minilm
+""".split()
+"""Modules of the core that the packages beside it import. A change of one may concern them."""
+
+
+def test_the_other_packages_import_the_core_through_few_modules(whole_graph):
+    imported = {
+        name.removeprefix("secondpass.")
+        for module, names in whole_graph.items()
+        if module.startswith(BESIDE)
+        for name in names
+        if name.partition(".")[0] == "secondpass"
+    }
+    assert sorted(imported) == sorted(DOORS)
+
+
 def test_no_circles(whole_graph):
     assert rooms.circles(whole_graph) == []
 

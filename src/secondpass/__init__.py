@@ -7,6 +7,7 @@ from secondpass.errors import (
     MissingExtraError,
     ModelLoadError,
     NotSerializableError,
+    Problem,
     SecondPassError,
 )
 from secondpass.limits import Limits
@@ -14,12 +15,24 @@ from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.observers import observe
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
-from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Report, Request, Skipped, Usage
+from secondpass.types import (
+    Candidate,
+    CandidateLike,
+    EngineInfo,
+    Issue,
+    Ranked,
+    Report,
+    Request,
+    Skipped,
+    Threshold,
+    Usage,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Candidate",
+    "CandidateLike",
     "ConfigurationError",
     "CostPlan",
     "EngineInfo",
@@ -32,6 +45,7 @@ __all__ = [
     "ModelLoadError",
     "NotSerializableError",
     "PlannedStage",
+    "Problem",
     "Ranked",
     "Ranking",
     "Report",
@@ -40,6 +54,7 @@ __all__ = [
     "Reranker",
     "SecondPassError",
     "Skipped",
+    "Threshold",
     "Usage",
     "observe",
 ]

@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import FormatError
-from secondpass.formats.lines import AnyPath, Line, read_json_lines
-from secondpass.formats.reading import read_run
+from secondpass import Candidate, InputError
+from secondpass.formats import AnyPath, FormatError, Line, read_json_lines, read_run
 from secondpass.ranking.candidates import stated_score
 from secondpass.settings import describe
-from secondpass.types import Candidate
 from secondpass_evaluation.suites import with_title
 
 

@@ -7,10 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
+from secondpass import Candidate, Reranker, SecondPassError
 from secondpass.asking.dry_run import Expected
-from secondpass.errors import SecondPassError
-from secondpass.reranker import Reranker
-from secondpass.types import Candidate, Progress, no_progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.rerankers import Spec, create_rerankers

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
+from secondpass import InputError
+from secondpass.formats import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison

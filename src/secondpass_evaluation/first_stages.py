@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
-from secondpass.errors import InputError, MissingExtraError, SecondPassError
+from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.settings import describe
-from secondpass.types import Candidate, Progress
+from secondpass.types import Progress
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.measures import ranking_to_run

@@ -12,13 +12,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from secondpass import __version__
+from secondpass import (
+    Candidate,
+    EngineInfo,
+    InputError,
+    Issue,
+    Ranked,
+    Ranking,
+    Report,
+    Skipped,
+    Threshold,
+    Usage,
+    __version__,
+)
 from secondpass.asking.response_cache import ResponseCache
-from secondpass.errors import InputError
-from secondpass.formats.files import open_locked
-from secondpass.formats.lines import AnyPath
-from secondpass.ranking.result import Ranking
-from secondpass.types import Candidate, EngineInfo, Issue, Ranked, Report, Skipped, Threshold, Usage
+from secondpass.formats import AnyPath, open_locked
 
 _FORMAT = 2
 _START = b'{"key":"'

@@ -26,15 +26,23 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import InputError
-from secondpass.formats.compression import find_file, open_input, uncompressed_name
-from secondpass.formats.lines import AnyPath, Line, read_json_lines
-from secondpass.formats.reading import read_corpus, read_qrels, read_queries
-from secondpass.formats.runs import Qrels, whole_relevance
+from secondpass import Candidate, InputError
+from secondpass.formats import (
+    AnyPath,
+    Line,
+    Qrels,
+    find_file,
+    open_input,
+    read_corpus,
+    read_json_lines,
+    read_qrels,
+    read_queries,
+    uncompressed_name,
+    whole_relevance,
+)
 from secondpass.ranking.candidates import query_key
 from secondpass.ranking.rendering import well_formed
 from secondpass.settings import describe
-from secondpass.types import Candidate
 from secondpass_evaluation.candidate_lists import (
     candidates_of_run,
     checked_id,

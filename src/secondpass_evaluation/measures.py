@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import MeasureError
-from secondpass.formats.runs import Run, by_judged_id, judged_id, whole_relevance
+from secondpass import InputError
+from secondpass.formats import MeasureError, Run, by_judged_id, judged_id, whole_relevance
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import describe, suggestion
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
-from secondpass.ranking.result import Ranking
-from secondpass.reranker import Reranker
+from secondpass import Candidate, InputError, Ranking, Reranker
+from secondpass.formats import check_numbers
 from secondpass.settings import describe
-from secondpass.types import Candidate, Progress, no_progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.first_stages import (
     FirstStage,
     FirstStages,

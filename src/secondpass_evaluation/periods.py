@@ -27,11 +27,16 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from secondpass.errors import InputError
-from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
-from secondpass.monitoring.ranking_statistics import STATISTICS
-from secondpass.monitoring.repeats import Repeats, design_effect
-from secondpass.monitoring.sketches import Sketch
+from secondpass import InputError
+from secondpass.monitoring import (
+    STATISTICS,
+    DayCounts,
+    DayKey,
+    Days,
+    Repeats,
+    Sketch,
+    design_effect,
+)
 from secondpass_evaluation.significance import holm
 
 FEWEST = 20

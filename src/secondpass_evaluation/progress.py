@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from secondpass.errors import InputError
+from secondpass import InputError
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.report.text import shortened_name

@@ -8,9 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ConfigurationError, InputError
-from secondpass.formats.files import atomic_write
-from secondpass.formats.lines import AnyPath
+from secondpass import ConfigurationError, InputError
+from secondpass.formats import AnyPath, atomic_write
 from secondpass.markup import clean
 from secondpass.settings import yaml_text
 from secondpass.settings.keys import literal_keys

@@ -1,18 +1,17 @@
 """The public names of ``secondpass_evaluation``, which imports them when the first is used."""
 
-from secondpass.formats.errors import (
+from secondpass.formats import (
     FormatError,
     IndexFaultError,
     MeasureError,
+    Qrels,
+    Run,
     StaleIndexError,
-)
-from secondpass.formats.reading import (
     read_corpus,
     read_qrels,
     read_queries,
     read_run,
 )
-from secondpass.formats.runs import Qrels, Run
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.calibrating import calibrate
 from secondpass_evaluation.calibration.result import Calibration

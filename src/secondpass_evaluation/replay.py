@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from secondpass.formats.runs import Run
+from secondpass import Candidate, Ranked, Ranking
+from secondpass.formats import Run
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.outcome import completed
-from secondpass.ranking.result import Ranking
-from secondpass.types import Candidate, Ranked
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:

@@ -7,9 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from secondpass import ConfigurationError, MissingExtraError, Reranker
 from secondpass.config import resolve
-from secondpass.errors import ConfigurationError, MissingExtraError
-from secondpass.reranker import Reranker
 
 Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]
 """A reranker, a configuration, the path of one, or the name of a preset."""

@@ -10,12 +10,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from secondpass.errors import NotSerializableError, SecondPassError
-from secondpass.formats.runs import Run, by_judged_id, judged_id
-from secondpass.ranking.result import Ranking, RerankError
+from secondpass import (
+    Candidate,
+    NotSerializableError,
+    Ranking,
+    Report,
+    Reranker,
+    RerankError,
+    SecondPassError,
+)
+from secondpass.formats import Run, by_judged_id, judged_id
 from secondpass.ranking.scoring import TRUNCATED, scores_alone
-from secondpass.reranker import Reranker
-from secondpass.types import Candidate, Progress, Report
+from secondpass.types import Progress
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key

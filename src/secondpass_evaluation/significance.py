@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
+from secondpass import InputError
+from secondpass.formats import check_numbers
 from secondpass.settings import describe
 
 Test: TypeAlias = Literal["randomization", "t"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from secondpass.formats.runs import Run
-from secondpass.types import Candidate
+from secondpass import Candidate
+from secondpass.formats import Run
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.results import Stability
 from secondpass_evaluation.suites import Suite

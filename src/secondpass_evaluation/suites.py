@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
-from secondpass.formats.runs import Qrels, file_of, whole_relevance
+from secondpass import Candidate, CandidateLike, InputError
+from secondpass.formats import Qrels, check_numbers, file_of, whole_relevance
 from secondpass.markup import block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import comparable_id, to_candidates
 from secondpass.ranking.result import TEXT_LENGTH, data_frame
 from secondpass.settings import describe
-from secondpass.types import Candidate, CandidateLike
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
 

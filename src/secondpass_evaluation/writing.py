@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from secondpass.errors import InputError
-from secondpass.formats.compression import uncompressed_name
-from secondpass.formats.errors import FormatError
-from secondpass.formats.lines import AnyPath, check_field, write_lines
-from secondpass.formats.runs import strictly_falling, whole_relevance
+from secondpass import Candidate, InputError
+from secondpass.formats import (
+    AnyPath,
+    FormatError,
+    check_field,
+    strictly_falling,
+    uncompressed_name,
+    whole_relevance,
+    write_lines,
+)
 from secondpass.settings import describe
-from secondpass.types import Candidate
 
 
 def write_corpus(path: AnyPath, corpus: Iterable[Candidate]) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import configuration
-from secondpass.cli.console import ERROR, USAGE_ERROR, decode_argument, fail, info, warn
-from secondpass.cli.options import (
+from secondpass.cli.shared import (
+    ERROR,
+    USAGE_ERROR,
     Config,
     Context,
     Depth,
@@ -24,11 +23,17 @@ from secondpass.cli.options import (
     Timings,
     TopK,
     WithText,
+    configuration,
+    decode_argument,
+    fail,
+    info,
+    parse_order,
+    progress_bars,
+    read_context,
+    warn,
 )
-from secondpass.cli.progress import progress_bars
-from secondpass.cli.rerank_input import read_context
 from secondpass.config import load
-from secondpass.formats.summary import summary
+from secondpass.formats import summary
 from secondpass_ray import check_installed
 
 

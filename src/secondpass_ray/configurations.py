@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from secondpass.errors import ConfigurationError
+from secondpass import ConfigurationError
 from secondpass.settings.keys import literal_keys
 from secondpass_ray.coordination import Budget
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from secondpass.errors import InputError
+from secondpass import InputError
 from secondpass_ray.blocks import Block
 from secondpass_ray.storage import NewFile, in_parallel, joined, open_file, write_whole
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from secondpass import Ranking, Request, Reranker, RerankError, Usage
 from secondpass.adapters.request_batches import rerank_grouped
-from secondpass.formats.errors import FormatError
-from secondpass.formats.json_text import to_json
-from secondpass.formats.lines import decode_line
-from secondpass.formats.ranking_lines import ranking_record
-from secondpass.formats.requests import InputRequest, UnknownKeys, parse_request
-from secondpass.formats.summary import count
+from secondpass.formats import (
+    FormatError,
+    InputRequest,
+    UnknownKeys,
+    count,
+    decode_line,
+    parse_request,
+    ranking_record,
+    to_json,
+)
 from secondpass.ranking.options import validate
-from secondpass.ranking.result import Ranking, RerankError
-from secondpass.reranker import Reranker
-from secondpass.types import Request, Usage
 from secondpass_ray.blocks import Row
 
 NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"

@@ -8,8 +8,8 @@ from typing import Any
 from ray import serve
 from starlette.applications import Starlette
 
+from secondpass import SecondPassError
 from secondpass.config import load
-from secondpass.errors import SecondPassError
 from secondpass.settings import changed, from_mapping
 from secondpass_server.http.application import create_app
 from secondpass_server.http.settings import ServerSettings

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from secondpass import __version__
-from secondpass.errors import InputError, SecondPassError
-from secondpass.formats.summary import tokens_and_cost
+from secondpass import InputError, SecondPassError, __version__
+from secondpass.formats import tokens_and_cost
 from secondpass.types import Progress
 from secondpass_ray.configurations import check_keys, with_share, within_budget
 from secondpass_ray.coordination import Amounts, Budget, Coordinator

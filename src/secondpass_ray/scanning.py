@@ -10,8 +10,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import FormatError
+from secondpass import InputError
+from secondpass.formats import FormatError
 from secondpass_ray.blocks import Block, is_blank
 from secondpass_ray.storage import files_in, is_uri, joined, kind_of, open_file
 

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from secondpass.errors import ConfigurationError
+from secondpass import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
 from secondpass.settings.keys import literal_keys
 from secondpass.settings.loading import read

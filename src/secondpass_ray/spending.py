@@ -6,12 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from secondpass.errors import ConfigurationError, Problem
-from secondpass.formats.requests import InputRequest
-from secondpass.limits import Limits
-from secondpass.reranker import Reranker
+from secondpass import ConfigurationError, Limits, Problem, Reranker, Usage
+from secondpass.formats import InputRequest
 from secondpass.settings import changed
-from secondpass.types import Usage
 from secondpass_ray.coordination import Amounts, Budget
 
 _PLANNED = ("depth", "instruction")

@@ -12,10 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from secondpass.formats.compression import open_input
-from secondpass.formats.errors import FormatError
-from secondpass.formats.requests import request_line
-from secondpass.formats.trec_requests import CorpusFile, read_run_requests
+from secondpass.formats import CorpusFile, FormatError, open_input, read_run_requests, request_line
 from secondpass.types import Progress
 from secondpass_ray.blocks import Block, is_blank
 from secondpass_ray.scanning import BLOCK_BYTES, LINES, check_object

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
-from secondpass.errors import InputError
+from secondpass import InputError
 from secondpass.scorers.engines.processor import usable_cpus
 
 _STORE_BYTES = 128 * 2**20

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
-from secondpass.errors import InputError
-from secondpass.formats.files import flush_file, flush_folder
+from secondpass import InputError
+from secondpass.formats import flush_file, flush_folder
 from secondpass.settings.keys import may_name_key
 
 _T = TypeVar("_T")

@@ -12,9 +12,9 @@ from functools import reduce
 from itertools import takewhile
 from typing import Any
 
+from secondpass import SecondPassError
 from secondpass.config import load
-from secondpass.errors import SecondPassError
-from secondpass.formats.requests import InputRequest
+from secondpass.formats import InputRequest
 from secondpass.ranking.methods import asks
 from secondpass.scorers.engines.processor import limit_cpus
 from secondpass.settings.environment import fill

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from secondpass.errors import InputError
+from secondpass import InputError
 
 
 @dataclass(frozen=True)

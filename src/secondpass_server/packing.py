@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.errors import InputError
+from secondpass import InputError, Ranked, Ranking
 from secondpass.questions import estimate_tokens
-from secondpass.ranking.result import Ranking
 from secondpass.settings import describe
-from secondpass.types import Ranked
 
 TokenCounter = Callable[[str], float]
 """Number of tokens of a text."""

@@ -35,7 +35,11 @@ from secondpass.monitoring.ranking_days import (
     read_days,
     without_folders,
 )
+from secondpass.monitoring.ranking_days import is_day as is_day
 from secondpass.monitoring.ranking_statistics import STATISTICS, ranking_statistics
+from secondpass.monitoring.repeats import Repeats as Repeats
+from secondpass.monitoring.repeats import design_effect as design_effect
+from secondpass.monitoring.sketches import Sketch as Sketch
 from secondpass.ranking.diagnostics import log
 from secondpass.ranking.observers import Operation, RankingOperation, Registration, observe
 from secondpass.settings import describe

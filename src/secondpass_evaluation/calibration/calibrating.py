@@ -8,13 +8,11 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, get_args
 
-from secondpass.errors import InputError, NotSerializableError
-from secondpass.formats.errors import check_numbers
+from secondpass import InputError, NotSerializableError, Ranking, Reranker
+from secondpass.formats import check_numbers
 from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
 from secondpass.ranking.methods import asks, identity, precision_of
-from secondpass.ranking.result import Ranking
 from secondpass.ranking.scoring import rerank_scores_alone
-from secondpass.reranker import Reranker
 from secondpass.settings import changed, describe, registry
 from secondpass.settings.loading import read
 from secondpass.types import Progress

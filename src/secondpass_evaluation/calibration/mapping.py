@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from secondpass.errors import InputError
+from secondpass import InputError
 from secondpass.ranking.floors import Fit
 from secondpass.ranking.probabilities import Probabilities
 from secondpass_evaluation.calibration.samples import Sample

@@ -8,8 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from secondpass import __version__
-from secondpass.errors import NotSerializableError, Problem
+from secondpass import NotSerializableError, Problem, __version__
 from secondpass.ranking.floors import Fit, Floor
 from secondpass.ranking.probabilities import Probabilities
 from secondpass.settings import registry

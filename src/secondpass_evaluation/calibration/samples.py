@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from secondpass.errors import InputError
-from secondpass.formats.runs import Qrels, judged_id
+from secondpass import InputError, Ranked, Ranking, Report
+from secondpass.formats import Qrels, judged_id
 from secondpass.ranking.floors import FloorOn, Per
-from secondpass.ranking.result import Ranking
-from secondpass.types import Ranked, Report
 from secondpass_evaluation.calibration.conformal import fewest, threshold, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels
 from secondpass_evaluation.measures import relevance_of

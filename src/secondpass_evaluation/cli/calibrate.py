@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secondpass.cli.console import info, print_json, print_yaml, result_console
-from secondpass.cli.progress import progress_bars
+from secondpass.cli.shared import info, print_json, print_yaml, progress_bars, result_console
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,

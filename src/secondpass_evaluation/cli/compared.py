@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secondpass.cli.configurations import configuration, with_depth
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
+from secondpass.cli.shared import configuration, with_depth
 from secondpass.config import load, preset_names
-from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
 
 _SINGLE_NAME = "rerank"
 """Name of a single reranker without one: `hybrid+rerank`."""

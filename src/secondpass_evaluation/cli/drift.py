@@ -10,15 +10,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.console import (
+from secondpass.cli.shared import (
     USAGE_ERROR,
+    AsJson,
     fail,
     info,
     one_line,
     print_json,
     result_console,
 )
-from secondpass.cli.options import AsJson
 from secondpass_evaluation import check_installed
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def drift(
     - `secondpass drift last-week.jsonl this-week.jsonl --details`
     """
     check_installed("secondpass drift")
-    from secondpass.monitoring.ranking_days import read_days
+    from secondpass.monitoring import read_days
     from secondpass_evaluation.periods import drift as compare
 
     earlier, later = _periods(first, second, before, after)
@@ -114,7 +114,7 @@ def _periods(
 
 
 def _parse_days(option: str, text: str | None) -> _Period:
-    from secondpass.monitoring.ranking_days import is_day
+    from secondpass.monitoring import is_day
 
     if text is None:
         return None, None

@@ -6,15 +6,19 @@ import sys
 from collections.abc import Mapping
 
 from secondpass.asking.dry_run import Expected, total
-from secondpass.cli.console import info, on_terminal, one_line, print_json, warn
-from secondpass.cli.dry_run import (
+from secondpass.cli.shared import (
     NOTE,
     TOKENS,
     counted,
+    info,
+    on_terminal,
+    one_line,
+    print_json,
     print_use_table,
     shown_tokens,
     total_record,
     use_record,
+    warn,
 )
 from secondpass_evaluation.dry_run import ExpectedComparison
 

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from secondpass.cli.console import (
+from secondpass.cli.shared import (
     ERROR,
     USAGE_ERROR,
+    DryRun,
+    Set,
+    complete_preset,
     fail,
     info,
     on_terminal,
     print_json,
+    progress_bars,
     result_console,
     warn,
     write,
 )
-from secondpass.cli.options import DryRun, Set, complete_preset
-from secondpass.cli.progress import progress_bars
-from secondpass.formats.errors import FormatError
+from secondpass.formats import FormatError
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs

@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secondpass.cli.console import fail, info, warn
-from secondpass.errors import InputError, MissingExtraError, ModelLoadError
-from secondpass.formats.errors import StaleIndexError, first_few
-from secondpass.formats.files import atomic_write
-from secondpass.types import Candidate, Progress
+from secondpass import Candidate, InputError, MissingExtraError, ModelLoadError
+from secondpass.cli.shared import fail, info, warn
+from secondpass.formats import StaleIndexError, atomic_write, first_few
+from secondpass.types import Progress
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
 from secondpass_evaluation.search.selection import SPHINX_REASON

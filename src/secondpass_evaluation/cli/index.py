@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.console import one_line, print_json, warn, write
-from secondpass.cli.options import AsJson
-from secondpass.cli.progress import progress_bars
+from secondpass.cli.shared import AsJson, one_line, print_json, progress_bars, warn, write
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import warn_of_skipped
 from secondpass_evaluation.cli.suite_options import PassageSize

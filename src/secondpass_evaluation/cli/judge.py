@@ -13,19 +13,19 @@ import typer
 from rich.text import Text
 
 from secondpass.asking.dry_run import Expected
-from secondpass.cli.console import (
+from secondpass.cli.shared import (
     USAGE_ERROR,
+    DryRun,
     escaped,
     fail,
     info,
     message_console,
     one_line,
     print_json,
+    progress_bars,
     warn,
     write,
 )
-from secondpass.cli.options import DryRun
-from secondpass.cli.progress import progress_bars
 from secondpass.config import load
 from secondpass.ranking.methods import asks
 from secondpass_evaluation import check_installed
@@ -276,7 +276,7 @@ def folder_journal(
 
 def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:
     """Read the queries and what is searched for them; a suite without judgements."""
-    from secondpass.formats.compression import find_file
+    from secondpass.formats import find_file
     from secondpass_evaluation.candidate_lists import candidates_of_run, read_candidates
     from secondpass_evaluation.loading import passages_of, read_query_log
     from secondpass_evaluation.suites import Suite

@@ -13,30 +13,33 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import with_depth
-from secondpass.cli.console import (
+from secondpass import Candidate, MissingExtraError, Ranking, Report, Request, Reranker
+from secondpass.cli.shared import (
     USAGE_ERROR,
+    AsJson,
+    DryRun,
+    Explain,
+    Instruction,
+    MonitorFolder,
+    Order,
     decode_argument,
     escaped,
+    explained,
     fail,
     from_span,
+    monitored,
     one_line,
+    parse_order,
     print_json,
+    progress_bars,
     result_console,
     warn,
+    with_depth,
 )
-from secondpass.cli.monitored import MonitorFolder, monitored
-from secondpass.cli.options import AsJson, DryRun, Explain, Instruction, Order
-from secondpass.cli.progress import progress_bars
-from secondpass.cli.rankings import explained
 from secondpass.config import load, merged
-from secondpass.errors import MissingExtraError
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
-from secondpass.ranking.result import Ranking
-from secondpass.reranker import Reranker
-from secondpass.types import Candidate, Progress, Report, Request
+from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import (
@@ -149,7 +152,7 @@ def query(
         )
     candidates = retriever.retrieve(question, count, mode, rrf_k)
     if dry_run and reranker is not None:
-        from secondpass.cli.dry_run import print_dry_run
+        from secondpass.cli.shared import print_dry_run
 
         request = Request(question, candidates)
         print_dry_run(reranker, [(request, options)], as_json=as_json)

@@ -18,10 +18,18 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from secondpass.cli.configurations import configuration
-from secondpass.cli.console import USAGE_ERROR, fail, info
-from secondpass.cli.options import AsJson, Config, Preset, Set
-from secondpass.types import Candidate, Progress
+from secondpass import Candidate
+from secondpass.cli.shared import (
+    USAGE_ERROR,
+    AsJson,
+    Config,
+    Preset,
+    Set,
+    configuration,
+    fail,
+    info,
+)
+from secondpass.types import Progress
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from secondpass.cli.console import (
+from secondpass.cli.shared import (
     USAGE_ERROR,
     fail,
     info,
     on_terminal,
     print_json,
+    progress_bars,
     result_console,
     write,
 )
-from secondpass.cli.progress import progress_bars
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.suite_options import (
@@ -194,8 +194,8 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
     """By name, the rerankers to try that can be loaded, and why the others cannot."""
     from difflib import get_close_matches
 
+    from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
     from secondpass.config import preset_names, resolve
-    from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
     from secondpass_evaluation.rerankers import unique_name
     from secondpass_evaluation.tuning.trials import INSTALLED, named
 
@@ -225,7 +225,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
-    from secondpass.formats.lines import write_lines
+    from secondpass.formats import write_lines
     from secondpass.ranking.rendering import well_formed
 
     written = []

@@ -6,12 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from secondpass.errors import InputError
-from secondpass.formats.lines import AnyPath, check_field, read_json_lines
-from secondpass.formats.reading import read_qrels
-from secondpass.formats.runs import Qrels
+from secondpass import Candidate, InputError
+from secondpass.formats import AnyPath, Qrels, check_field, read_json_lines, read_qrels
 from secondpass.ranking.rendering import well_formed
-from secondpass.types import Candidate
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
 from secondpass_evaluation.judging.labels import (

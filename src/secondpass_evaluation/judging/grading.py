@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from secondpass import ConfigurationError, Reranker
 from secondpass.config import resolve
 from secondpass.effects import LLM
-from secondpass.errors import ConfigurationError
 from secondpass.llms import to_llm
 from secondpass.prompts.template import Prompting
-from secondpass.reranker import Reranker
 from secondpass.settings import registry
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation.rerankers import Spec

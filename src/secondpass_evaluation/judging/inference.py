@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from secondpass.errors import InputError
+from secondpass import InputError
 from secondpass.settings import describe
 from secondpass_evaluation.significance import fewest_queries
 

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from secondpass import Candidate, CandidateLike, InputError, Ranking
 from secondpass.asking.dry_run import Expected
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
-from secondpass.formats.lines import AnyPath, write_lines
-from secondpass.formats.runs import Qrels
+from secondpass.formats import AnyPath, Qrels, check_numbers, write_lines
 from secondpass.ranking.rendering import well_formed
-from secondpass.ranking.result import Ranking
 from secondpass.settings import describe
-from secondpass.types import Candidate, CandidateLike, Progress, no_progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.environment import now
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal

@@ -13,10 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from secondpass.formats.errors import FormatError
-from secondpass.formats.lines import AnyPath, write_lines
-from secondpass.formats.runs import Qrels, file_of
-from secondpass.types import Candidate
+from secondpass import Candidate
+from secondpass.formats import AnyPath, FormatError, Qrels, file_of, write_lines
 from secondpass_evaluation.judging.labels import beside
 
 Hashes: TypeAlias = Mapping[str, Mapping[str, str]]

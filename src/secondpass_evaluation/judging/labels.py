@@ -14,13 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import InputError
-from secondpass.formats.compression import uncompressed_name
-from secondpass.formats.errors import FormatError
-from secondpass.formats.files import open_locked
-from secondpass.formats.lines import AnyPath, write_lines
-from secondpass.formats.reading import read_qrels
-from secondpass.formats.runs import Qrels
+from secondpass import InputError
+from secondpass.formats import (
+    AnyPath,
+    FormatError,
+    Qrels,
+    open_locked,
+    read_qrels,
+    uncompressed_name,
+    write_lines,
+)
 from secondpass_evaluation.judging.inference import fewest_people
 
 _FORMAT = 1

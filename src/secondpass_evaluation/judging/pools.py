@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from secondpass.errors import ConfigurationError, InputError
-from secondpass.types import Candidate, Progress
+from secondpass import Candidate, ConfigurationError, InputError
+from secondpass.types import Progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.rerankers import Spec, create_rerankers

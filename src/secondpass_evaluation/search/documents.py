@@ -16,12 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from secondpass.errors import InputError
-from secondpass.formats.compression import find_file
-from secondpass.formats.lines import AnyPath
-from secondpass.formats.reading import read_corpus
+from secondpass import Candidate, InputError
+from secondpass.formats import AnyPath, find_file, read_corpus
 from secondpass.settings import describe
-from secondpass.types import Candidate, Progress, no_progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs
 from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of, is_index
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from secondpass import InputError, MissingExtraError
 from secondpass.concurrency.lazy import Lazy
-from secondpass.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,11 +10,10 @@ from dataclasses import replace
 from numbers import Real
 from typing import Literal
 
-from secondpass.errors import InputError
+from secondpass import Candidate, CandidateLike, InputError
 from secondpass.ranking.blending import minmax, zscore
 from secondpass.ranking.candidates import first_stage_scores, kind_of, to_candidates
 from secondpass.settings import describe
-from secondpass.types import Candidate, CandidateLike
 
 
 def reciprocal_rank_fusion(

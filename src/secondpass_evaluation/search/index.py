@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import SecondPassError
-from secondpass.formats.errors import IndexFaultError, StaleIndexError
-from secondpass.formats.lines import AnyPath
-from secondpass.types import Candidate
+from secondpass import Candidate, SecondPassError
+from secondpass.formats import AnyPath, IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
 from secondpass_evaluation.search.index_files import (

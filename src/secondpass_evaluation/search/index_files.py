@@ -18,9 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
-from secondpass.formats.errors import IndexFaultError, first_few
-from secondpass.formats.files import atomic_write, flush_file, flush_folder, lock
-from secondpass.types import Candidate
+from secondpass import Candidate
+from secondpass.formats import (
+    IndexFaultError,
+    atomic_write,
+    first_few,
+    flush_file,
+    flush_folder,
+    lock,
+)
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SourceFile
 from secondpass_evaluation.search.retrieval import Parts
 from secondpass_evaluation.search.selection import MANIFEST, PARTS, is_index

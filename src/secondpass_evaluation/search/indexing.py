@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import IndexFaultError, first_few
-from secondpass.formats.lines import AnyPath
+from secondpass import Candidate, InputError
+from secondpass.formats import AnyPath, IndexFaultError, first_few
 from secondpass.ranking.candidates import kind_of
-from secondpass.types import Candidate, Progress, no_progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.search.documents import (
     PASSAGE_SIZE,
     READER_VERSION,

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
+from secondpass import Candidate, CandidateLike, InputError
+from secondpass.formats import check_numbers
 from secondpass.ranking.candidates import to_candidates
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.words import split_words
 from secondpass.settings import describe
-from secondpass.types import Candidate, CandidateLike
 from secondpass_evaluation.search.embedders import Embedder, embed_checked
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 

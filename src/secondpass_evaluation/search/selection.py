@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
-from secondpass.errors import InputError
-from secondpass.formats.lines import AnyPath
+from secondpass import InputError
+from secondpass.formats import AnyPath
 from secondpass.settings import describe
 
 MANIFEST = "secondpass-index.json"

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.errors import InputError
-from secondpass.formats.lines import AnyPath
-from secondpass.formats.runs import Run
+from secondpass import InputError
+from secondpass.formats import AnyPath, Run
 from secondpass.ranking.blending import Blend
 from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.costs import percentile

@@ -9,12 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from secondpass import ModelLoadError, NotSerializableError, Ranking, Reranker, SecondPassError
 from secondpass.config import load, preset_names
-from secondpass.errors import ModelLoadError, NotSerializableError, SecondPassError
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.result import Ranking
 from secondpass.ranking.scoring import scores_alone
-from secondpass.reranker import Reranker
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.replay import replayed_run

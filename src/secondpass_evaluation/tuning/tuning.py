@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from secondpass.errors import InputError
-from secondpass.formats.errors import check_numbers
-from secondpass.formats.runs import Run
+from secondpass import InputError
+from secondpass.formats import Run, check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes

@@ -11,11 +11,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.console import one_line, print_json, result_console, warn, write
-from secondpass.cli.options import AsJson
-from secondpass.cli.progress import progress_bars
-from secondpass.formats.errors import FormatError
-from secondpass.formats.lines import AnyPath, read_json_lines
+from secondpass.cli.shared import (
+    AsJson,
+    one_line,
+    print_json,
+    progress_bars,
+    result_console,
+    warn,
+    write,
+)
+from secondpass.formats import AnyPath, FormatError, read_json_lines
 from secondpass.settings import describe
 
 if TYPE_CHECKING:

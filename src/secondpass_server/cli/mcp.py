@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from secondpass.cli.console import info
-from secondpass.cli.options import Set
+from secondpass import ConfigurationError
+from secondpass.cli.shared import Set, info
 from secondpass.config import load
-from secondpass.errors import ConfigurationError
 from secondpass_server.cli.served import (
     ApiKeyEnv,
     ApiKeyFile,

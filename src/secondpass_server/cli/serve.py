@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from secondpass.cli.console import info
-from secondpass.cli.options import Set
+from secondpass.cli.shared import Set, info
 from secondpass_server.cli.served import (
     ApiKeyEnv,
     ApiKeyFile,

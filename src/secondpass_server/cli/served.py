@@ -8,9 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from secondpass.cli.configurations import configuration
-from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.cli.options import complete_preset
+from secondpass.cli.shared import USAGE_ERROR, complete_preset, configuration, fail
 
 Presets = Annotated[
     list[str] | None,

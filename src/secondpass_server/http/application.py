@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from secondpass import Reranker
 from secondpass.ranking.diagnostics import log, log_exception
-from secondpass.reranker import Reranker
 from secondpass_server.http.admission import Admission
 from secondpass_server.http.bodies import (
     CLOSE,

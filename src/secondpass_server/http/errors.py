@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from secondpass.ranking.result import Ranking
+from secondpass import Ranking
 
 
 class RequestError(Exception):

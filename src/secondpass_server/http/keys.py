@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-from secondpass.errors import ConfigurationError
+from secondpass import ConfigurationError
 from secondpass.ranking.diagnostics import log
 from secondpass.settings import variable, variables
 from secondpass_server.http.errors import RequestError

@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
+from secondpass import ConfigurationError
 from secondpass.config import load
-from secondpass.errors import ConfigurationError
 from secondpass_server.http.application import create_app
 from secondpass_server.http.connections import Connection, Connections
 from secondpass_server.http.service import Service

@@ -10,16 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 
+from secondpass import ConfigurationError, Issue, Ranking, Reranker, RerankError, SecondPassError
 from secondpass.adapters.issue_messages import without_messages
 from secondpass.adapters.scores import served_scores
 from secondpass.concurrency.threads import retrieve_exception
-from secondpass.errors import ConfigurationError, SecondPassError
 from secondpass.ranking.diagnostics import log, log_exception, log_issues
 from secondpass.ranking.options import CallOptions
-from secondpass.ranking.result import Ranking, RerankError
-from secondpass.reranker import Reranker
 from secondpass.settings import suggestion
-from secondpass.types import Issue
 from secondpass_server.http.errors import (
     ClientGoneError,
     IncompleteError,

@@ -14,15 +14,20 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
 
-from secondpass import __version__
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    Ranked,
+    Ranking,
+    Reranker,
+    RerankError,
+    SecondPassError,
+    __version__,
+)
 from secondpass.adapters.issue_messages import without_messages
-from secondpass.errors import ConfigurationError, SecondPassError
 from secondpass.ranking.diagnostics import log_exception, log_issues
 from secondpass.ranking.options import CallOptions
-from secondpass.ranking.result import Ranking, RerankError
-from secondpass.reranker import Reranker
 from secondpass.settings import suggestion
-from secondpass.types import Candidate, Ranked
 from secondpass_server.packing import pack
 
 

@@ -49,7 +49,7 @@ from secondpass.cli.rerank_input import RerankInput, read_context
 from secondpass.cli.resuming import Resumable, storing_answers
 from secondpass.config import load
 from secondpass.formats.requests import InputRequest, batches
-from secondpass.formats.summary import count, summary
+from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.reranker import Reranker
 from secondpass.settings.environment import fill

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from secondpass import Ranking
 from secondpass.adapters.scores import ScoreRule
-from secondpass.ranking.result import Ranking
 from secondpass_server.http.errors import RequestError
 from secondpass_server.http.fields import Fields, RerankRequest
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from secondpass import EngineInfo, Ranking, Report, Skipped, Usage
-from secondpass.formats.summary import count, summary
+from secondpass.formats.totals import count, summary
 
 
 def ranking(*usage, **report):
