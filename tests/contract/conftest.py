@@ -15,7 +15,6 @@ from contract import CANNOT, WAYS, Adapter, adapter_of
 from remembered_model import remember
 
 
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "adapter" not in metafunc.fixturenames:
         return

@@ -333,7 +333,9 @@ def test_concurrent_calls_and_loops_give_the_same(adapter: Any) -> None:
     for _ in range(2):
         assert asyncio.run(together()) == alone
     with ThreadPoolExecutor(8) as threads:
-        found = threads.map(lambda n: adapter.run(component, way, QUERY, documents(n))[0], range(16))
+        found = threads.map(
+            lambda n: adapter.run(component, way, QUERY, documents(n))[0], range(16)
+        )
         assert [plain(one) for one in found] == alone
         for one in threads.map(lambda _: asyncio.run(together()), range(2)):
             assert one == alone

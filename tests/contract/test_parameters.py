@@ -84,8 +84,7 @@ def test_a_parameter_of_calls_is_written_and_can_be_assigned(
     plain = [[adapter.carried(one) for one in ranked] for ranked in results]
     assert plain[0] == plain[1] == plain[2]
     assert plain[0] != [
-        adapter.carried(one)
-        for one in adapter.run(adapter.make("lexical"), way, "3", documents)[0]
+        adapter.carried(one) for one in adapter.run(adapter.make("lexical"), way, "3", documents)[0]
     ] or value is (adapter.name == "haystack")
 
 

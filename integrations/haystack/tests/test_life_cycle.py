@@ -22,12 +22,6 @@ class Unloadable(Answers):
         raise OSError("no such model")
 
 
-def test_construction_loads_nothing() -> None:
-    scorer = Numbers()
-    SecondPassRanker({"method": scorer}, depth=2).close()
-    assert (scorer.warmed, scorer.closed, scorer.seen) == (0, 0, [])
-
-
 def test_warm_up_and_close_are_passed_on_and_idempotent() -> None:
     scorer = Numbers()
     ranker = SecondPassRanker(Reranker(scorer))

@@ -17,9 +17,8 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
-from haystack_documents import ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
+from secondpass import NotSerializableError
 
 QUERY = "castle garden"
 ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
@@ -36,15 +35,6 @@ class Numbers:
         return [float(document) for document in documents]
 
 
-class Fails:
-    """A scorer that never answers."""
-
-    model_name = "fails"
-
-    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        raise OSError
-
-
 def numbered(*numbers: float) -> list[Document]:
     """Documents whose content is a number, retrieved in this order with falling scores."""
     return [
@@ -53,59 +43,6 @@ def numbered(*numbers: float) -> list[Document]:
         )
         for index, number in enumerate(numbers)
     ]
-
-
-BLEND = {"original": 0.5, "normalize": "none"}
-
-
-def test_the_blended_score_is_kept_beside_a_tail() -> None:
-    ranker = SecondPassRanker(Reranker(Numbers(), depth=2, blend=BLEND), meta_prefix="x_")
-    documents = ranker.run(QUERY, numbered(0.2, 0.9, 0.5, 0.4))["documents"]
-    assert [document.score for document in documents] == [1.0, 0.75, 0.5, 0.25]
-    finals = [document.meta["x_rerank_final_score"] for document in documents]
-    assert finals == [pytest.approx(0.825), pytest.approx(0.6), None, None]
-    assert [document.meta["x_rerank_score"] for document in documents] == [0.9, 0.2, None, None]
-
-
-def test_the_final_score_where_nothing_was_judged() -> None:
-    ranker = SecondPassRanker(Reranker(Fails(), blend=None))
-    sources = [*numbered(0.2, 0.9), Document(content="0.4")]
-    result = ranker.run(QUERY, sources)
-    assert result["report"]["status"] == "unchanged"
-    finals = [document.meta["rerank_final_score"] for document in result["documents"]]
-    assert finals == [1.0, 0.5, None]
-
-
-def test_a_second_pass_renews_the_final_score() -> None:
-    sources = numbered(0.2, 0.9)
-    once = SecondPassRanker(Reranker(Fails())).run(QUERY, sources)["documents"]
-    twice = SecondPassRanker(Reranker(Numbers())).run(QUERY, once)["documents"]
-    assert [document.meta["rerank_final_score"] for document in twice] == [0.9, 0.2]
-
-
-@pytest.mark.parametrize(
-    ("levels", "order", "scores"),
-    [
-        ("hard easy hard", ["d1", "d0", "d2"], [1.0, 2 / 3, 1 / 3]),
-        # The retriever's scores still fall along the list.
-        ("easy easy hard", ["d0", "d1", "d2"], [1.0, 1 - 1 / 3, 1 - 2 / 3]),
-    ],
-)
-def test_an_order_by_metadata_where_nothing_was_judged(
-    levels: str, order: list[str], scores: list[float]
-) -> None:
-    tiers = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
-    ranker = SecondPassRanker({"method": Fails(), "orders": {"learn": tiers}})
-    sources = numbered(0.2, 0.9, 0.4)
-    for document, level in zip(sources, levels.split(), strict=True):
-        document.meta["level"] = level
-    result = ranker.run(QUERY, sources, order="learn")
-    assert result["report"]["status"] == "unchanged"
-    assert ids(result["documents"]) == order
-    assert [document.score for document in result["documents"]] == scores
-    retrieved = {document.id: document.score for document in sources}
-    for document in result["documents"]:
-        assert document.meta["rerank_final_score"] == retrieved[document.id]
 
 
 # ---------------------------------------------------------------------- keys that may be absent
@@ -336,51 +273,6 @@ def test_assigning_a_fixed_parameter_is_refused(name: str) -> None:
     assert ranker.to_dict() == before
 
 
-def test_assigned_parameters_count_and_are_saved() -> None:
-    ranker = SecondPassRanker("lexical", top_k=1)
-    ranker.top_k, ranker.depth, ranker.score_threshold = 3, 2, -1
-    ranker.dedupe, ranker.meta_prefix = False, "x_"
-    again = SecondPassRanker.from_dict(ranker.to_dict())
-    for one in (ranker, again):
-        documents = one.run(QUERY, numbered(1, 2) + numbered(1, 2))["documents"]
-        assert ids(documents) == ["d0", "d1", "d0"]
-        assert documents[2].meta["x_rerank_status"] == "tail"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("top_k", 0),
-        ("top_k", "5"),
-        ("top_k", None),
-        pytest.param("top_k", -(10**5000), id="huge"),
-        ("depth", 0),
-        ("depth", 1.5),
-        ("depth", True),
-        ("score_threshold", float("nan")),
-        ("score_threshold", "0.5"),
-        ("score_threshold", True),
-        ("dedupe", "no"),
-        ("meta_prefix", None),
-    ],
-)
-def test_assigning_a_wrong_value_is_refused(name: str, value: Any) -> None:
-    ranker = SecondPassRanker("lexical", top_k=1)
-    before = ranker.to_dict()
-    with pytest.raises(ValueError, match=name):
-        setattr(ranker, name, value)
-    assert ranker.to_dict() == before
-
-
-@pytest.mark.parametrize("config", [{"method": "lexical", "depth": 50}, Reranker("lexical")])
-def test_assigning_what_the_reranker_sets_is_refused(config: Any) -> None:
-    ranker = SecondPassRanker(config)
-    with pytest.raises(ConfigurationError, match="depth: can't be set, because the reranker"):
-        ranker.depth = 10
-    ranker.top_k = 1
-    assert len(ranker.run(QUERY, numbered(1, 2))["documents"]) == 1
-
-
 def test_lists_that_were_given_are_not_shared() -> None:
     fields, kwargs = ["title"], {"torch_dtype": "float16"}
     ranker = SecondPassRanker(
@@ -405,63 +297,7 @@ def test_pipelines_and_copies_may_set_what_they_need() -> None:
         assert copied.run(QUERY, numbered(1))["report"]["status"] == "ok"
 
 
-# ---------------------------------------------------------------------- wrong documents
-
-
-@pytest.mark.parametrize("method", ["run", "run_async"])
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        (None, r"^documents: give a list of Documents, not nothing"),
-        (7, r"^documents: give a list of Documents, not an int"),
-        ("text", r"^documents: give a list of Documents, not a str"),
-        ({"content": "x"}, r"^documents: give a list of Documents, not a dict"),
-        (Document(content="x"), r"^documents: give a list of Documents, not a Document"),
-        (["text"], r"^documents\[0\]: give a Document, not a str"),
-        ([Document(content="x"), None], r"^documents\[1\]: give a Document, not nothing"),
-        ([{"content": "x"}], r"^documents\[0\]: give a Document, not a dict"),
-        ([[Document(content="x")]], r"^documents\[0\]: give a Document, not a list"),
-        ([Document(content="x", meta="y")], r"^documents\[0\]\.meta: give a dictionary"),
-    ],
-)
-def test_wrong_documents_are_named(method: str, documents: Any, message: str) -> None:
-    ranker = SecondPassRanker("lexical")
-
-    async def call() -> Any:
-        called = getattr(ranker, method)(query=QUERY, documents=documents)
-        return await called if inspect.isawaitable(called) else called
-
-    with pytest.raises(InputError, match=message):
-        asyncio.run(call())
-
-
-@pytest.mark.parametrize("kind", [tuple, iter])
-def test_other_iterables_of_documents(kind: Callable[[Any], Any]) -> None:
-    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, kind(numbered(0.1, 0.2)))
-    assert ids(result["documents"]) == ["d1", "d0"]
-
-
 # ---------------------------------------------------------------------- candidates needed
-
-
-@pytest.mark.parametrize(
-    ("reranker", "parameters", "top_k", "needed"),
-    [
-        ({"method": "lexical", "depth": 50}, {}, None, 50),
-        ({"method": "lexical", "depth": 50}, {"top_k": 80}, None, 80),
-        ({"method": "lexical", "depth": 50}, {}, 80, 80),
-        ({"method": "lexical", "depth": None}, {}, 5, None),
-        ("listwise_guided", {}, None, None),
-        ("listwise_guided", {"top_k": 5}, None, 15),
-        ("listwise_guided", {"top_k": 5}, 2, 6),
-        ("lexical", {"depth": 20}, None, 20),
-        (Reranker("lexical", depth=30, top_k=5), {}, None, 30),
-    ],
-)
-def test_candidates_needed(
-    reranker: Any, parameters: dict[str, Any], top_k: int | None, needed: int | None
-) -> None:
-    assert SecondPassRanker(reranker, **parameters).candidates_needed(top_k) == needed
 
 
 def test_candidates_needed_follows_what_is_assigned() -> None:
@@ -470,12 +306,6 @@ def test_candidates_needed_follows_what_is_assigned() -> None:
     assert ranker.candidates_needed() == 40
     ranker.top_k = 60
     assert ranker.candidates_needed() == 60
-
-
-@pytest.mark.parametrize("top_k", [0, -1, 1.5, "5", True])
-def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
-    with pytest.raises(ValueError, match="top_k"):
-        SecondPassRanker("lexical").candidates_needed(top_k)
 
 
 def test_a_retriever_takes_the_number_of_candidates() -> None:
@@ -493,10 +323,3 @@ def test_a_retriever_takes_the_number_of_candidates() -> None:
         "ranker": {"query": "castle", "top_k": 5},
     }
     assert pipeline.run(data)["ranker"]["report"]["usage"]["pairs"] == 15
-
-
-@pytest.mark.parametrize("threshold", ["x", float("nan"), True])
-def test_a_wrong_threshold_of_a_call_is_named(threshold):
-    documents = [Document(content="a")]
-    with pytest.raises(ValueError, match="score_threshold: give a finite number"):
-        SecondPassRanker("lexical").run("q", documents, score_threshold=threshold)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import math
-from typing import Any
 
 import yaml
 from haystack import Document
 
-from haystack_documents import QUERY, Answers, Numbers, castles, ids, numbered
+from haystack_documents import QUERY, Answers, Numbers, ids, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import Candidate, Reranker
+from secondpass import Reranker
 
 
 def test_ranking_blend_and_order_happen_in_one_component() -> None:
@@ -40,42 +38,6 @@ def test_the_report_holds_plain_values_that_pipelines_can_copy() -> None:
     )
     assert copy.deepcopy(result["report"]) == result["report"]
     assert yaml.safe_load(yaml.safe_dump(result["report"])) == result["report"]
-
-
-def test_the_context_of_a_call_reaches_the_method() -> None:
-    seen: list[object] = []
-
-    class Listens:
-        name = "listens"
-        score_kind = "unbounded"
-        scale = None
-
-        def judge(self, task: Any) -> Any:
-            seen.append(task.context)
-            assert all(isinstance(candidate, Candidate) for candidate in task.candidates)
-            yield from ()
-            raise OSError
-
-    ranker = SecondPassRanker(Reranker(Listens()))
-    ranker.run(QUERY, castles(), context={"user": 7})
-    asyncio.run(ranker.run_async(QUERY, castles(), context=None))
-    assert seen == [{"user": 7}, None]
-
-
-def test_a_skipped_pass_keeps_documents_and_scores_and_says_why() -> None:
-    documents = [
-        Document(id=f"d{i}", content="1", score=score) for i, score in enumerate([9, 2, 1])
-    ]
-    config = {"method": "lexical", "when": {"margin": {"below": 0.5}}}
-    ranker = SecondPassRanker.from_dict(SecondPassRanker(config).to_dict())
-    result = ranker.run(QUERY, documents)
-    assert result["report"]["skipped"] == {
-        "reason": "margin 0.875 is not below 0.5",
-        "pairs": 3,
-        "depth": 0,
-    }
-    assert [(d.id, d.score) for d in result["documents"]] == [("d0", 9), ("d1", 2), ("d2", 1)]
-    assert result["documents"][0].meta["rerank_status"] == "tail"
 
 
 def test_a_calibrated_threshold() -> None:

@@ -12,9 +12,9 @@ from haystack.components.builders import PromptBuilder
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 
-from haystack_documents import QUERY, Answers, Numbers, castles, contents, numbered, store_of
+from haystack_documents import QUERY, Answers, Numbers, castles, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import InputError, Reranker
+from secondpass import Reranker
 
 # ---------------------------------------------------------------------- sockets
 
@@ -85,39 +85,3 @@ def test_top_k_is_checked_as_haystack_does(top_k: int) -> None:
             ranker.run(QUERY, documents, top_k)
         with pytest.raises(ValueError, match=message):
             asyncio.run(ranker.run_async(QUERY, documents, top_k))
-
-
-def test_top_k_of_the_call_overrides_the_components() -> None:
-    scorer = Numbers()
-    documents = numbered(1, 3, 2)
-    ranker = SecondPassRanker(Reranker(scorer), top_k=2)
-    assert contents(ranker.run(QUERY, documents)["documents"]) == ["3", "2"]
-    result = ranker.run(QUERY, documents, top_k=1)
-    assert contents(result["documents"]) == ["3"]
-    assert sorted(result["report"]["left_out"]["top_k"]) == [0, 2]
-    assert len(ranker.run(QUERY, documents, top_k=9)["documents"]) == 3
-    configured = SecondPassRanker(Reranker(scorer, top_k=1))
-    assert contents(configured.run(QUERY, documents)["documents"]) == ["3"]
-
-
-def test_no_documents_ask_no_model() -> None:
-    scorer = Numbers()
-    ranker = SecondPassRanker(Reranker(scorer))
-    for result in (ranker.run(QUERY, []), asyncio.run(ranker.run_async(QUERY, []))):
-        assert result["documents"] == []
-        assert result["report"]["status"] == "ok"
-        assert result["report"]["usage"]["calls"] == 0
-    assert scorer.seen == []
-    assert scorer.warmed == 0
-
-
-def test_wrong_arguments_of_a_call_are_named() -> None:
-    ranker = SecondPassRanker("lexical")
-    with pytest.raises(InputError, match=r"^query: "):
-        ranker.run(None, castles())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^instruction: give a string, not 7"):
-        ranker.run(QUERY, castles(), instruction=7)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^depth: "):
-        ranker.run(QUERY, castles(), depth=0)
-    with pytest.raises(InputError, match=r"^order: "):
-        ranker.run(QUERY, castles(), order="sideways")

@@ -51,14 +51,6 @@ def test_the_tool_is_the_form_of_the_reply(kind: str, asynchronous: bool) -> Non
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 11, 7)
 
 
-def test_tokens_of_every_batch_are_added_up() -> None:
-    llm = scripted(usage={"input_tokens": 10, "output_tokens": 3})
-    _, report = asking("graded", llm, choice_batch_size=2).rerank_nodes(nodes_of(), QUERY)
-    usage = report.usage
-    assert (usage.calls, usage.rounds, usage.pairs) == (3, 1, 5)
-    assert (usage.input_tokens, usage.output_tokens) == (30, 9)
-
-
 @pytest.mark.parametrize("calls_tools", [False, True])
 def test_an_answer_in_words_is_read_as_well(calls_tools: bool) -> None:
     llm = scripted(calls_tools=calls_tools, by_tool=False)
@@ -112,15 +104,6 @@ def test_a_reply_that_was_cut_counts_as_far_as_it_goes(reason: str) -> None:
     assert [one.metadata["rerank_status"] for one in ranked] == ["scored"] * 4 + ["backfilled"]
 
 
-def test_truncated_reply_without_a_reason_is_refused() -> None:
-    def says(passages: dict[str, str], words: str) -> Said:
-        return json.dumps(honest(passages, words))[:-4]
-
-    llm = scripted(says, calls_tools=False, finish_reason="stop")
-    ranked, report = asking("graded", llm).rerank_nodes(nodes_of(), QUERY)
-    assert (report.status, lengths(ranked)) == ("unchanged", list(LENGTHS))
-
-
 @pytest.mark.parametrize("reason", ["content_filter", "refusal", "SAFETY"])
 @pytest.mark.parametrize("calls_tools", [False, True])
 def test_refusal_is_reported_and_loses_no_node(reason: str, calls_tools: bool) -> None:
@@ -146,19 +129,6 @@ def test_odd_tool_calls_lose_no_node(calls: Any, status: str) -> None:
     ranked, report = asking("graded", llm).rerank_nodes(nodes_of(), QUERY)
     assert (report.status, lengths(ranked)) == (status, list(LENGTHS))
     assert sorted(one.metadata["at"] for one in ranked) == [0, 1, 2, 3, 4]
-
-
-def test_one_failing_batch_costs_its_nodes_only() -> None:
-    def says(passages: dict[str, str], words: str) -> Said:
-        return RuntimeError("down") if "x" * 9 in passages.values() else honest(passages, words)
-
-    reranker = asking("graded", scripted(says), choice_batch_size=2)
-    ranked, report = reranker.rerank_nodes(nodes_of(), QUERY)
-    assert report.status == "partial"
-    assert sorted(lengths(ranked)) == sorted(LENGTHS)
-    statuses = {len(one.text): one.metadata["rerank_status"] for one in ranked}
-    assert statuses[9] == "unjudged"
-    assert statuses[3] == "scored"
 
 
 class Completing(CustomLLM):

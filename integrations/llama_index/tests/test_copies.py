@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,48 +11,8 @@ import pytest
 from llama_index.core.callbacks import CallbackManager
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, texts, with_scorer
+from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, texts
 from secondpass import NotSerializableError, Reranker, RerankError
-
-
-def test_construction_keeps_the_scorer_and_scores_nothing() -> None:
-    scorer = ByLength()
-    reranker = with_scorer(scorer)
-    assert scorer.calls == 0
-    for _ in range(2):
-        reranker.postprocess_nodes(pandas(), query_str=QUERY)
-    assert scorer.calls == 2
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: SecondPassRerank("lexical", top_n=2, metadata_prefix="x_"),
-        lambda: SecondPassRerank({"method": {"type": "lexical", "k1": 0.5}, "depth": 2}),
-        lambda: SecondPassRerank(
-            {"method": "lexical"}, depth=2, strict=True, dedupe=True, metadata_mode="all"
-        ),
-        lambda: SecondPassRerank(Reranker("lexical", top_k=2, depth=None)),
-    ],
-)
-def test_json_dict_pickle_and_deepcopy_round_trip(made: Any) -> None:
-    reranker = made()
-    expected = reranker.to_dict()
-    assert expected["class_name"] == "SecondPassRerank"
-    assert "callback_manager" not in expected
-    others = [
-        SecondPassRerank.from_json(reranker.to_json()),
-        SecondPassRerank.from_dict(reranker.to_dict()),
-        SecondPassRerank.model_validate(json.loads(reranker.model_dump_json())),
-        pickle.loads(pickle.dumps(reranker)),
-        copy.deepcopy(reranker),
-        copy.copy(reranker),
-        reranker.model_copy(deep=True),
-    ]
-    ranked = plain(reranker.postprocess_nodes(pandas(), query_str=QUERY))
-    for other in others:
-        assert other.to_dict() == expected
-        assert plain(other.postprocess_nodes(pandas(), query_str=QUERY)) == ranked
 
 
 def test_files_are_serialised_by_content(tmp_path: Path) -> None:

@@ -1,25 +1,22 @@
 """Any LlamaIndex LLM as the language model: chat or completion, asynchronous or not."""
 
-import asyncio
 import copy
 import json
 import pickle
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse
+from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.llms import CustomLLM, LLMMetadata
-from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import ValidationError
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import texts
-from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
+from secondpass import ConfigurationError, InputError, NotSerializableError
 
 NODES = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in ("b", "ccc", "a", "dddd")]
 
@@ -49,76 +46,10 @@ class Completing(CustomLLM):
         raise NotImplementedError
 
 
-class Chatting(FunctionCallingLLM):
-    """A chat model with both sides, which tells its tokens."""
-
-    loops: list[Any] = []  # noqa: RUF012 - a pydantic field
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="chatting", is_chat_model=True)
-
-    def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        message = ChatMessage(role="assistant", content=reply(messages[-1].content or ""))
-        usage = {"prompt_tokens": 11, "completion_tokens": 7}
-        return ChatResponse(message=message, raw={"usage": usage})
-
-    async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        self.loops.append(asyncio.get_running_loop())
-        return self.chat(messages)
-
-    def _not_here(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    complete = stream_chat = stream_complete = _not_here
-    acomplete = astream_chat = astream_complete = _prepare_chat_with_tools = _not_here
-
-
-@pytest.mark.parametrize("llm", [Completing, Chatting])
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_llm_is_asked(llm: type, asynchronous: bool) -> None:
-    postprocessor = SecondPassRerank({"method": "listwise"}, llm=llm())
-    if asynchronous:
-        nodes, report = asyncio.run(postprocessor.arerank_nodes(NODES, "q"))
-    else:
-        nodes, report = postprocessor.rerank_nodes(NODES, "q")
-    assert texts(nodes) == ["dddd", "ccc", "b", "a"]
-    assert report.status == "ok"
-    assert report.usage.input_tokens == (11 if llm is Chatting else None)
-
-
-def test_the_asynchronous_side_runs_in_the_callers_loop() -> None:
-    llm = Chatting()
-    postprocessor = SecondPassRerank({"method": "listwise"}, llm=llm)
-
-    async def go() -> Any:
-        await postprocessor.apostprocess_nodes(NODES, query_str="q")
-        postprocessor.postprocess_nodes(NODES, query_str="q")  # as evaluators do, inside a loop
-        return asyncio.get_running_loop()
-
-    assert llm.loops == [asyncio.run(go())]
-
-
 def test_it_stands_in_for_the_model_of_a_preset() -> None:
     postprocessor = SecondPassRerank("blended_scores", llm=Completing())
     assert postprocessor._reranker.method.name == "graded by completing"
     assert postprocessor._reranker.method.llm.context_window == 8000
-
-
-@pytest.mark.parametrize("reranker", ["lexical", Reranker("lexical")])
-def test_it_is_refused_where_nothing_would_ask_it(reranker: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        SecondPassRerank(reranker, llm=Completing())
-
-
-def test_a_failing_llm_loses_no_node() -> None:
-    secret = "sk-secret and the passage"
-    nodes, report = SecondPassRerank(
-        {"method": "listwise"}, llm=Completing(error=secret)
-    ).rerank_nodes(NODES, "q")
-    assert texts(nodes) == ["b", "ccc", "a", "dddd"]
-    assert report.status == "unchanged"
-    assert secret not in repr(report)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +62,6 @@ def test_it_is_never_serialised_and_given_again(reranker: Any) -> None:
     back = SecondPassRerank.from_json(written, llm=Completing())
     assert back._reranker.method.name == postprocessor._reranker.method.name
     assert back.to_json() == written
-
-
-@pytest.mark.parametrize("wrong", ["gpt-4.1-mini", Completing, 5])
-def test_objects_that_are_no_llm_are_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="llm: give an LLM of LlamaIndex, not a"):
-        SecondPassRerank({"method": "listwise"}, llm=wrong)
-
-
-def test_timeout_of_the_configured_model_is_kept() -> None:
-    config = {"method": {"type": "listwise", "llm": {"timeout": 300}}}
-    postprocessor = SecondPassRerank(config, llm=Completing())
-    assert postprocessor._reranker.method.llm.timeout == 300
-    back = SecondPassRerank.from_json(postprocessor.to_json(), llm=Completing())
-    assert back._reranker.method.llm.timeout == 300
 
 
 WRONG_PROMPTS = [
@@ -205,35 +122,6 @@ def test_no_key_under_another_name_is_pickled() -> None:
             pickle.dumps(postprocessor)
     plain = SecondPassRerank({"method": "graded"}, llm=WithHeaders())
     assert pickle.loads(pickle.dumps(plain)).to_json() == plain.to_json()
-
-
-def test_its_life_is_that_of_the_reranker() -> None:
-    class Scorer:
-        model_name = "alive"
-
-        def __init__(self) -> None:
-            self.calls: list[str] = []
-
-        def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-            return [0.0] * len(documents)
-
-        def warm_up(self) -> None:
-            self.calls.append("warm")
-
-        def close(self) -> None:
-            self.calls.append("closed")
-
-    scorer = Scorer()
-    postprocessor = SecondPassRerank({"method": scorer})
-
-    async def live() -> None:
-        await postprocessor.awarm_up()
-        await postprocessor.aclose()
-
-    postprocessor.warm_up()
-    postprocessor.close()
-    asyncio.run(live())
-    assert scorer.calls == ["warm", "closed"] * 2
 
 
 def test_wrong_arguments_are_named() -> None:

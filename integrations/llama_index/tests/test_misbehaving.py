@@ -7,53 +7,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+from llama_index.core.base.llms.types import ChatResponse
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import NodeWithScore
 
 import misbehaving_replies as replies
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import plain
 from misbehaving_replies import (
-    CASES,
     GRADED,
     LISTWISE,
-    MARKER,
     OURS,
     QUERY,
     Asked,
     Calling,
     Case,
-    Chatting,
-    Completing,
     Form,
     Said,
 )
-from patience import patiently
 from sampling import rotating
-from secondpass import Report, RerankError
-
-LLMS: tuple[type[Any], ...] = (Completing, Chatting, Calling)
-WAYS = [(form, llm) for form in OURS for llm in LLMS]
-
-
-def played() -> Iterator[Any]:
-    """Every case in every way; `make test` has each case in one of them, in turn."""
-    for number, case in enumerate((replies.HONEST, *CASES)):
-        ways = [way for way in WAYS if case.promised(way[0])[0]]
-        for index, (form, llm) in enumerate(ways):
-            marks = () if index == number % len(ways) else (pytest.mark.long,)
-            name = f"{case.name}, {form.name}, {llm.__name__.lower()}"
-            yield pytest.param(case, form, llm, id=name, marks=marks)
+from secondpass import Report
 
 
 @pytest.fixture(autouse=True)
@@ -120,106 +100,6 @@ def check_nothing_is_lost(
     scores = [one.score for one in ranked]
     assert all(type(score) is float and math.isfinite(score) for score in scores)
     assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.parametrize(("case", "form", "llm"), list(played()))
-def test_no_node_is_lost_and_the_report_says_what_happened(
-    case: Case, form: Form, llm: type[Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING, "secondpass")
-    ranked, report = both_ways(
-        *(
-            lambda attempt=attempt: reranking(form, llm(script=case.say, form=form), attempt)
-            for attempt in patiently(case)
-        ),
-        before=caplog.clear,
-    )
-    status, code = case.promised(form, by_tool=llm is Calling)
-    codes = [issue.code for issue in report.issues]
-    assert report.status == status
-    assert code in codes if code else status == "ok" or codes
-    assert (status == "ok") == (numbers(ranked, "scored") == numbers(ranked))
-
-    if status == "unchanged":
-        assert numbers(ranked) == list(replies.NUMBERS)
-        assert set(numbers(ranked, "unjudged")) == set(replies.NUMBERS)
-    else:
-        scored = numbers(ranked, "scored")
-        stated = [number for number in case.meant if number in scored]
-        assert [number for number in scored if number in case.meant] == stated
-        if form is GRADED and not case.by_tool:
-            graded = {one.metadata["number"]: one.metadata["rerank_score"] for one in ranked}
-            assert {number: graded[number] for number in stated} == {
-                number: case.meant[number] for number in stated
-            }
-
-    # One for the synchronous ranking, one for the other; none for errors that were recovered from.
-    recovered = status == "ok" and set(codes) <= {"asked_again", "batch_failed"}
-    assert len(caplog.records) == (2 if codes and not recovered else 0)
-    for said in (caplog.text, repr(report)):
-        assert MARKER not in said
-        assert "sk-secret" not in said
-
-
-def test_the_table_says_something_of_each_kind() -> None:
-    assert len({case.name for case in CASES}) == len(CASES)
-    for form in OURS:
-        assert {case.promised(form)[0] for case in CASES} >= {"ok", "partial", "unchanged"}
-
-
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize("llm", LLMS)
-def test_strict_raises_with_the_ranking(form: Form, llm: type[Any]) -> None:
-    def refused(_asked: Asked) -> Said:
-        return Said(before="I can't say.")
-
-    reranker = reranking(form, llm(script=refused, form=form), strict=True)
-    with pytest.raises(RerankError) as caught:
-        reranker.postprocess_nodes(replies.nodes(), query_str=QUERY)
-    assert caught.value.ranking.report.status == "unchanged"
-    with pytest.raises(RerankError):
-        asyncio.run(reranker.apostprocess_nodes(replies.nodes(), query_str=QUERY))
-
-
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize("llm", LLMS)
-def test_a_better_second_answer_is_taken(form: Form, llm: type[Any]) -> None:
-    def make() -> SecondPassRerank:
-        asked: list[str] = []
-
-        def second(of: Asked) -> Said:
-            asked.append(of.sent)
-            return Said(before="Well, number 4!") if len(asked) == 1 else Said(of.honest)
-
-        return reranking(form, llm(script=second, form=form))
-
-    ranked, report = both_ways(make)
-    assert numbers(ranked) == list(replies.ALL)
-    assert (report.status, report.usage.calls) == ("ok", 2)
-    assert [issue.code for issue in report.issues] == ["asked_again"]
-
-
-def test_other_batches_are_kept_when_one_never_answers() -> None:
-    def script(asked: Asked) -> object:
-        return replies.NEVER if "grade 9:" in asked.sent else Said(asked.honest)
-
-    for llm in (Completing, Chatting):
-        for deadline in (0.3, 3.0, 30.0):
-            config = {
-                "method": {"type": "graded", "batch_size": 1},
-                "limits": {"deadline": deadline},
-            }
-
-            def make(config=config, llm=llm):
-                return SecondPassRerank(config, llm=llm(script=script, form=GRADED))
-
-            ranked, report = both_ways(make)
-            if report.issues[0].positions == (1,):  # the machine kept up
-                break
-        assert numbers(ranked) == [7, 5, 3, 1, 9]
-        assert report.status == "partial"
-        assert report.issues[0].code == "deadline"
-        assert report.issues[0].positions == (1,)
 
 
 # ---------------------------------------------------------------------- tools
@@ -428,8 +308,6 @@ def test_other_errors_do_not_give_up_tools(refuses: Exception, code: str) -> Non
 
 # ---------------------------------------------------------------------- generated replies
 
-# Under the profile `long` ten thousand.
-BULK = 10_000 if settings().max_examples > 1000 else settings().max_examples
 NAMES = ("LABEL0", "LABEL1", "LABEL2", "LABEL3", "LABEL4")
 """Stand for the labels that the model is shown."""
 
@@ -449,127 +327,3 @@ labels_of_them = st.one_of(
     st.text(max_size=3),
 )
 answers = st.lists(st.tuples(labels_of_them, numbers_of_grades), max_size=8)
-orders = st.permutations(NAMES).map(list) | st.lists(labels_of_them, max_size=8)
-well_formed = st.one_of(
-    st.dictionaries(labels_of_them.map(str), numbers_of_grades, max_size=7),
-    st.lists(st.integers(0, 10), min_size=5, max_size=5).map(
-        lambda values: dict(zip(NAMES, values, strict=True))
-    ),
-    answers.map(lambda pairs: [{"id": label, "score": grade} for label, grade in pairs]),
-    answers.map(lambda pairs: {"grades": {str(label): grade for label, grade in pairs}}),
-    orders,
-    orders.map(lambda order: {"ranking": order}),
-    orders.map(lambda order: {"order": order, "note": "5 of 5"}),
-).map(json.dumps)
-random_json = st.recursive(
-    numbers_of_grades | labels_of_them,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(labels_of_them.map(str), inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["ranking", "grades", "id", "score"]), inner, max_size=3)
-    ),
-    max_leaves=6,
-).map(json.dumps)
-lines = st.lists(
-    st.one_of(
-        st.builds("Doc: {}, Relevance: {}".format, labels_of_them, numbers_of_grades),
-        st.builds("[{}] > [{}]".format, labels_of_them, labels_of_them),
-        st.builds("* {}: {}".format, labels_of_them, numbers_of_grades),
-        st.builds("{}. {} ({}/10)".format, st.integers(0, 6), labels_of_them, numbers_of_grades),
-    ),
-    max_size=7,
-).map("\n".join)
-prose = st.sampled_from(
-    ["", "Sure! ", "Of the 5, 2 are good: ", "<think>", "</think>", "```json\n", "\n```", "[1] "]
-)
-
-
-@st.composite
-def mutated(draw: st.DrawFn, texts: st.SearchStrategy[str]) -> str:
-    """A text with a piece cut out, doubled, or something put in."""
-    text = draw(texts)
-    begin = draw(st.integers(0, len(text)))
-    end = draw(st.integers(begin, len(text)))
-    put = draw(st.sampled_from(["", text[begin:end] * 2, ",", "}", "]", '"', "NaN", "{", "\x00"]))
-    return text[:begin] + put + text[end:]
-
-
-any_text = st.one_of(
-    well_formed,
-    mutated(well_formed),
-    st.tuples(prose, well_formed, prose).map("".join),
-    st.tuples(well_formed, well_formed).map("\n".join),
-    lines,
-    random_json,
-    st.text(max_size=40),
-)
-
-
-class Saying(Chatting):
-    """Says a text, with the labels that it was shown in the place of the names."""
-
-    cut: bool = False
-
-    def _said(self, messages: Sequence[ChatMessage], kwargs: Any) -> Said:
-        sent = "\n".join(message.content or "" for message in messages)
-        text = self.script
-        for name, label in zip(NAMES, Asked(self.form, sent).shown, strict=False):
-            text = text.replace(name, label)
-        return Said(before=text, cut=self.cut)
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.Runner]:
-    # One loop for all examples; to make one for each would take most of the time.
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-CONFIGURATIONS: list[dict[str, Any]] = [
-    {"type": "graded"},
-    {"type": "graded", "batch_size": 2},
-    {"type": "graded", "reply": "pairs", "labels": "index1"},
-    {"type": "listwise"},
-    {"type": "listwise", "window": 3, "stride": 2},
-    {"type": "listwise", "labels": "id"},
-]
-
-
-@settings(max_examples=BULK)
-@given(st.integers(0, len(CONFIGURATIONS) - 1), any_text, st.integers(1, 5), st.booleans())
-def test_property_no_reply_loses_or_doubles_a_node(
-    loop: asyncio.Runner, which: int, text: str, count: int, cut: bool
-) -> None:
-    nodes = [
-        NodeWithScore(
-            node=TextNode(
-                text=f"passage {index % 4}", id_=f"n{index % 3}", metadata={"number": index}
-            ),
-            score=0.9 - index / 10,
-        )
-        for index in range(count)
-    ]
-    before = plain(nodes)
-    form = GRADED if CONFIGURATIONS[which]["type"] == "graded" else LISTWISE
-    reranker = SecondPassRerank(
-        {"method": CONFIGURATIONS[which], "limits": {"repair": 0}, "log_level": "debug"},
-        llm=Saying(script=text, form=form, cut=cut),
-    )
-    ranked, report = reranker.rerank_nodes(nodes, QUERY)
-    again, other = loop.run(reranker.arerank_nodes(nodes, QUERY))
-
-    assert plain(nodes) == before
-    assert plain(again) == plain(ranked)
-    assert outcome_of(other) == outcome_of(report)
-    check_nothing_is_lost(nodes, ranked)
-    unscored = {one.metadata["number"] for one in ranked} - set(numbers(ranked, "scored"))
-    if count == 1 and form is LISTWISE:  # there is nothing to order, so nothing is asked
-        assert (report.status, numbers(ranked, "tail"), report.usage.calls) == ("ok", [0], 0)
-    elif report.status == "unchanged":
-        assert report.issues
-        assert numbers(ranked) == list(range(count))
-    elif numbers(ranked, "tail"):  # a single node, left alone
-        assert (count, report.status, report.issues) == (1, "ok", ())
-    else:
-        assert report.status == ("partial" if unscored else "ok")
-        assert unscored <= {index for issue in report.issues for index in issue.positions}

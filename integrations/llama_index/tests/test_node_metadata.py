@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore
+from llama_index.core.schema import MetadataMode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_llms import BEST_FIRST, QUERY, Scripted, asking, lengths, nodes_of, scripted
+from llama_llms import QUERY, asking, nodes_of, scripted
 from rankings import KEYS
 
 # ---------------------------------------------------------------------- nodes
-
-
-@pytest.mark.parametrize("kind", ["graded", "listwise"])
-@pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
-def test_nodes_of_one_id_are_kept_apart_by_an_llm(kind: str, labels: str) -> None:
-    llm = scripted(calls_tools=False)
-    config = {"method": {"type": kind, "labels": labels}}
-    nodes = nodes_of()
-    for node in nodes:
-        node.node.id_ = "same"
-    ranked, report = SecondPassRerank(config, llm=llm).rerank_nodes(nodes, QUERY)
-    assert report.status == "ok"
-    assert lengths(ranked) == BEST_FIRST
-    assert [one.metadata["at"] for one in ranked] == [3, 1, 4, 0, 2]
-    assert {one.node_id for one in ranked} == {"same"}
 
 
 @pytest.mark.parametrize("prefix", ["", "secondpass_"])
@@ -38,17 +23,6 @@ def test_added_keys_appear_only_in_mode_all(prefix: str) -> None:
         for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
             assert node.node.get_content(mode) == before[node.node_id].get_content(mode)
         assert f"{prefix}rerank_rank" in node.node.get_content(MetadataMode.ALL)
-
-
-def test_the_blended_score_is_kept_beside_a_tail() -> None:
-    blend = {"original": 0.5, "normalize": "none"}
-    config = {"method": "graded", "depth": 2, "blend": blend}
-    reranker = SecondPassRerank(config, llm=Scripted())
-    ranked = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
-    assert [one.score for one in ranked] == [1.0, 0.8, 0.6, 0.4, 0.2]
-    finals = [one.metadata["rerank_final_score"] for one in ranked]
-    assert finals[:2] == [pytest.approx(0.5 * 0.99 + 0.5 * 0.7), pytest.approx(0.5 + 0.5 * 0.3)]
-    assert finals[2:] == [None, None, None]
 
 
 @pytest.mark.parametrize("prefix", ["", "x_"])
@@ -84,13 +58,3 @@ def test_an_llm_is_shown_the_text_of_the_mode(mode: MetadataMode) -> None:
     for node in nodes:
         assert f">{node.node.get_content(mode)}</doc>" in words
     assert ("/secret" in words) is (mode in {MetadataMode.ALL, MetadataMode.EMBED})
-
-
-def test_an_image_without_text_is_not_shown_to_an_llm() -> None:
-    llm = scripted()
-    image = NodeWithScore(node=ImageNode(image_path="wombat.png"), score=2.0)
-    ranked, report = asking("graded", llm).rerank_nodes([image, *nodes_of()], QUERY)
-    assert lengths(ranked) == [*BEST_FIRST, 0]
-    assert ranked[-1].metadata["rerank_status"] == "unjudged"
-    assert report.status == "partial"
-    assert (llm._asked[0][-1].content or "").count("<doc ") == 5

@@ -9,7 +9,7 @@ import json
 import pickle
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -160,30 +160,6 @@ def test_an_order_is_given_in_one_place() -> None:
         SecondPassRerank(Reranker("lexical", order="lost_in_the_middle"), order="none")
     ready = SecondPassRerank(Reranker("lexical"), order="lost_in_the_middle")
     assert ids(ready.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n3", "n1"]
-
-
-def test_preset_with_an_order() -> None:
-    rerank = SecondPassRerank("graded_passages", order="learn", llm=Notes())
-    assert rerank.to_dict()["order"] == "learn"
-    assert rerank.to_dict()["reranker"] == "graded_passages"
-    with pytest.raises(ConfigurationError, match="learn"):
-        SecondPassRerank("graded_passages", order="lern", llm=Notes())
-
-
-def test_an_order_by_metadata_where_nothing_was_judged() -> None:
-    class Fails:
-        model_name = "fails"
-
-        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-            raise OSError
-
-    rerank = SecondPassRerank({"method": Fails(), "orders": ORDERS}, order="learn")
-    ranked, report = rerank.rerank_nodes(nodes(), QUERY)
-    assert report.status == "unchanged"
-    assert "order_applied_unjudged" in [issue.code for issue in report.issues]
-    assert ids(ranked) == ["n1", "n3", "n0", "n2"]
-    assert [one.score for one in ranked] == [1.0, 0.75, 0.5, 0.25]
-    assert [one.metadata["rerank_final_score"] for one in ranked] == [0.9, 0.7, 1.0, 0.8]
 
 
 # ---------------------------------------------------------------------- settings of a query
@@ -369,26 +345,6 @@ def test_wrong_settings_are_refused_at_the_block(top_n: Any) -> None:
 # ---------------------------------------------------------------------- candidates needed
 
 
-@pytest.mark.parametrize(
-    ("reranker", "parameters", "top_k", "needed"),
-    [
-        ({"method": "lexical", "depth": 50}, {}, None, 50),
-        ({"method": "lexical", "depth": 50}, {"top_n": 80}, None, 80),
-        ({"method": "lexical"}, {"depth": 30}, None, 30),
-        ({"method": "lexical"}, {"depth": 30}, 80, 80),
-        ({"method": "lexical", "depth": None}, {}, 5, None),
-        ("listwise_guided", {}, None, None),
-        ("listwise_guided", {"top_n": 5}, None, 15),
-        ("listwise_guided", {"top_n": 5}, 2, 6),
-        (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
-    ],
-)
-def test_candidates_needed(
-    reranker: Any, parameters: dict[str, Any], top_k: int | None, needed: int | None
-) -> None:
-    assert SecondPassRerank(reranker, **parameters).candidates_needed(top_k) == needed
-
-
 def test_candidates_needed_within_settings_of_a_query() -> None:
     rerank = SecondPassRerank({**CONFIG, "candidate_multiplier": 3}, top_n=2)
     with rerank.query_settings(top_n=4):
@@ -396,43 +352,7 @@ def test_candidates_needed_within_settings_of_a_query() -> None:
     assert rerank.candidates_needed() == 6
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 1.5, "5", True])
-def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
-    with pytest.raises(InputError, match=r"^top_k: "):
-        SecondPassRerank(CONFIG).candidates_needed(top_k)
-
-
 # ---------------------------------------------------------------------- wrong nodes
-
-
-@pytest.mark.parametrize("method", ["rerank_nodes", "arerank_nodes"])
-@pytest.mark.parametrize(
-    ("nodes", "message"),
-    [
-        (None, r"^nodes: give a list of NodeWithScore, not nothing"),
-        ("text", r"^nodes: give a list of NodeWithScore, not a str"),
-        (nodes()[0], r"^nodes: give a list of NodeWithScore, not a NodeWithScore"),
-        ([TextNode(text="x")], r"^nodes\[0\]: give a NodeWithScore, not a TextNode; write"),
-        ([*nodes(), None], r"^nodes\[4\]: give a NodeWithScore, not nothing$"),
-        (["text"], r"^nodes\[0\]: give a NodeWithScore, not a str$"),
-    ],
-)
-def test_wrong_nodes_are_named(method: str, nodes: Any, message: str) -> None:
-    rerank = SecondPassRerank(CONFIG)
-
-    async def call() -> None:
-        if method == "arerank_nodes":
-            await rerank.arerank_nodes(nodes, QUERY)
-        else:
-            rerank.rerank_nodes(nodes, QUERY)
-
-    with pytest.raises(InputError, match=message):
-        asyncio.run(call())
-
-
-@pytest.mark.parametrize("kind", [tuple, iter])
-def test_other_iterables_of_nodes(kind: Callable[[Any], Any]) -> None:
-    assert len(SecondPassRerank(CONFIG).rerank_nodes(kind(nodes()), QUERY)[0]) == 4
 
 
 def test_query_settings_name_what_an_order_lacks():

@@ -113,26 +113,3 @@ def test_events_name_the_model_that_is_asked(listening: Listening) -> None:
     assert callbacks.payloads[0][EventPayload.MODEL_NAME] == "listwise by scripted"
     assert callbacks.payloads[0][EventPayload.TOP_K] == 3
     assert len(callbacks.payloads[1][EventPayload.NODES]) == 3
-
-
-def test_a_skipped_pass_keeps_nodes_and_scores_and_says_why() -> None:
-    nodes = [
-        NodeWithScore(node=node.node, score=score)
-        for node, score in zip(nodes_of(), [9.0, 2.0, 1.0], strict=False)
-    ]
-    config = {"method": "lexical", "when": {"margin": {"below": 0.5}}}
-    ranked, report = SecondPassRerank(config, top_n=2).rerank_nodes(nodes, QUERY)
-    assert report.skipped is not None
-    assert (report.skipped.pairs, report.status) == (len(nodes), "ok")
-    assert [node.score for node in ranked] == [9.0, 2.0]
-
-
-def test_a_calibrated_threshold() -> None:
-    floor = {"at": 0.5, "on": "rerank", "nothing": 0.5, "keep": 0.9}
-    blend = {"original": 0.9, "normalize": "minmax"}
-    probabilities = {"scores": [0.0, 1.0], "values": [0.1, 0.6]}
-    config = {"method": "lexical", "blend": blend, "floor": floor, "probabilities": probabilities}
-    rerank = SecondPassRerank.from_dict(SecondPassRerank(config).to_dict())
-    nodes, report = rerank.rerank_nodes(nodes_of(), "owls that nobody mentions")
-    assert (nodes, report.nothing_relevant) == ([], True)
-    assert report.to_dict()["nothing_relevant"] is True

@@ -8,7 +8,6 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,16 +117,6 @@ def test_a_changed_copy_is_made_of_its_settings() -> None:
     assert "of them." in (other._asked[0][-1].content or "")
     assert not llm._asked
     assert lengths(reranker.postprocess_nodes(nodes_of(), None, QUERY)) == BEST_FIRST
-
-
-def test_construction_copying_and_saving_load_no_model(tmp_path: Path) -> None:
-    reranker = SecondPassRerank(
-        {"method": "cross_encoder", "log_level": "debug"}, model=tmp_path / "absent"
-    )
-    copies = [copy.deepcopy(reranker), pickle.loads(pickle.dumps(reranker))]
-    copies.append(SecondPassRerank.from_json(reranker.to_json()))
-    for one in copies:
-        assert one._reranker.method.scorer.engine is None
 
 
 HOLDING: dict[str, Callable[[], SecondPassRerank]] = {

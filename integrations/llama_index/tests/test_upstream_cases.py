@@ -17,8 +17,6 @@ import pytest
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import (
     Document,
     ImageNode,
@@ -26,7 +24,6 @@ from llama_index.core.schema import (
     MetadataMode,
     Node,
     NodeWithScore,
-    QueryBundle,
     TextNode,
 )
 from llama_index.core.settings import Settings
@@ -38,21 +35,16 @@ from misbehaving_replies import (
     GRADED,
     LISTWISE,
     NUMBERS,
-    OURS,
     QUERY,
     Asked,
-    Calling,
     Chatting,
     Completing,
     Form,
     Said,
     nodes,
 )
-from sampling import rotating
-from secondpass import ConfigurationError, RerankError
-from secondpass.errors import ModelLoadError
+from secondpass import ConfigurationError
 
-LLMS: tuple[type[Any], ...] = (Completing, Chatting, Calling)
 Call = Callable[..., list[NodeWithScore]]
 
 
@@ -85,70 +77,9 @@ def numbers(ranked: list[NodeWithScore]) -> list[int]:
 # ---------------------------------------------------------------------- by a language model
 
 
-def test_its_name_and_bases() -> None:
-    assert SecondPassRerank.class_name() == asking(GRADED).class_name() == "SecondPassRerank"
-    assert BaseNodePostprocessor in SecondPassRerank.__mro__
-
-
-@rotating(top_n=[1, 3, 5, 10], llm=LLMS, form=OURS)
-def test_the_best_of_them_in_order(form: Form, llm: type[Any], top_n: int, rank: Call) -> None:
-    ranked = rank(asking(form, llm, top_n=top_n), nodes(), QueryBundle(QUERY))
-    assert numbers(ranked) == list(ALL)[:top_n]
-    assert all(isinstance(one.node, TextNode) and type(one.score) is float for one in ranked)
-
-
-@pytest.mark.parametrize(
-    ("size", "top_n", "calls"), [(2, 3, 3), (3, 2, 2), (5, 5, 1), (1, 1, 5), (1, 10, 5), (10, 1, 1)]
-)
-def test_batches_are_ranked_as_one_list(size: int, top_n: int, calls: int, rank: Call) -> None:
-    reranker = asking(GRADED, top_n=top_n, choice_batch_size=size)
-    ranked = rank(reranker, nodes(), query_str=QUERY)
-    assert numbers(ranked) == list(ALL)[:top_n]
-    assert isinstance(reranker.llm, Chatting)
-    assert len(reranker.llm.sent) == calls
-
-
-@pytest.mark.parametrize("wrong", [0, -10, "3", 1.5])
-@pytest.mark.parametrize("name", ["top_n", "choice_batch_size"])
-def test_sizes_that_cannot_be_are_refused(name: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match=name):
-        asking(GRADED, **{name: wrong})
-
-
 def test_a_window_of_one_is_refused_as_it_orders_nothing() -> None:
     with pytest.raises(ConfigurationError, match="choice_batch_size: must be greater"):
         asking(LISTWISE, choice_batch_size=1)
-
-
-def test_the_default_prompt_has_query_passages_and_scale(rank: Call) -> None:
-    reranker = asking(GRADED)
-    rank(reranker, nodes(), query_str="What is a wombat?")
-    assert isinstance(reranker.llm, Chatting)
-    (sent,) = reranker.llm.sent
-    assert "What is a wombat?" in sent
-    assert len(Asked(GRADED, sent).shown) == len(NUMBERS)
-    assert "0 (not at all) to 10 (fully)" in sent
-
-
-def test_a_prompt_of_ones_own_is_sent(rank: Call) -> None:
-    reranker = asking(LISTWISE)
-    own = PromptTemplate("Order these {count} by how much they say of marsupials.")
-    reranker.update_prompts({"instruction_prompt": own})
-    assert numbers(rank(reranker, nodes(), query_str=QUERY)) == list(ALL)
-    assert isinstance(reranker.llm, Chatting)
-    assert "Order these 5 by how much they say of marsupials." in reranker.llm.sent[0]
-    assert reranker.get_prompts()["instruction_prompt"].get_template() == own.template
-
-
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-def test_partial_order_is_completed_by_input_order(form: Form, rank: Call) -> None:
-    def two(asked: Asked) -> Said:
-        return Said(asked.honest[:2])
-
-    reranker = SecondPassRerank(
-        {"method": {"type": form.name}, "log_level": "debug"}, llm=Chatting(script=two, form=form)
-    )
-    assert numbers(rank(reranker, nodes(), query_str=QUERY)) == [9, 7, 3, 5, 1]
 
 
 def test_an_llm_of_the_settings_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,23 +165,6 @@ def test_scores_of_every_number_type_become_floats(
     assert [json.loads(one.to_json())["score"] for one in ranked] == [one.score for one in ranked]
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_the_retrieval_score_is_kept_or_not(keep: bool, rank: Call) -> None:
-    given = nodes()
-    given[1].score = None
-    scorer = Fixed(list, 1.0, 2.0, 3.0, 4.0, 5.0)
-    reranker = SecondPassRerank({"method": scorer}, keep_retrieval_score=keep)
-    ranked = rank(reranker, given, query_str=QUERY)
-    of = {one.metadata["number"]: one for one in ranked}
-    if keep:
-        assert [of[number].metadata["retrieval_score"] for number in NUMBERS] == [
-            one.score for one in given
-        ]
-    else:
-        assert not any("retrieval_score" in one.metadata for one in ranked)
-    assert not any("retrieval_score" in one.metadata for one in given), "the input was written to"
-
-
 @pytest.mark.parametrize(
     ("mode", "text"),
     [
@@ -279,19 +193,6 @@ def test_metadata_mode_chooses_the_scored_text(
     assert scorer.shown == [[text]]
 
 
-def test_a_missing_query_is_an_error_and_no_nodes_are_none(rank: Call) -> None:
-    scorer = Fixed(list)
-    reranker = SecondPassRerank({"method": scorer})
-    with pytest.raises(ValueError, match="query"):
-        rank(reranker, nodes())
-    with pytest.raises(ValueError, match="query"):
-        rank(reranker, nodes(), None)
-    with pytest.raises(ValueError, match="both query_str and query_bundle"):
-        rank(reranker, nodes(), QueryBundle(QUERY), QUERY)
-    assert rank(reranker, [], query_str=QUERY) == []
-    assert scorer.shown == []
-
-
 def test_a_debug_handler_sees_one_reranking(rank: Call) -> None:
     handler = LlamaDebugHandler(print_trace_on_end=False)
     reranker = SecondPassRerank(
@@ -304,13 +205,6 @@ def test_a_debug_handler_sees_one_reranking(rank: Call) -> None:
     assert len(start.payload["nodes"]) == 5
     assert (start.payload["top_k"], start.payload["query_str"]) == (2, QUERY)
     assert len(end.payload["nodes"]) == 2
-
-
-def test_a_wrong_number_of_scores_is_no_assertion_error(rank: Call) -> None:
-    config = {"method": Fixed(list, 1.0, 2.0), "log_level": "debug"}
-    assert numbers(rank(SecondPassRerank(config), nodes(), query_str=QUERY)) == list(NUMBERS)
-    with pytest.raises(RerankError):
-        rank(SecondPassRerank(config, strict=True), nodes(), query_str=QUERY)
 
 
 # ---------------------------------------------------------------------- by a cross-encoder
@@ -383,13 +277,3 @@ def test_model_code_is_not_trusted_by_default(model: Path, tmp_path: Path) -> No
     assert numbers(ranked) == [0, 1, 2, 3, 4]
     assert report.status == "unchanged"
     assert not witness.exists()
-
-
-def test_missing_model_is_reported_and_no_node_lost(tmp_path: Path) -> None:
-    config = {"method": "cross_encoder", "log_level": "debug"}
-    reranker = SecondPassRerank(config, model=tmp_path / "absent", strict=True)
-    with pytest.raises(RerankError) as caught:
-        reranker.postprocess_nodes(cats(), query_str="cat")
-    assert [item.position for item in caught.value.ranking] == [0, 1, 2, 3, 4]
-    with pytest.raises(ModelLoadError):
-        reranker._reranker.method.scorer.warm_up()

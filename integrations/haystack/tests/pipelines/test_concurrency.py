@@ -6,7 +6,6 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -26,7 +25,6 @@ from fake_provider import FakeProvider
 from haystack_documents import ids, timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
-    AT_ONCE,
     QUERY,
     BothSides,
     ByWorth,
@@ -83,25 +81,6 @@ def alone(kind: str) -> list[Result]:
 
 
 @every_kind
-def test_concurrent_calls_in_one_loop_give_the_same(kind: str) -> None:
-    assert all(one["report"]["status"] == "ok" for one in alone(kind))
-    ranker = MANY[kind]()
-
-    async def together() -> list[Result]:
-        return await asyncio.gather(*(ranker.run_async(*call) for call in calls()))
-
-    assert [timeless(one) for one in asyncio.run(together())] == alone(kind)
-
-
-@every_kind
-def test_many_threads_get_the_same(kind: str) -> None:
-    ranker = MANY[kind]()
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        results = list(threads.map(lambda call: timeless(ranker.run(*call)), calls()))
-    assert results == alone(kind)
-
-
-@every_kind
 def test_one_pipeline_is_run_many_times_at_once(kind: str) -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", MANY[kind]())
@@ -117,23 +96,6 @@ def test_one_pipeline_is_run_many_times_at_once(kind: str) -> None:
 
 
 # ---------------------------------------------------------------------- event loops
-
-
-@every_kind
-def test_one_component_serves_several_event_loops(kind: str) -> None:
-    ranker = MANY[kind]()
-    asked, wanted = calls()[:6], alone(kind)[:6]
-
-    async def work() -> list[Result]:
-        await ranker.warm_up_async()
-        return await asyncio.gather(*(ranker.run_async(*call) for call in asked))
-
-    for _ in range(2):
-        assert [timeless(one) for one in asyncio.run(work())] == wanted
-    with ThreadPoolExecutor(4) as threads:
-        futures = [threads.submit(lambda: asyncio.run(work())) for _ in range(4)]
-        for future in futures:
-            assert [timeless(one) for one in future.result()] == wanted
 
 
 @every_kind

@@ -18,13 +18,11 @@ from llama_engines import (
     TEXTS,
     TIMEOUT,
     TOOLS,
-    Ask,
     Retrieved,
     Scripted,
     by_overlap,
     echo,
     engine_of,
-    ids,
     memory,
     nodes_of,
 )
@@ -80,11 +78,6 @@ def listed(prompt: str) -> str:
     shown = [part.split('">', 1) for part in prompt.split('<doc id="')[1:]]
     longest = sorted(shown, key=lambda one: -len(one[1].split("</doc>")[0]))
     return json.dumps({"ranking": [label for label, _ in longest]})
-
-
-def test_blocking_llm_in_every_kind_of_call(ask: Ask) -> None:
-    rerank = SecondPassRerank({"method": "listwise"}, llm=Scripted(script=listed), top_n=2)
-    assert ids(ask(engine_of(Retrieved(*nodes_of()), rerank), QUERY).source_nodes) == ["red", "tea"]
 
 
 class Waiting:
