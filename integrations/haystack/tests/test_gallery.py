@@ -10,10 +10,8 @@ import functools
 import importlib.util
 import inspect
 import json
-import os
 import random
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +25,6 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 import fake_provider as fake
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import Reranker
 from secondpass.strategies import endpoint
 from tiny_models import WORDS, write_classifier
 from unhurried import _unhurried
@@ -363,17 +360,6 @@ def test_saved_as_loaded_without_keys(path: Path, provider: fake.FakeProvider) -
     assert provider.base_url("openai").removesuffix("openai/v1") not in first
 
 
-@pytest.mark.long
-@each_file
-def test_a_saved_pipeline_ranks_alike(
-    path: Path, provider: fake.FakeProvider, tmp_path: Path
-) -> None:
-    saved = tmp_path / path.name
-    saved.write_text(Pipeline.loads(path.read_text(encoding="utf-8")).dumps(), encoding="utf-8")
-    once, again = run(path)["ranker"], run(saved)["ranker"]
-    assert titles(again["documents"]) == titles(once["documents"])
-
-
 @each_file
 def test_without_a_key_the_script_says_so(
     path: Path,
@@ -397,36 +383,6 @@ def test_without_a_key_the_script_says_so(
 
 
 # ---------------------------------------------------------------------- what single files show
-
-
-def test_the_preset_of_the_first_pipeline_decides(provider: fake.FakeProvider) -> None:
-    output = run(GALLERY / "first.yaml")
-    candidates = [
-        {"text": document.content, "score": document.score, "title": document.meta["title"]}
-        for document in came_in(output)
-    ]
-    ranking = Reranker.from_preset("embedded", top_k=5).rerank(QUESTION, candidates)
-    expected = [item.metadata["title"] for item in ranking]
-    assert titles(output["ranker"]["documents"]) == expected
-
-
-def test_documents_of_both_retrievers_are_ranked_once(
-    provider: fake.FakeProvider,
-) -> None:
-    output = run(GALLERY / "hybrid.yaml", top_k=40)
-    results = [
-        document for name in ("by_meaning", "by_words") for document in output[name]["documents"]
-    ]
-    ids = [document.id for document in output["ranker"]["documents"]]
-    assert len(results) > len(set(ids)) == len(ids)
-    assert {document.id for document in results} == set(ids)
-    assert len(output["ranker"]["report"]["left_out"]["duplicate"]) == len(results) - len(ids)
-
-
-def test_fused_scores_are_probabilities(provider: fake.FakeProvider) -> None:
-    output = run(GALLERY / "hybrid_fused.yaml")
-    assert output["ranker"]["report"]["score_kind"] == "probability"
-    assert all(0 <= document.score <= 1 for document in output["ranker"]["documents"])
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
@@ -460,22 +416,6 @@ def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvide
     assert all(shown.startswith("path: ") for shown in request.documents.values())
 
 
-def test_the_guidelines_file_adds_only_its_guidelines() -> None:
-    def settings(reranker: Reranker) -> dict[str, Any]:
-        config = reranker.to_config()
-        del config["method"]["prompt"]["guidelines"]
-        config["method"]["llm"].pop("api_key_env", None)
-        config.pop("dedupe", None)  # on by default in pipelines
-        for own in ("candidate_multiplier", "top_k"):  # here they are numbers of the retriever
-            config.pop(own, None)
-        return config
-
-    pipeline = Pipeline.loads((GALLERY / "guidelines.yaml").read_text(encoding="utf-8"))
-    ranker = pipeline.get_component("ranker")
-    assert isinstance(ranker, SecondPassRanker)
-    assert settings(ranker.reranker) == settings(Reranker.from_preset("listwise_guided"))
-
-
 FAULTS = {
     "a server that fails": (fake.status(500), "server_error", 2),
     "no credit": (fake.status(429, error_code="insufficient_quota"), "quota", 1),
@@ -502,26 +442,6 @@ def test_the_router_takes_the_other_way_when_the_model_failed(
 # ---------------------------------------------------------------------- the script
 
 
-def started(*arguments: str) -> subprocess.CompletedProcess[str]:
-    keep = {"PATH", "HOME", "SYSTEMROOT", "HF_HUB_OFFLINE"}
-    return subprocess.run(
-        [sys.executable, "run.py", *arguments],
-        cwd=GALLERY,
-        env={name: value for name, value in os.environ.items() if name in keep},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-@pytest.mark.long  # a process that imports Haystack
-def test_the_script_runs_by_itself_without_any_key() -> None:
-    ended = started("first.yaml", QUESTION, "--top-k", "3")
-    assert ended.returncode == 0, ended.stderr
-    shows_three(ended.stdout)
-
-
 def test_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
     script.main(["first.yaml", QUESTION, "--top-k", "3"])
     shows_three(capsys.readouterr().out)
@@ -532,17 +452,6 @@ def shows_three(output: str) -> None:
     assert [line.split()[0] for line in lines[:3]] == ["1.", "2.", "3."]
     assert lines[0].endswith("(introductory, scored)")
     assert lines[3:] == ["", "status: ok, by all-MiniLM-L6-v2-int8"]
-
-
-@pytest.mark.long
-def test_the_script_shows_a_fallback_without_any_key() -> None:
-    ended = started("budget.yaml")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-3:] == [
-        "status: unchanged, by the retriever",
-        "  no_key: no API key: set the environment variable OPENAI_API_KEY",
-        "router: fallback",
-    ]
 
 
 def test_the_script_says_which_package_is_missing(

@@ -1,17 +1,301 @@
-"""Parameters under their usual names, and conflicts."""
+"""Parameters under the names of Haystack's rankers, and what they show the model."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from haystack import Document
+from haystack.components.builders import PromptBuilder
+from haystack.utils import ComponentDevice, Secret
+from haystack.utils.device import Device, DeviceMap
 
-from haystack_documents import QUERY, Numbers, ids
+import tiny_models
+from haystack_documents import Numbers
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import ConfigurationError
+from haystack_rankers import (
+    BY_INDEX,
+    CROSS_ENCODER,
+    QUERY,
+    Call,
+    Recorder,
+    Says,
+    four,
+    ids,
+    indices,
+    saved_and_loaded,
+    sentences,
+)
+from secondpass import ConfigurationError, Reranker
+from secondpass.errors import ModelLoadError
+
+DEFAULTS: dict[str, Any] = {
+    "reranker": "default",
+    "model": None,
+    "top_k": None,
+    "depth": None,
+    "score_threshold": None,
+    "scale_score": None,
+    "meta_fields_to_embed": None,
+    "embedding_separator": "\n",
+    "query_prefix": "",
+    "query_suffix": "",
+    "document_prefix": "",
+    "document_suffix": "",
+    "device": None,
+    "token": None,
+    "batch_size": None,
+    "backend": None,
+    "trust_remote_code": False,
+    "model_kwargs": None,
+    "tokenizer_kwargs": None,
+    "config_kwargs": None,
+    "dedupe": None,
+    "meta_prefix": "",
+    "raise_on_failure": False,
+    "chat_generator": None,
+}
+
+
+def test_omitted_parameters_have_saved_defaults() -> None:
+    ranker = SecondPassRanker()
+    assert ranker.to_dict()["init_parameters"] == DEFAULTS
+    assert {name: getattr(ranker, name) for name in DEFAULTS if name != "reranker"} == {
+        name: value for name, value in DEFAULTS.items() if name != "reranker"
+    }
+
+
+def test_saved_without_parameters_loads_the_defaults() -> None:
+    kind = SecondPassRanker().to_dict()["type"]
+    loaded = SecondPassRanker.from_dict({"type": kind, "init_parameters": {}})
+    assert loaded.to_dict()["init_parameters"] == DEFAULTS
+
+
+GIVEN: list[tuple[str, Any, Any, tuple[str, ...], Any]] = [
+    ("model", "some/model", "some/model", ("method", "model"), "some/model"),
+    ("model", Path("some/model"), str(Path("some/model")), ("method", "model"), "some/model"),
+    ("top_k", 3, 3, ("top_k",), 3),
+    ("top_k", np.int64(3), 3, ("top_k",), 3),
+    ("depth", 7, 7, ("depth",), 7),
+    ("score_threshold", 0.0, 0.0, ("floor",), 0.0),
+    ("score_threshold", np.float32(0.5), 0.5, ("floor",), 0.5),
+    ("scale_score", True, True, ("method", "activation"), "sigmoid"),
+    ("scale_score", False, False, ("method", "activation"), None),
+    (
+        "meta_fields_to_embed",
+        ["a", "b.c"],
+        ["a", "b.c"],
+        ("render", "fields"),
+        ["a", "b.c", "text"],
+    ),
+    ("embedding_separator", "", "", ("render", "separator"), ""),
+    ("query_prefix", "query: ", "query: ", ("render", "query_prefix"), "query: "),
+    ("query_suffix", "\n", "\n", ("render", "query_suffix"), "\n"),
+    ("document_prefix", "passage: ", "passage: ", ("render", "prefix"), "passage: "),
+    ("document_suffix", "\n", "\n", ("render", "suffix"), "\n"),
+    (
+        "device",
+        ComponentDevice.from_str("cuda:1"),
+        {"type": "single", "device": "cuda:1"},
+        ("method", "device"),
+        "cuda:1",
+    ),
+    (
+        "token",
+        Secret.from_env_var("MY_TOKEN", strict=False),
+        {"type": "env_var", "env_vars": ["MY_TOKEN"], "strict": False},
+        ("method", "token_env"),
+        ["MY_TOKEN"],
+    ),
+    (
+        "token",
+        Secret.from_env_var(["ONE", "OTHER"]),
+        {"type": "env_var", "env_vars": ["ONE", "OTHER"], "strict": True},
+        ("method", "token_env"),
+        ["ONE", "OTHER"],
+    ),
+    ("batch_size", 16, 16, ("method", "batch_size"), 16),
+    (
+        "model_kwargs",
+        {"dtype": torch.float16, "attn_implementation": "eager"},
+        {"dtype": "float16", "attn_implementation": "eager"},
+        ("method", "model_kwargs"),
+        {"dtype": "float16", "attn_implementation": "eager"},
+    ),
+    (
+        "model_kwargs",
+        {"load_in_4bit": True, "bnb_4bit_compute_dtype": torch.bfloat16},
+        {"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"},
+        ("method", "model_kwargs"),
+        {"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"},
+    ),
+    ("backend", "torch", "torch", ("method", "backend"), "torch"),
+    ("trust_remote_code", True, True, ("method", "trust_remote_code"), True),
+    (
+        "tokenizer_kwargs",
+        {"model_max_length": 128},
+        {"model_max_length": 128},
+        ("method", "tokenizer_kwargs"),
+        {"model_max_length": 128},
+    ),
+    (
+        "config_kwargs",
+        {"dtype": torch.float16},
+        {"dtype": "float16"},
+        ("method", "config_kwargs"),
+        {"dtype": "float16"},
+    ),
+    ("raise_on_failure", True, True, ("strict",), True),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "saved", "place", "setting"), GIVEN)
+def test_each_parameter_is_a_setting_and_is_saved(
+    name: str, value: Any, saved: Any, place: tuple[str, ...], setting: Any
+) -> None:
+    ranker = SecondPassRanker(CROSS_ENCODER, **{name: value})
+    parameters = ranker.to_dict()["init_parameters"]
+    assert parameters == {**DEFAULTS, "reranker": CROSS_ENCODER, name: saved}
+    assert type(parameters[name]) is type(saved)
+    back = saved_and_loaded(ranker)
+    for one in (ranker, back):
+        inside: Any = one.reranker.to_config()
+        for step in place:
+            inside = inside.get(step) if isinstance(inside, dict) else None
+        assert inside == setting
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"top_k": 0}, "^top_k must be > 0, but got 0$"),
+    ({"top_k": -1}, "^top_k must be > 0, but got -1$"),
+    ({"top_k": 1.5}, "top_k: give a whole number"),
+    ({"top_k": True}, "top_k: give a whole number"),
+    ({"depth": 0}, "depth"),
+    ({"score_threshold": "high"}, "must be a valid number"),
+    ({"score_threshold": math.nan}, "must be a finite number"),
+    ({"meta_fields_to_embed": "title"}, "meta_fields_to_embed.*list of metadata keys"),
+    ({"embedding_separator": None}, "embedding_separator: must be a str"),
+    ({"query_prefix": 3}, "query_prefix: must be a str"),
+    ({"document_suffix": b"x"}, "document_suffix: must be a str"),
+    ({"dedupe": "no"}, "dedupe: must be a bool"),
+    ({"backend": "jax"}, "backend"),
+    ({"trust_remote_code": "yes"}, "trust_remote_code: must be a bool"),
+    ({"config_kwargs": 3}, "config_kwargs"),
+    ({"raise_on_failure": 1}, "raise_on_failure: must be a bool"),
+    ({"meta_prefix": None}, "meta_prefix: must be a str"),
+    ({"device": "cpu"}, r"device: give a ComponentDevice.*from_str"),
+    ({"token": "hf_abc"}, r"token: give a Secret.*from_env_var"),
+    ({"batch_size": 0}, "batch_size"),
+    ({"model": ""}, "model"),
+    ({"model": 3}, "model"),
+    ({"model_kwargs": ["dtype"]}, "model_kwargs"),
+    ({"model_kwargs": {"token": "hf_abc"}}, "model_kwargs.token.*token_env"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG)
+def test_a_wrong_value_is_refused_when_it_is_given(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        SecondPassRanker(CROSS_ENCODER, **settings)
+    assert "hf_abc" not in str(raised.value)
+
+
+@pytest.mark.parametrize("wrong", ["no", 3, []])
+def test_a_scale_score_that_is_no_boolean_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="scale_score"):
+        SecondPassRanker(CROSS_ENCODER, scale_score=wrong)
+
+
+def test_several_devices_are_refused_with_a_hint() -> None:
+    device = ComponentDevice.from_multiple(
+        DeviceMap({"layer1": Device.gpu(0), "layer2": Device.gpu(1)})
+    )
+    with pytest.raises(ConfigurationError, match=r"device: .*single.*model_kwargs.*'device_map'"):
+        SecondPassRanker(CROSS_ENCODER, device=device)
+    SecondPassRanker(CROSS_ENCODER, model_kwargs={"device_map": device.to_hf()})
+
+
+@pytest.mark.parametrize("reranker", ["default", CROSS_ENCODER])
+def test_plain_token_works_but_is_not_saved(reranker: Any) -> None:
+    ranker = SecondPassRanker(reranker, token=Secret.from_token("hf_abc"))
+    with pytest.raises(ValueError, match="environment variable") as raised:
+        ranker.to_dict()
+    assert "hf_abc" not in str(raised.value) + repr(ranker.reranker)
+
+
+@pytest.mark.parametrize(
+    ("flat", "own", "place"),
+    [
+        ({"model": "a"}, {"method": {"type": "cross_encoder", "model": "b"}}, "method.model"),
+        ({"top_k": 3}, {"top_k": 3}, "top_k"),
+        (
+            {"scale_score": True},
+            {"method": {"type": "cross_encoder", "activation": "none"}},
+            "method.activation",
+        ),
+        ({"query_prefix": "q: "}, {"render": {"query_prefix": ""}}, "render.query_prefix"),
+        ({"query_suffix": "?"}, {"render": {"query_suffix": ""}}, "render.query_suffix"),
+        ({"document_prefix": "d: "}, {"render": {"prefix": "p: "}}, "render.prefix"),
+        ({"document_suffix": "."}, {"render": {"suffix": "."}}, "render.suffix"),
+        (
+            {"device": ComponentDevice.from_str("cpu")},
+            {"method": {"type": "cross_encoder", "device": "auto"}},
+            "method.device",
+        ),
+        (
+            {"token": Secret.from_env_var("A")},
+            {"method": {"type": "cross_encoder", "token_env": "B"}},
+            "method.token_env",
+        ),
+        (
+            {"batch_size": 4},
+            {"method": {"type": "cross_encoder", "batch_size": 4}},
+            "method.batch_size",
+        ),
+        (
+            {"model_kwargs": {"a": 1}},
+            {"method": {"type": "cross_encoder", "model_kwargs": {"b": 2}}},
+            "method.model_kwargs",
+        ),
+    ],
+)
+def test_parameter_beside_the_same_setting_is_refused(
+    flat: dict[str, Any], own: dict[str, Any], place: str
+) -> None:
+    (name,) = flat
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*mapping.*'{place}'.*keep one"):
+        SecondPassRanker({**CROSS_ENCODER, **own}, **flat)
+    ready = Reranker.from_config({**CROSS_ENCODER, **own})
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*ready Reranker.*'{place}'"):
+        SecondPassRanker(ready, **flat)
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        {"model": "a"},
+        {"scale_score": False},
+        {"device": ComponentDevice.from_str("cpu")},
+        {"token": Secret.from_env_var("A")},
+        {"batch_size": 4},
+        {"model_kwargs": {"a": 1}},
+    ],
+    ids=lambda flat: next(iter(flat)),
+)
+def test_parameter_unknown_to_the_method_is_refused(flat: dict[str, Any]) -> None:
+    (name,) = flat
+    with pytest.raises(ConfigurationError, match=rf"{name}: the method 'lexical' has no such"):
+        SecondPassRanker("lexical", **flat)
+    staged = {"method": {"type": "cascade", "stages": ["lexical", {"type": "cross_encoder"}]}}
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*'cascade'.*its stages do"):
+        SecondPassRanker(staged, **flat)
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*[Rr]ecorder.*its own settings"):
+        SecondPassRanker({"method": Recorder()}, **flat)
 
 
 def test_standard_parameters() -> None:
@@ -28,7 +312,7 @@ def test_standard_parameters() -> None:
     )
     result = ranker.run(QUERY, documents)
     assert scorer.seen == [["A | 0 | 0.1", "B | 0.9"]]
-    assert ids(result["documents"]) == ["b"]
+    assert ids(result) == ["b"]
     assert result["report"]["left_out"] == {"floor": [0]}
 
 
@@ -48,3 +332,136 @@ def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
 def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
     with pytest.raises(ConfigurationError, match="meta_fields_to_embed"):
         SecondPassRanker("lexical", meta_fields_to_embed=names)
+
+
+def lengths(*numbers: int) -> list[Document]:
+    """Documents of these lengths, with ids that tell them."""
+    return [Document(id=f"d{number}", content="x" * number) for number in numbers]
+
+
+# ---------------------------------------------------------------------- how many come out
+
+
+META: dict[str, Any] = {
+    "title": "Title",
+    "zero": 0,
+    "no": False,
+    "none": None,
+    "empty": "",
+    "deep": {"name": "Deep"},
+    "a.b": "dotted",
+}
+
+
+# ---------------------------------------------------------------------- what the model is shown
+
+
+@pytest.mark.parametrize(
+    ("settings", "content", "text"),
+    [
+        ({}, "text", "text"),
+        ({"document_prefix": "passage: "}, "text", "passage: text"),
+        ({"document_suffix": "\nend"}, "text", "text\nend"),
+        ({"document_prefix": "<", "document_suffix": ">"}, "", "<>"),
+        ({"meta_fields_to_embed": ["title"]}, "text", "Title\ntext"),
+        ({"meta_fields_to_embed": ["zero", "title"]}, "text", "0\nTitle\ntext"),
+        ({"meta_fields_to_embed": ["no"]}, "text", "False\ntext"),
+        ({"meta_fields_to_embed": ["none", "missing", "title"]}, "text", "Title\ntext"),
+        ({"meta_fields_to_embed": ["none", "missing"]}, "text", "text"),
+        ({"meta_fields_to_embed": ["empty", "title"]}, "text", "Title\ntext"),
+        ({"meta_fields_to_embed": ["deep.name"]}, "text", "Deep\ntext"),
+        ({"meta_fields_to_embed": ["a.b"]}, "text", "dotted\ntext"),
+        ({"meta_fields_to_embed": ["title"]}, None, "Title"),
+        ({"meta_fields_to_embed": ["title"], "embedding_separator": " - "}, "t", "Title - t"),
+        ({"meta_fields_to_embed": ["title"], "embedding_separator": ""}, "text", "Titletext"),
+        (
+            {
+                "meta_fields_to_embed": ["title", "zero"],
+                "embedding_separator": "|",
+                "document_prefix": "p: ",
+                "document_suffix": " :s",
+            },
+            "text",
+            "p: Title|0|text :s",
+        ),
+    ],
+)
+def test_a_document_is_shown_as_the_parameters_say(
+    call: Call, settings: dict[str, Any], content: str | None, text: str
+) -> None:
+    recorder = Recorder()
+    documents = [Document(content=content, meta=META)]
+    call(SecondPassRanker({"method": recorder}, **settings), QUERY, documents)
+    assert recorder.shown == [text]
+    assert recorder.queries == [QUERY]
+
+
+@pytest.mark.parametrize(
+    ("settings", "query"),
+    [
+        ({"query_prefix": "query: "}, "query: cat food"),
+        ({"query_suffix": " ?"}, "cat food ?"),
+        ({"query_prefix": "<", "query_suffix": ">", "document_prefix": "d"}, "<cat food>"),
+    ],
+)
+def test_a_query_is_shown_as_the_parameters_say(
+    call: Call, settings: dict[str, Any], query: str
+) -> None:
+    recorder = Recorder()
+    call(SecondPassRanker({"method": recorder}, **settings), QUERY, lengths(1, 2))
+    assert recorder.queries == [query]
+
+
+# ---------------------------------------------------------------------- a language model's replies
+
+
+def test_only_the_first_of_several_replies_counts(call: Call) -> None:
+    says = Says(indices(2, 1, 3, 4), indices(4, 3, 2, 1))
+    assert ids(call(SecondPassRanker(BY_INDEX, chat_generator=says), QUERY, four())) == [*"bacd"]
+
+
+# ---------------------------------------------------------------------- prompts
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ("Rank {documents}", r"prompt\.user: has to hold \{query\}"),
+        ("Rank for {query}", r"prompt\.user: has to hold \{documents\}"),
+        ("Rank {documents} for {query}", r"prompt\.user: has to hold \{reply\}"),
+        (
+            PromptBuilder("Rank {{ documents }} for {{ query }}", required_variables="*"),
+            r"prompt\.user: has to hold \{reply\}",
+        ),
+        ("Rank {documents} for {query} by {top_k}", r"prompt\.user.*top_k"),
+        ("Rank {documents} for {query", r"prompt\.user"),
+    ],
+)
+def test_a_prompt_without_its_parts_is_refused_at_once(user: object, message: str) -> None:
+    config = {"method": {"type": "listwise", "prompt": {"user": user}}}
+    with pytest.raises(ConfigurationError, match=message):
+        SecondPassRanker(config, chat_generator=Says("x"))
+
+
+def test_a_prompt_builder_of_haystack_may_be_the_prompt(call: Call) -> None:
+    template = "{{ documents }} are to be ordered. {{ reply }} For {{ query }}"
+    builder = PromptBuilder(template, required_variables=["documents", "query"])
+    says = Says(indices(2, 1, 3, 4))
+    config = {"method": {**BY_INDEX["method"], "prompt": {"user": builder}}}
+    assert ids(call(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
+    assert (says.asked[0][-1].text or "").endswith("For <query>cat food</query>")
+
+
+def test_construction_reads_no_secret_and_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    monkeypatch.delenv("NOWHERE_TOKEN", raising=False)
+    secret = Secret.from_env_var("NOWHERE_TOKEN", strict=True)
+    folder = tmp_path / "later"
+    ranker = SecondPassRanker(CROSS_ENCODER, model=folder, token=secret, raise_on_failure=True)
+    saved_and_loaded(ranker)
+    with pytest.raises(ModelLoadError, match="later"):
+        ranker.warm_up()
+    tiny_models.write_classifier(folder)
+    ranker.warm_up()
+    assert call(ranker, QUERY, sentences())["report"]["status"] == "ok"

@@ -1,4 +1,4 @@
-"""What users do with the ranker beside the usual: assign, close, mistake arguments, read scores."""
+"""What is the component's own: sockets, secrets, attributes, copies and documents."""
 
 from __future__ import annotations
 
@@ -6,46 +6,174 @@ import asyncio
 import copy
 import inspect
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
+from haystack.components.builders import PromptBuilder
+from haystack.components.generators.chat import OpenAIChatGenerator
+from haystack.components.joiners import DocumentJoiner
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
-from haystack.dataclasses import ChatMessage
-from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.dataclasses import ByteStream
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
+from haystack_documents import QUERY, Numbers, castles, ids, numbered, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import NotSerializableError
+from secondpass import InputError, NotSerializableError, Reranker
+from secondpass.ordering import Tiers
 
-QUERY = "castle garden"
 ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
 FIXED = SecondPassRanker.PARAMETERS.defaults.keys() - ASSIGNABLE
 
-
-class Numbers:
-    """Scores a document by the number that it consists of."""
-
-    model_name = "numbers"
-    score_kind = "probability"
-
-    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        return [float(document) for document in documents]
+# ---------------------------------------------------------------------- sockets
 
 
-def numbered(*numbers: float) -> list[Document]:
-    """Documents whose content is a number, retrieved in this order with falling scores."""
-    return [
-        Document(
-            id=f"d{index}", content=str(number), score=1 - index / len(numbers), meta={"at": index}
+def test_run_and_run_async_have_the_same_sockets() -> None:
+    ranker: Any = SecondPassRanker("lexical")
+    assert inspect.signature(ranker.run) == inspect.signature(ranker.run_async)
+    sockets = ranker.__haystack_input__._sockets_dict
+    assert {name: socket.is_mandatory for name, socket in sockets.items()} == {
+        "query": True,
+        "documents": True,
+        "top_k": False,
+        "score_threshold": False,
+        "scale_score": False,
+        "depth": False,
+        "order": False,
+        "context": False,
+        "instruction": False,
+    }
+    outputs = ranker.__haystack_output__._sockets_dict
+    assert {name: socket.type for name, socket in outputs.items()} == {
+        "documents": list[Document],
+        "report": dict[str, Any],
+    }
+
+
+def test_it_connects_to_its_neighbours_without_naming_sockets() -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InMemoryBM25Retriever(store_of(castles())))
+    pipeline.add_component("joiner", DocumentJoiner())
+    pipeline.add_component("ranker", SecondPassRanker("lexical"))
+    pipeline.add_component("again", SecondPassRanker("lexical", top_k=1))
+    template = "{% for document in documents %}{{ document.content }}{% endfor %}"
+    pipeline.add_component("prompt", PromptBuilder(template, required_variables="*"))
+    pipeline.connect("retriever", "joiner")
+    pipeline.connect("joiner", "ranker")
+    pipeline.connect("ranker", "again")
+    pipeline.connect("again", "prompt")
+    asked = {name: {"query": QUERY} for name in ("retriever", "ranker", "again")}
+    result = pipeline.run(asked, include_outputs_from={"again"})
+    assert result["prompt"] == {"prompt": "The castle garden opens at nine."}
+    assert result["again"]["report"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("top_k", [0, -3])
+def test_top_k_is_checked_as_haystack_does(top_k: int) -> None:
+    message = f"^top_k must be > 0, but got {top_k}$"
+    with pytest.raises(ValueError, match=message):
+        SecondPassRanker("lexical", top_k=top_k)
+    ranker = SecondPassRanker("lexical")
+    for documents in ([], castles()):
+        with pytest.raises(ValueError, match=message):
+            ranker.run(QUERY, documents, top_k)
+        with pytest.raises(ValueError, match=message):
+            asyncio.run(ranker.run_async(QUERY, documents, top_k))
+
+
+def test_ranking_blend_and_order_happen_in_one_component() -> None:
+    documents = [
+        Document(id=f"d{index}", content=str(number), score=score, meta={"level": level})
+        for index, (number, score, level) in enumerate(
+            [(0.1, 0.9, "hard"), (0.9, 0.1, "hard"), (0.8, 0.8, "easy")]
         )
-        for index, number in enumerate(numbers)
     ]
+    order = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
+    config = {"method": Numbers(), "blend": {"original": 0.9, "normalize": "minmax"}}
+    ranker = SecondPassRanker(config)
+    assert ids(ranker.run(QUERY, documents)["documents"]) == ["d0", "d2", "d1"]
+    moved = ranker.run(QUERY, documents, order=order)["documents"]
+    assert ids(moved) == ["d2", "d0", "d1"]
+    # What stands behind may sort by score, so an order that moved documents is in the scores.
+    assert ids(sorted(moved, key=lambda document: -(document.score or 0))) == ids(moved)
+    ordered = SecondPassRanker({**config, "order": order})
+    assert ids(ordered.run(QUERY, documents, order="none")["documents"]) == ["d0", "d2", "d1"]
 
 
-# ---------------------------------------------------------------------- keys that may be absent
+# ---------------------------------------------------------------------- documents
+
+
+def test_ids_and_all_other_fields_stay() -> None:
+    documents = [
+        Document(content="1", meta={"n": 1}, embedding=[0.1], score=0.2),
+        Document(content="2", blob=ByteStream(b"x", meta={"k": "v"}, mime_type="text/plain")),
+    ]
+    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)
+    for before, after in zip(reversed(documents), result["documents"], strict=True):
+        assert after.id == before.id
+        assert (after.content, after.embedding) == (before.content, before.embedding)
+        assert after.blob is before.blob
+
+
+def test_documents_without_text_pass_through() -> None:
+    image = Document(id="image", blob=ByteStream(b"png", mime_type="image/png"), score=0.9)
+    documents = [image, *numbered(1, 2)]
+    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)
+    assert ids(result["documents"]) == ["d1", "d0", "image"]
+    assert result["documents"][2].blob is image.blob
+    assert result["documents"][2].meta["rerank_status"] == "unjudged"
+    assert result["report"]["status"] == "partial"
+    assert [issue["code"] for issue in result["report"]["issues"]] == ["no_text"]
+    titled = Document(id="image", blob=image.blob, meta={"title": "7"})
+    shown = SecondPassRanker({"method": Numbers()}, meta_fields_to_embed=["title"])
+    assert ids(shown.run(QUERY, [*numbered(1), titled])["documents"]) == ["image", "d0"]
+
+
+def test_tiers_alone_order_documents() -> None:
+    tiers = Tiers(field="level", tiers=["easy", "hard"])
+    documents = [
+        Document(id="text", content="1", meta={"level": "hard"}),
+        Document(id="image", blob=ByteStream(b"png"), meta={"level": "easy"}),
+        Document(id="none", content="3"),
+        Document(id="last", content="4", meta={"level": "easy"}),
+    ]
+    assert ids(tiers(documents)) == ["image", "last", "text", "none"]
+
+
+METADATA: dict[str, Any] = {
+    "that cannot be changed": MappingProxyType({"place": 0}),
+    "ordered": OrderedDict(place=0),
+    "with defaults": defaultdict(list, place=0),
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("kind", METADATA)
+def test_metadata_of_odd_kinds(kind: str) -> None:
+    given = [Document(content="3", id="a", meta=METADATA[kind]), Document(content="9", id="b")]
+    documents = SecondPassRanker({"method": Numbers()}).run(QUERY, given)["documents"]
+    assert ids(documents) == ["b", "a"]
+    assert documents[1].meta["rerank_status"] == "scored"
+    assert documents[1].meta.get("place", 0) == 0
+    assert given[0].meta is METADATA[kind]
+
+
+@pytest.mark.parametrize("method", ["run", "run_async"])
+def test_metadata_that_is_no_mapping_is_named(method: str) -> None:
+    async def call() -> Any:
+        called = getattr(SecondPassRanker("lexical"), method)(query=QUERY, documents=wrong)
+        return await called if inspect.isawaitable(called) else called
+
+    wrong = [Document(content="x"), Document(content="x", meta="y")]  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^documents\[1\]\.meta: give a dictionary, not a str"):
+        asyncio.run(call())
+
+
+# ---------------------------------------------------------------------- secrets
 
 
 @pytest.fixture
@@ -107,116 +235,30 @@ def test_a_missing_required_secret(server: FakeProvider, monkeypatch: pytest.Mon
     assert server.calls == 0
 
 
-# ---------------------------------------------------------------------- closing
+def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
+    ranker = SecondPassRanker("cohere", token=Secret.from_token("sk-SECRET"))
+    assert "sk-SECRET" not in repr(vars(ranker))
 
 
-class Orders:
-    """A chat generator that gives the order back; notes its life."""
-
-    def __init__(self) -> None:
-        self.called: list[str] = []
-
-    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        return {"replies": [ChatMessage.from_assistant("[1, 2]")]}
-
-
-class Closes(Orders):
-    def close(self) -> None:
-        self.called.append("close")
-
-
-class ClosesAsync(Orders):
-    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        return self.run(messages)
-
-    async def close_async(self) -> None:
-        self.called.append("close_async")
+def test_it_goes_round_with_its_secret_as_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret")
+    generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY"), model="some-model")
+    for reranker in (
+        "listwise_guided",
+        {"method": {"type": "graded", "scale": [0, 3]}, "depth": 5},
+    ):
+        pipeline = Pipeline()
+        pipeline.add_component("ranker", SecondPassRanker(reranker, chat_generator=generator))
+        dumped = pipeline.dumps()
+        assert "sk-very-secret" not in dumped
+        back = Pipeline.loads(dumped)
+        assert back.dumps() == dumped
+        ranker = back.get_component("ranker")
+        assert isinstance(ranker, SecondPassRanker)
+        assert ranker.reranker.method.name.endswith("by some-model")
 
 
-class ClosesBoth(ClosesAsync, Closes):
-    pass
-
-
-@pytest.mark.parametrize("timeout", [None, 30])
-@pytest.mark.parametrize(
-    ("kind", "used", "closed", "expected"),
-    [
-        (Closes, "run", "close", ["close"]),
-        (Closes, "run", "close_async", ["close"]),
-        (Closes, "run_async", "close", ["close"]),
-        (Closes, "run_async", "close_async", ["close"]),
-        (Closes, "warm_up", "close_async", []),
-        (ClosesAsync, "run", "close_async", ["close_async"]),
-        (ClosesAsync, "run_async", "close_async", ["close_async"]),
-        (ClosesAsync, "run_async", "close", []),
-        (ClosesBoth, "run", "close", ["close"]),
-        (ClosesBoth, "run", "close_async", ["close"]),
-        (ClosesBoth, "run_async", "close_async", ["close_async"]),
-        (ClosesBoth, "run_async", "close", []),
-        (Orders, "run", "close_async", []),
-    ],
-)
-def test_used_generators_are_closed(
-    kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
-) -> None:
-    generator = kind()
-    llm = {} if timeout is None else {"llm": {"type": "openai", "model": "m", "timeout": timeout}}
-    ranker = SecondPassRanker({"method": {"type": "listwise", **llm}}, chat_generator=generator)
-
-    async def life() -> None:
-        arguments: dict[str, Any] = {}
-        if used.startswith("run"):
-            arguments = {"query": QUERY, "documents": numbered(1, 2)}
-        outcome = getattr(ranker, used)(**arguments)
-        if inspect.isawaitable(outcome):
-            await outcome
-        for _ in range(2):
-            outcome = getattr(ranker, closed)()
-            if inspect.isawaitable(outcome):
-                await outcome
-
-    asyncio.run(life())
-    assert generator.called == expected
-
-
-def test_both_sides_are_closed_once() -> None:
-    generator = ClosesBoth()
-    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
-
-    async def life() -> None:
-        await ranker.run_async(QUERY, numbered(1, 2))
-        ranker.run(QUERY, numbered(1, 2))
-        await ranker.close_async()
-        ranker.close()
-
-    asyncio.run(life())
-    assert sorted(generator.called) == ["close", "close_async"]
-
-
-def test_models_are_closed_where_the_generator_cannot_be() -> None:
-    class Broken(Closes):
-        def close(self) -> None:
-            raise OSError("a port")
-
-    class Warm:
-        model_name = "warm"
-        closed = 0
-
-        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-            raise OSError
-
-        def close(self) -> None:
-            Warm.closed += 1
-
-    config = {"method": Warm(), "fallback": ["listwise"]}
-    ranker = SecondPassRanker(config, chat_generator=Broken())
-    ranker.run(QUERY, numbered(1, 2))
-    with pytest.raises(OSError, match="a port"):
-        ranker.close()
-    assert Warm.closed == 1
-
-
-# ---------------------------------------------------------------------- assigning
+# ---------------------------------------------------------------------- attributes and copies
 
 
 def test_every_parameter_can_be_assigned_or_is_refused() -> None:
@@ -297,9 +339,6 @@ def test_pipelines_and_copies_may_set_what_they_need() -> None:
         assert copied.run(QUERY, numbered(1))["report"]["status"] == "ok"
 
 
-# ---------------------------------------------------------------------- candidates needed
-
-
 def test_candidates_needed_follows_what_is_assigned() -> None:
     ranker = SecondPassRanker("lexical", depth=20)
     ranker.depth = 40
@@ -309,8 +348,7 @@ def test_candidates_needed_follows_what_is_assigned() -> None:
 
 
 def test_a_retriever_takes_the_number_of_candidates() -> None:
-    store = InMemoryDocumentStore()
-    store.write_documents([Document(content=f"castle {index}") for index in range(40)])
+    store = store_of([Document(content=f"castle {index}") for index in range(40)])
     ranker = SecondPassRanker({"method": "lexical", "candidate_multiplier": 3}, top_k=4)
     pipeline = Pipeline()
     retriever = InMemoryBM25Retriever(store, top_k=ranker.candidates_needed())

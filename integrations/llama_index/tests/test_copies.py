@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 from llama_index.core.callbacks import CallbackManager
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, texts
-from secondpass import NotSerializableError, Reranker, RerankError
+from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, texts
+from secondpass import RerankError
 
 
 def test_files_are_serialised_by_content(tmp_path: Path) -> None:
@@ -28,21 +27,6 @@ def test_files_are_serialised_by_content(tmp_path: Path) -> None:
 def test_from_json_takes_replacements() -> None:
     data = SecondPassRerank("lexical", top_n=3).to_json()
     assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
-
-
-@pytest.mark.parametrize("config", [Reranker(ByLength()), {"method": ByLength()}])
-def test_an_object_without_a_name_is_not_serialised_but_shared(config: Any) -> None:
-    reranker = SecondPassRerank(config)
-    for write in (reranker.to_json, reranker.to_dict, reranker.model_dump):
-        with pytest.raises(NotSerializableError, match="ByLength"):
-            write()
-    copied = copy.deepcopy({"inside": [reranker]})["inside"][0]
-    assert copied is not reranker
-    if isinstance(config, Reranker):
-        assert copied.reranker is config
-    assert plain(copied.postprocess_nodes(pandas(), query_str=QUERY)) == plain(
-        reranker.postprocess_nodes(pandas(), query_str=QUERY)
-    )
 
 
 def test_changed_copies() -> None:

@@ -175,12 +175,6 @@ def test_parameters_of_other_rerankers_are_refused_with_what_to_write(
     assert SecondPassRerank.from_dict(rest).top_n == saved["top_n"]
 
 
-@pytest.mark.parametrize("method", ["graded", "listwise", "pointwise", "blocks"])
-def test_without_a_language_model_the_message_names_the_parameter(method: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"method\.llm: is required; .*llm="):
-        SecondPassRerank({"method": method})
-
-
 class _CallsTools(MockLLM):
     @property
     def metadata(self) -> Any:

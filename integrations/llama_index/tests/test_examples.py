@@ -93,15 +93,6 @@ def test_an_example_prints_what_it_should(
         assert told in table.split("status: ", 1)[1]
 
 
-@pytest.mark.long
-def test_without_the_hub_the_hybrid_example_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sentence_transformers")
-    runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))["main"]()
-    told = capsys.readouterr().out
-    assert "status: degraded, by all-MiniLM-L6-v2-int8" in told
-    assert "model_not_loaded: the model 'cross-encoder/ms-marco-MiniLM-L6-v2'" in told
-
-
 def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "memory_search.py"), run_name="__main__")
     first = ROW.findall(capsys.readouterr().out)[0]

@@ -46,24 +46,6 @@ class Completing(CustomLLM):
         raise NotImplementedError
 
 
-def test_it_stands_in_for_the_model_of_a_preset() -> None:
-    postprocessor = SecondPassRerank("blended_scores", llm=Completing())
-    assert postprocessor._reranker.method.name == "graded by completing"
-    assert postprocessor._reranker.method.llm.context_window == 8000
-
-
-@pytest.mark.parametrize(
-    "reranker", ["listwise_guided", {"method": {"type": "graded", "scale": [0, 3]}}]
-)
-def test_it_is_never_serialised_and_given_again(reranker: Any) -> None:
-    postprocessor = SecondPassRerank(reranker, llm=Completing(error="sk-secret"))
-    written = postprocessor.to_json()
-    assert "sk-secret" not in written
-    back = SecondPassRerank.from_json(written, llm=Completing())
-    assert back._reranker.method.name == postprocessor._reranker.method.name
-    assert back.to_json() == written
-
-
 WRONG_PROMPTS = [
     RichPromptTemplate("Rank {{context_str}} for {{query_str}}"),
     PromptTemplate("Rank {context_str} for {query_str}").partial_format(tone="plain"),

@@ -6,7 +6,7 @@ import pytest
 from llama_index.core.schema import MetadataMode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_llms import QUERY, asking, nodes_of, scripted
+from llama_llms import QUERY, nodes_of
 from rankings import KEYS
 
 # ---------------------------------------------------------------------- nodes
@@ -42,19 +42,3 @@ def test_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
         assert node.metadata[name] == 1 - node.metadata["at"] / 100
     left.keep_retrieval_score = True
     assert name in left.postprocess_nodes(nodes_of(), query_str=QUERY)[0].metadata
-
-
-# ---------------------------------------------------------------------- the text that is judged
-
-
-@pytest.mark.parametrize("mode", list(MetadataMode))
-def test_an_llm_is_shown_the_text_of_the_mode(mode: MetadataMode) -> None:
-    llm = scripted()
-    nodes = nodes_of((3, 5), title="Wombats", path="/secret")
-    for node in nodes:
-        node.node.excluded_llm_metadata_keys = ["path"]
-    asking("graded", llm, metadata_mode=mode).postprocess_nodes(nodes, query_str=QUERY)
-    words = llm._asked[0][-1].content or ""
-    for node in nodes:
-        assert f">{node.node.get_content(mode)}</doc>" in words
-    assert ("/secret" in words) is (mode in {MetadataMode.ALL, MetadataMode.EMBED})

@@ -107,17 +107,6 @@ def test_spans_are_those_of_the_text_without_metadata(
 
 
 @pytest.mark.parametrize("mode", list(MetadataMode))
-def test_the_best_window_of_a_long_text(mode: MetadataMode) -> None:
-    text = "Cats sleep here. Dogs bark there. Birds sing."
-    nodes = [node(text, metadata={"a": "b"}), node("Dogs", metadata={"a": "b"})]
-    config = {"method": {"type": "lexical"}, "passages": {"size": 20, "overlap": 0}}
-    rerank = SecondPassRerank(config, metadata_mode=mode)
-    results = SecondPassRerank.from_json(rerank.to_json()).postprocess_nodes(nodes, None, "bark")
-    assert "Dogs bark" in text[slice(*results[0].metadata["rerank_span"])]
-    assert results[1].metadata["rerank_span"] == [0, 4]
-
-
-@pytest.mark.parametrize("mode", list(MetadataMode))
 @pytest.mark.parametrize("template", ["{metadata_str}\n\n{content}", "{content}\n{metadata_str}"])
 def test_spans_of_texts_with_white_space_around(mode: MetadataMode, template: str) -> None:
     text = "\n  Cats sleep here. Dogs bark there.\n"
@@ -128,11 +117,3 @@ def test_spans_of_texts_with_white_space_around(mode: MetadataMode, template: st
     part = text[slice(*found.metadata["rerank_span"])]
     assert "bark" in part
     assert part.strip() == part
-
-
-def test_a_configuration_can_show_metadata_fields() -> None:
-    scorer = Fixed(1.0)
-    config = {"method": scorer, "render": {"fields": ["title", "text"]}}
-    source = node("text", metadata={"title": "red", "path": "x"})
-    SecondPassRerank(config).postprocess_nodes([source], query_str=QUERY)
-    assert scorer.seen == [["red\ntext"]]

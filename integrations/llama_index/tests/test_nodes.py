@@ -6,7 +6,6 @@ from typing import Any
 
 from llama_index.core.schema import (
     ImageNode,
-    MetadataMode,
     Node,
     NodeRelationship,
     NodeWithScore,
@@ -16,7 +15,6 @@ from llama_index.core.schema import (
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import QUERY, node, pandas, plain
-from rankings import KEYS
 from secondpass.ordering import Tiers
 
 # ---------------------------------------------------------------------- what goes in and comes out
@@ -69,16 +67,6 @@ def test_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
         assert {(type(one), one.shard) for one in group} == {(Found, one.node_id) for one in nodes}
         assert all(one.shard == one.node_id for one in group)
     assert not any(one is other for one in ranked for other in nodes)
-
-
-def test_added_keys_are_excluded_from_prompts_and_embeddings() -> None:
-    nodes = pandas()
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
-    by_id = {result.node_id: result.node for result in nodes}
-    for one in ranked:
-        assert one.node.metadata.keys() >= KEYS
-        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
-            assert one.node.get_content(mode) == by_id[one.node_id].get_content(mode)
 
 
 def test_tiers_alone_order_nodes() -> None:

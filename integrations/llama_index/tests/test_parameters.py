@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
@@ -103,24 +103,6 @@ def test_a_given_llm_has_its_own_model_and_key(name: str) -> None:
         SecondPassRerank("graded_passages", llm=scripted(), choice_batch_size=2).choice_batch_size
         == 2
     )
-
-
-def test_all_conflicts_in_one_error() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        SecondPassRerank("lexical", model="x", device="cpu", api_key=KEY, choice_batch_size=2)
-    places = [problem.path for problem in caught.value.problems]
-    assert places == [("model",), ("device",), ("choice_batch_size",), ("api_key",)]
-
-
-@pytest.mark.parametrize(
-    "name", ["reranker", "model", "device", "choice_batch_size", "api_key", "strict", "llm"]
-)
-def test_construction_parameters_are_frozen(name: str) -> None:
-    created = SecondPassRerank("lexical")
-    before = getattr(created, name)
-    with pytest.raises(ValidationError, match=rf"(?s){name}.*frozen"):
-        setattr(created, name, None)
-    assert getattr(created, name) == before
 
 
 def test_schema_has_every_serialised_setting() -> None:

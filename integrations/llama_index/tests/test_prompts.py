@@ -13,7 +13,6 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, scripted
-from llama_nodes import plain
 from secondpass import ConfigurationError, NotSerializableError
 
 PARTS = ("system_prompt", "user_prompt", "instruction_prompt")
@@ -46,16 +45,6 @@ def test_methods_without_llm_have_no_prompts() -> None:
     assert SecondPassRerank("lexical").get_prompts() == {}
     with pytest.raises(ConfigurationError, match="user_prompt"):
         SecondPassRerank("lexical").update_prompts({"user_prompt": PromptTemplate("x")})
-
-
-def test_prompts_that_are_given_back_ask_the_same() -> None:
-    llm = scripted()
-    reranker = asking("graded", llm)
-    first = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
-    reranker.update_prompts(reranker.get_prompts())
-    second = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
-    assert plain(first) == plain(second)
-    assert llm._asked[0] == llm._asked[1]
 
 
 def sent(prompts: dict[str, Any], **says: Any) -> tuple[str, str]:
@@ -111,12 +100,6 @@ def test_a_chat_template_is_sent_as_one_text() -> None:
     )
     _, user = sent({"user_prompt": rich})
     assert user.startswith("user: Know <query>wombats</query>.")
-
-
-def test_the_system_prompt_is_its_own_message() -> None:
-    system, user = sent({"system_prompt": PromptTemplate("You know zoos. {reply}")})
-    assert system.startswith("You know zoos. Reply with ONLY")
-    assert "You know zoos" not in user
 
 
 def test_passages_are_never_read_as_templates() -> None:

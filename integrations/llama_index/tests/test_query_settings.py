@@ -16,14 +16,12 @@ import pytest
 from llama_index.core import QueryBundle
 from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.chat_engine import ContextChatEngine
-from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.tools import QueryEngineTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from pydantic import Field
 
@@ -262,27 +260,6 @@ def test_settings_end_with_their_block() -> None:
     assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n1", "n2", "n3"]
 
 
-class Rewords(BaseQueryTransform):
-    """Makes a query bundle of its own, as HyDE does."""
-
-    def _get_prompts(self) -> Any:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
-
-    def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
-        return QueryBundle(query_bundle.query_str + " reworded")
-
-
-def test_settings_reach_an_engine_that_rewords_the_query() -> None:
-    rerank, seen = by_model()
-    engine = TransformQueryEngine(engine_of(rerank), Rewords())
-    with rerank.query_settings(order="learn", context="the burrow"):
-        assert asked(engine, "one") == ["n1", "n3", "n0", "n2"]
-    assert seen == {"one reworded": "the burrow"}
-
-
 @pytest.mark.parametrize("call", ["chat", "achat", "stream_chat"])
 def test_settings_reach_a_chat_engine(call: str) -> None:
     rerank, seen = by_model()
@@ -296,19 +273,6 @@ def test_settings_reach_a_chat_engine(call: str) -> None:
             response = asyncio.run(response)
     assert ids(response.source_nodes) == ["n1", "n3", "n0", "n2"]
     assert seen == {"one": "the burrow"}
-
-
-def test_settings_reach_a_tool_in_a_running_loop() -> None:
-    rerank, seen = by_model()
-    tool = QueryEngineTool.from_defaults(engine_of(rerank), name="search", description="d")
-
-    async def use() -> None:
-        with rerank.query_settings(order="learn", context="the burrow"):
-            await asyncio.create_task(tool.acall("one"))
-            await asyncio.to_thread(tool.call, "two")
-
-    asyncio.run(use())
-    assert seen == {"one": "the burrow", "two": "the burrow"}
 
 
 class Found(Event):

@@ -24,7 +24,6 @@ from llama_llms import (
     QUERY,
     Callbacks,
     Listening,
-    Scripted,
     asking,
     lengths,
     nodes_of,
@@ -197,25 +196,6 @@ def test_a_key_of_an_llm_is_not_pickled() -> None:
         with pytest.raises(NotSerializableError, match="from_json") as caught:
             pickle.dumps(HOLDING[name]())
         assert KEY not in "".join(traceback.format_exception(caught.value))
-
-
-KEYLESS = [
-    lambda: SecondPassRerank({"method": {"type": "cross_encoder", "token_env": "HUB"}}),
-    pytest.param(
-        lambda: SecondPassRerank(
-            {"method": {"type": "endpoint", "api": "jina", "model": "m", "api_key_env": "JINA"}}
-        ),
-    ),
-    lambda: asking("graded", Scripted(api_key="")),
-]
-
-
-@pytest.mark.parametrize("make", KEYLESS)
-def test_the_name_of_a_keys_variable_is_no_key(
-    make: Callable[[], SecondPassRerank],
-) -> None:
-    reranker = make()
-    assert pickle.loads(pickle.dumps(reranker)).to_json() == reranker.to_json()
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
-from llama_index.core.llms import MockLLM
-from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.schema import (
-    Document,
     ImageNode,
     MediaResource,
-    MetadataMode,
     Node,
     NodeWithScore,
     TextNode,
@@ -34,12 +29,10 @@ from misbehaving_replies import (
     ALL,
     GRADED,
     LISTWISE,
-    NUMBERS,
     QUERY,
     Asked,
     Chatting,
     Completing,
-    Form,
     Said,
     nodes,
 )
@@ -64,22 +57,11 @@ def honest(asked: Asked) -> Said:
     return Said(asked.honest)
 
 
-def asking(form: Form, llm: type[Any] = Chatting, **settings: Any) -> SecondPassRerank:
-    return SecondPassRerank(
-        {"method": {"type": form.name}}, llm=llm(script=honest, form=form), **settings
-    )
-
-
 def numbers(ranked: list[NodeWithScore]) -> list[int]:
     return [one.metadata["number"] for one in ranked]
 
 
 # ---------------------------------------------------------------------- by a language model
-
-
-def test_a_window_of_one_is_refused_as_it_orders_nothing() -> None:
-    with pytest.raises(ConfigurationError, match="choice_batch_size: must be greater"):
-        asking(LISTWISE, choice_batch_size=1)
 
 
 def test_an_llm_of_the_settings_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,12 +70,6 @@ def test_an_llm_of_the_settings_is_not_taken_unasked(monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigurationError, match="llm"):
         SecondPassRerank({"method": {"type": "listwise"}})
     assert llm.sent == []
-
-
-@pytest.mark.parametrize("llm", [MockLLM(), MockLLM(is_chat_model=True), MockFunctionCallingLLM()])
-def test_a_mock_llm_which_echoes_loses_no_node(llm: Any, rank: Call) -> None:
-    reranker = SecondPassRerank({"method": "listwise", "log_level": "debug"}, llm=llm, top_n=4)
-    assert numbers(rank(reranker, nodes(), query_str=QUERY)) == list(NUMBERS)[:4]
 
 
 def test_media_come_back_after_texts(rank: Call) -> None:
@@ -134,65 +110,6 @@ class Fixed:
         return self.make(self.scores[: len(documents)])
 
 
-def float16(scores: list[float]) -> Any:
-    return np.array(scores, dtype=np.float16)
-
-
-def float32(scores: list[float]) -> Any:
-    return np.array(scores, dtype=np.float32)
-
-
-def list_of_float32(scores: list[float]) -> Any:
-    return [np.float32(score) for score in scores]
-
-
-def tensor(scores: list[float]) -> Any:
-    import torch
-
-    return torch.tensor(scores)
-
-
-@pytest.mark.parametrize("make", [list, tuple, float16, float32, list_of_float32, tensor])
-def test_scores_of_every_number_type_become_floats(
-    make: Callable[[list[float]], Any], rank: Call
-) -> None:
-    make([0.0])  # fails here if there is no torch; the errors of a scorer are only reported
-    scorer = Fixed(make, 0.25, 0.875, 0.5, -1.0, 0.75)
-    ranked = rank(SecondPassRerank({"method": scorer}), nodes(), query_str=QUERY)
-    assert numbers(ranked) == [9, 7, 5, 3, 1]
-    assert [one.score for one in ranked] == [0.875, 0.75, 0.5, 0.25, -1.0]
-    assert all(type(one.score) is float for one in ranked)
-    assert [json.loads(one.to_json())["score"] for one in ranked] == [one.score for one in ranked]
-
-
-@pytest.mark.parametrize(
-    ("mode", "text"),
-    [
-        (MetadataMode.NONE, "text"),
-        (MetadataMode.EMBED, "title: Wombats\n\ntext"),
-        (MetadataMode.LLM, "path: /a\n\ntext"),
-        (MetadataMode.ALL, "title: Wombats\npath: /a\n\ntext"),
-    ],
-)
-@pytest.mark.parametrize("kind", [TextNode, Document])
-def test_metadata_mode_chooses_the_scored_text(
-    kind: type[Any], mode: MetadataMode, text: str, rank: Call
-) -> None:
-    node = kind(
-        text="text",
-        metadata={"title": "Wombats", "path": "/a"},
-        excluded_embed_metadata_keys=["path"],
-        excluded_llm_metadata_keys=["title"],
-    )
-    scorer = Fixed(list, 1.0)
-    rank(
-        SecondPassRerank({"method": scorer}, metadata_mode=mode),
-        [NodeWithScore(node=node)],
-        query_str=QUERY,
-    )
-    assert scorer.shown == [[text]]
-
-
 def test_a_debug_handler_sees_one_reranking(rank: Call) -> None:
     handler = LlamaDebugHandler(print_trace_on_end=False)
     reranker = SecondPassRerank(
@@ -222,37 +139,6 @@ def cats() -> list[NodeWithScore]:
         NodeWithScore(node=TextNode(text=text, metadata={"number": index}), score=0.5)
         for index, text in enumerate(texts)
     ]
-
-
-def test_a_cross_encoder_scores_as_its_own_library_does(model: Path, rank: Call) -> None:
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    texts = [one.node.get_content() for one in cats()]
-    theirs = CrossEncoder(str(model), device="cpu", activation_fn=torch.nn.Identity())
-    scores = theirs.predict([("cat food", text) for text in texts])
-    exact = {"method": {"type": "cross_encoder", "precision": "exact"}}
-    reranker = SecondPassRerank(exact, model=model, device="cpu", top_n=3)
-    ranked = rank(reranker, cats(), query_str="cat food")
-    assert numbers(ranked) == [int(index) for index in np.argsort(-scores)[:3]]
-    assert [one.score for one in ranked] == pytest.approx(sorted(map(float, scores))[:1:-1])
-
-
-def test_the_model_is_loaded_once_for_all_queries(model: Path) -> None:
-    reranker = SecondPassRerank({"method": "cross_encoder"}, model=model, device="cpu")
-    results = []
-    for query in ("cat food", "a dog", "cat food"):
-        results.append(numbers(reranker.postprocess_nodes(cats(), query_str=query)))
-        results.append(numbers(asyncio.run(reranker.apostprocess_nodes(cats(), query_str=query))))
-    assert results[0] == results[1] == results[4] == results[5]
-    assert results[2] == results[3]
-
-
-def test_a_device_that_is_not_there_loses_no_node(model: Path, rank: Call) -> None:
-    config = {"method": "cross_encoder", "log_level": "debug"}
-    reranker = SecondPassRerank(config, model=model, device="cuda:99")
-    assert numbers(rank(reranker, cats(), query_str="cat food")) == [0, 1, 2, 3, 4]
-    assert reranker.rerank_nodes(cats(), "cat food")[1].status == "unchanged"
 
 
 def test_model_code_is_not_trusted_by_default(model: Path, tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
-from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.schema import (
     Document,
     ImageNode,
@@ -21,9 +19,8 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
-from llama_index.core.storage.docstore import SimpleDocumentStore
 
-from llama_engines import QUERY, TEXTS, Ask, Retrieved, by_overlap, engine_of, ids, nodes_of
+from llama_engines import QUERY, TEXTS, Retrieved, by_overlap, ids, nodes_of
 from llama_nodes import plain
 from rankings import KEYS
 
@@ -62,13 +59,6 @@ def test_odd_nodes_come_back_as_what_they_were() -> None:
         assert one.node.relationships == source.node.relationships
         assert one.metadata["retrieval_score"] == source.score
         assert one.metadata.get("page") == source.metadata.get("page")
-
-
-def test_odd_nodes_in_an_engine(ask: Ask) -> None:
-    nodes = [node for node in odd_nodes() if node.node_id != "same"]
-    response = ask(engine_of(Retrieved(*nodes), by_overlap(), SimilarityPostprocessor()), QUERY)
-    # A SimilarityPostprocessor drops what has no score; here everything has one.
-    assert ids(response.source_nodes) == ["document", "index", "both", "image"]
 
 
 def test_an_index_node_leads_to_where_it_did() -> None:
@@ -120,29 +110,3 @@ def test_property_models_are_shown_the_same_before_and_after(
     for key in added:
         ranked.node.metadata.pop(key, None)
     assert ranked.node.hash == before
-
-
-def test_the_hash_of_text_nodes_covers_what_is_added() -> None:
-    # Images are hashed without metadata; the others are not, whatever is excluded.
-    kinds = {TextNode: False, Document: False, ImageNode: True}
-    for kind, same in kinds.items():
-        node = kind(text=TEXTS["red"])
-        (ranked,) = by_overlap().postprocess_nodes([NodeWithScore(node=node)], query_str=QUERY)
-        assert (ranked.node.hash == node.hash) is same
-
-
-def test_ingestion_pipeline_recognises_nodes_without_added_keys() -> None:
-    pipeline = IngestionPipeline(
-        transformations=[],
-        docstore=SimpleDocumentStore(),
-        docstore_strategy=DocstoreStrategy.DUPLICATES_ONLY,
-    )
-    nodes = nodes_of()
-    assert len(pipeline.run(nodes=[result.node for result in nodes])) == len(nodes)
-    ranked = [result.node for result in by_overlap().postprocess_nodes(nodes, query_str=QUERY)]
-    without = [one.model_copy(deep=True) for one in ranked]
-    for node in without:
-        for key in KEYS:
-            del node.metadata[key]
-    assert pipeline.run(nodes=without) == []
-    assert len(pipeline.run(nodes=ranked)) == len(nodes)  # other metadata, other hashes

@@ -1,0 +1,475 @@
+"""In query engines, chat engines, agents and evaluators, among other postprocessors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent, ToolCallResult
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
+from llama_index.core.callbacks import CallbackManager, CBEventType
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.evaluation import (
+    RetrieverEvaluator,
+)
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.postprocessor import (
+    LongContextReorder,
+    MetadataReplacementPostProcessor,
+    PrevNextNodePostprocessor,
+    SimilarityPostprocessor,
+)
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
+
+from llama_engines import (
+    QUERY,
+    TEXTS,
+    TIMEOUT,
+    TOOLS,
+    Ask,
+    Overlap,
+    Retrieved,
+    Scripted,
+    by_overlap,
+    echo,
+    engine_of,
+    ids,
+    in_order,
+    inside_a_loop,
+    memory,
+    nodes_of,
+)
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import plain
+
+
+class Lengths(BaseEmbedding):
+    """Texts are alike that are about as long: crude, but the same every time."""
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        length = math.hypot(len(text), 30.0)
+        return [len(text) / length, 30.0 / length]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+
+class Callbacks(BaseCallbackHandler):
+    def __init__(self) -> None:
+        super().__init__([], [])
+        self.started: list[CBEventType] = []
+
+    def on_event_start(self, event_type: Any, payload: Any = None, **kwargs: Any) -> str:
+        self.started.append(event_type)
+        return ""
+
+    def on_event_end(self, event_type: Any, payload: Any = None, **kwargs: Any) -> None: ...
+
+    def start_trace(self, trace_id: str | None = None) -> None: ...
+
+    def end_trace(self, trace_id: Any = None, trace_map: Any = None) -> None: ...
+
+
+# ---------------------------------------------------------------------- query engines
+
+
+@pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize", "accumulate", "no_text"])
+@pytest.mark.parametrize("use_async", [False, True])
+def test_a_query_engine_shows_the_best_first(mode: Any, use_async: bool, ask: Ask) -> None:
+    engine = engine_of(
+        Retrieved(*nodes_of()), by_overlap(top_n=3), response_mode=mode, use_async=use_async
+    )
+    response = ask(engine, QUERY)
+    assert ids(response.source_nodes) == ["red", "bear", "fox"]
+    if mode != "no_text":
+        # A refined answer repeats what it refines, so the last of each is looked at.
+        shown = str(response)
+        assert in_order(shown, ["red", "bear", "fox"]) or mode == "refine"
+        assert TEXTS["red"] in shown
+        assert "rerank_score" not in shown
+        assert "source: red.md" in shown
+
+
+def test_an_index_as_query_engine(ask: Ask) -> None:
+    index = VectorStoreIndex([node.node for node in nodes_of()], embed_model=Lengths())
+    first = index.as_retriever(similarity_top_k=6).retrieve(QUERY)
+    assert ids(first)[0] != "red"  # or this would show nothing
+    engine = index.as_query_engine(
+        llm=echo(), similarity_top_k=6, node_postprocessors=[by_overlap(top_n=2)]
+    )
+    response = ask(engine, QUERY)
+    assert ids(response.source_nodes) == ["red", "bear"]
+    retrieved = {item.node_id: item.score for item in first}
+    for node in response.source_nodes:
+        assert node.metadata["retrieval_score"] == retrieved[node.node_id]
+    assert ids(index.as_retriever(similarity_top_k=6).retrieve(QUERY)) == ids(first)
+    stored = index.docstore.get_node("red")
+    assert stored.metadata == {"source": "red.md"}
+
+
+def test_streaming_sync_and_async() -> None:
+    engine = engine_of(Retrieved(*nodes_of()), by_overlap(top_n=3), streaming=True, use_async=True)
+    response = engine.query(QUERY)
+    assert ids(response.source_nodes) == ["red", "bear", "fox"]
+    assert in_order("".join(response.response_gen), ["red", "bear", "fox"])
+
+    async def streamed() -> tuple[list[str], str]:
+        response = await engine.aquery(QUERY)
+        parts = [part async for part in response.async_response_gen()]
+        return ids(response.source_nodes), "".join(parts)
+
+    results, text = asyncio.run(streamed())
+    assert results == ["red", "bear", "fox"]
+    assert in_order(text, results)
+
+
+def test_a_query_bundle_is_read_by_its_query_string(ask: Ask) -> None:
+    scorer = Overlap()
+    bundle: Any = QueryBundle(QUERY, custom_embedding_strs=["something else"])
+    ask(engine_of(Retrieved(*nodes_of()), by_overlap(scorer)), bundle)
+    assert scorer.queries == [QUERY]
+
+
+def test_each_engine_gets_events_of_its_postprocessor() -> None:
+    scorer = Overlap()
+    postprocessor = by_overlap(scorer)
+    for count in (1, 2):
+        handler = Callbacks()
+        manager = CallbackManager([handler])
+        engine = engine_of(Retrieved(*nodes_of()), postprocessor, callback_manager=manager)
+        assert postprocessor.callback_manager is manager
+        engine.query(QUERY)
+        asyncio.run(engine.aquery(QUERY))
+        assert handler.started.count(CBEventType.RERANKING) == 2
+        assert len(scorer.queries) == 2 * count  # the method is still the same
+
+
+# ---------------------------------------------------------------------- behind other retrievers
+
+
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "dist_based_score", "simple"])
+@pytest.mark.parametrize("use_async", [False, True])
+def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
+    def fusion() -> QueryFusionRetriever:
+        return QueryFusionRetriever(
+            [
+                Retrieved(*nodes_of("car", "owl", "red", "bear")),
+                Retrieved(*nodes_of("fox", "red", "tea", "car")),
+            ],
+            llm=Scripted(script=lambda prompt: "red panda food\nbamboo"),
+            num_queries=3,
+            mode=mode,
+            use_async=use_async,
+            similarity_top_k=6,
+        )
+
+    scorer = Overlap()
+    response = ask(engine_of(fusion(), by_overlap(scorer)), QUERY)
+    fused = {node.node_id: node.score for node in fusion().retrieve(QUERY)}
+    assert len(fused) == 6
+    assert ids(response.source_nodes)[:2] == ["red", "bear"]
+    assert sorted(ids(response.source_nodes)) == sorted(fused)
+    assert scorer.queries == [QUERY]  # what the user asked, not what the fusion made of it
+    for node in response.source_nodes:
+        assert node.metadata["retrieval_score"] == fused[node.node_id]
+
+
+CHATS: dict[str, Callable[[Any, str], Any]] = {
+    "chat": lambda engine, message: engine.chat(message),
+    "achat": lambda engine, message: asyncio.run(engine.achat(message)),
+}
+
+
+def chatted(prompt: str) -> str:
+    return QUERY if "Standalone question:" in prompt else prompt
+
+
+@pytest.mark.parametrize("chat", CHATS.values(), ids=CHATS)
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [(ContextChatEngine, "and the red one?"), (CondensePlusContextChatEngine, QUERY)],
+)
+def test_chat_engine_ranks_for_its_condensed_question(
+    kind: Any, asked: str, chat: Callable[[Any, str], Any]
+) -> None:
+    scorer = Overlap()
+    engine = kind.from_defaults(
+        Retrieved(*nodes_of()),
+        llm=Scripted(script=chatted),
+        memory=memory(ChatMessage(role="user", content="What do pandas eat?")),
+        node_postprocessors=[by_overlap(scorer, top_n=3)],
+    )
+    response = chat(engine, "and the red one?")
+    expected = by_overlap(top_n=3).postprocess_nodes(nodes_of(), query_str=asked)
+    assert scorer.queries == [asked]
+    assert plain(response.source_nodes) == plain(expected)
+    assert in_order(str(response), ids(expected))
+    assert "rerank_status" not in str(response)
+
+
+@pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
+def test_a_chat_engine_that_streams(kind: Any) -> None:
+    def engine() -> Any:
+        return kind.from_defaults(
+            Retrieved(*nodes_of()),
+            llm=Scripted(script=chatted),
+            memory=memory(),
+            node_postprocessors=[by_overlap(top_n=3)],
+        )
+
+    async def streamed() -> str:
+        response = await engine().astream_chat(QUERY)
+        return "".join([part async for part in response.async_response_gen()])
+
+    assert in_order("".join(engine().stream_chat(QUERY).response_gen), ["red", "bear", "fox"])
+    assert in_order(asyncio.run(streamed()), ["red", "bear", "fox"])
+
+
+class Ranked(Event):
+    report: dict[str, Any]
+
+
+class Search(Workflow):
+    """Retrieves, reranks, and tells how that went while it runs."""
+
+    def __init__(self, retriever: BaseRetriever, postprocessor: SecondPassRerank) -> None:
+        super().__init__(timeout=TIMEOUT)
+        self.retriever = retriever
+        self.postprocessor = postprocessor
+
+    @step
+    async def search(self, ctx: Context, ev: StartEvent) -> StopEvent:
+        results = await self.retriever.aretrieve(ev.query)
+        nodes, report = await self.postprocessor.arerank_nodes(results, ev.query, top_n=ev.top_n)
+        ctx.write_event_to_stream(Ranked(report=report.to_dict()))
+        return StopEvent(result=nodes)
+
+
+def test_a_workflow_reranks_and_streams_the_report() -> None:
+    search = Search(Retrieved(*nodes_of()), by_overlap())
+
+    async def go() -> tuple[list[NodeWithScore], list[dict[str, Any]]]:
+        handler = search.run(query=QUERY, top_n=2)
+        reports = [event.report async for event in handler.stream_events() if type(event) is Ranked]
+        return await handler, reports
+
+    nodes, (report,) = asyncio.run(go())
+    assert ids(nodes) == ["red", "bear"]
+    assert (report["status"], report["usage"]["pairs"]) == ("ok", 6)
+    json.dumps(report)
+
+
+def calls_the_tool(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:
+    """A model that uses the tool once and answers with what came back."""
+    if messages[-1].role == MessageRole.TOOL:
+        return ChatMessage(role="assistant", content=messages[-1].content)
+    # The name is not taken from `tools`, which llama-index-core 0.14.20 does not pass on.
+    call = ToolCallBlock(tool_call_id="1", tool_name="library", tool_kwargs={"input": QUERY})
+    return ChatMessage(role="assistant", blocks=[call])
+
+
+def thinks(prompt: str) -> str:
+    if "Thought: it is in the library" in prompt:
+        return "Thought: I can answer.\nAnswer: Bamboo."
+    action = {"input": QUERY}
+    return f"Thought: it is in the library\nAction: library\nAction Input: {json.dumps(action)}"
+
+
+AGENTS: dict[str, Callable[[Any], Any]] = {
+    "function calling": lambda tool: FunctionAgent(
+        tools=[tool], llm=MockFunctionCallingLLM(response_generator=calls_the_tool), streaming=False
+    ),
+    "ReAct": lambda tool: ReActAgent(tools=[tool], llm=Scripted(script=thinks), streaming=False),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # dozens, of the framework's own
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_an_agent_gets_the_best_from_its_tool(
+    agent: Callable[[Any], Any], tool: Callable[[SecondPassRerank], Any]
+) -> None:
+    scorer = Overlap()
+
+    async def go() -> list[ToolCallResult]:
+        handler = agent(tool(by_overlap(scorer, top_n=2))).run(
+            "What do red pandas eat?", memory=memory()
+        )
+        called = [
+            event async for event in handler.stream_events() if isinstance(event, ToolCallResult)
+        ]
+        await handler
+        return called
+
+    (called,) = asyncio.run(go())
+    assert not called.tool_output.is_error
+    assert in_order(called.tool_output.content, ["red", "bear"])
+    assert TEXTS["car"] not in called.tool_output.content
+    assert "rerank_score" not in called.tool_output.content
+    assert len(scorer.queries) == 1
+    assert QUERY in scorer.queries[0]
+    assert threading.get_ident() not in scorer.threads
+
+
+def listed(prompt: str) -> str:
+    """A listwise judge: the longest first."""
+    shown = [part.split('">', 1) for part in prompt.split('<doc id="')[1:]]
+    longest = sorted(shown, key=lambda one: -len(one[1].split("</doc>")[0]))
+    return json.dumps({"ranking": [label for label, _ in longest]})
+
+
+class Waiting:
+    """Blocks its thread until it may go on."""
+
+    model_name = "waiting"
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.released = False
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        self.released = self.go_on.wait(TIMEOUT)
+        return [float(index) for index in range(len(documents))]
+
+    def listed(self, prompt: str) -> str:
+        self.released = self.go_on.wait(TIMEOUT)
+        return listed(prompt)
+
+
+def from_a_scorer(waiting: Waiting) -> SecondPassRerank:
+    return by_overlap(waiting)
+
+
+def from_an_llm(waiting: Waiting) -> SecondPassRerank:
+    return SecondPassRerank({"method": "listwise"}, llm=Scripted(script=waiting.listed))
+
+
+ASYNC: dict[str, Callable[[SecondPassRerank], Awaitable[Any]]] = {
+    "apostprocess_nodes": lambda rerank: rerank.apostprocess_nodes(nodes_of(), query_str=QUERY),
+    "query engine": lambda rerank: engine_of(Retrieved(*nodes_of()), rerank).aquery(QUERY),
+    "chat engine": lambda rerank: ContextChatEngine.from_defaults(
+        Retrieved(*nodes_of()), llm=echo(), memory=memory(), node_postprocessors=[rerank]
+    ).achat(QUERY),
+    "tool": lambda rerank: TOOLS["retriever"](rerank).acall(QUERY),
+}
+
+
+@pytest.mark.parametrize("work", ASYNC.values(), ids=ASYNC)
+@pytest.mark.parametrize("blocking", [from_a_scorer, from_an_llm])
+def test_a_method_that_blocks_does_not_hold_the_loop(
+    blocking: Callable[[Waiting], SecondPassRerank],
+    work: Callable[[SecondPassRerank], Awaitable[Any]],
+) -> None:
+    waiting = Waiting()
+
+    async def go() -> int:
+        ticks = 0
+        ranking = asyncio.ensure_future(work(blocking(waiting)))
+        while not ranking.done():
+            await asyncio.sleep(0.001)
+            ticks += 1
+            if ticks == 3:  # the loop ran meanwhile, or this would not be reached
+                waiting.go_on.set()
+        await ranking
+        return ticks
+
+    assert asyncio.run(go()) >= 3
+    assert waiting.released
+
+
+def test_a_retriever_evaluator_measures_the_second_pass() -> None:
+    def evaluator(*behind: SecondPassRerank) -> RetrieverEvaluator:
+        return RetrieverEvaluator.from_metric_names(
+            ["mrr", "hit_rate", "precision"],
+            retriever=Retrieved(*nodes_of()),
+            node_postprocessors=list(behind),
+        )
+
+    shared = by_overlap(top_n=1)
+    with_pass = evaluator(shared)
+    assert with_pass.node_postprocessors is not None
+    assert with_pass.node_postprocessors[0] is shared
+    before = evaluator().evaluate(QUERY, ["red"]).metric_vals_dict
+    after = with_pass.evaluate(QUERY, ["red"]).metric_vals_dict
+    assert before["mrr"] == pytest.approx(1 / 5)
+    assert after == {"mrr": 1.0, "hit_rate": 1.0, "precision": 1.0}
+    # The evaluator calls the synchronous side from within its own asynchronous one.
+    assert asyncio.run(with_pass.aevaluate(QUERY, ["red"])).metric_vals_dict == after
+    assert inside_a_loop(lambda: with_pass.evaluate(QUERY, ["red"])).metric_vals_dict == after
+
+
+def store() -> SimpleDocumentStore:
+    nodes = {node.node_id: node.node for node in nodes_of()}
+    nodes["red"].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
+    kept = SimpleDocumentStore()
+    kept.add_documents(list(nodes.values()))
+    return kept
+
+
+def linked() -> list[NodeWithScore]:
+    nodes = nodes_of("car", "bear", "red")
+    nodes[2].node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
+    for node in nodes:
+        node.node.metadata["window"] = f"window_{node.node_id}"
+    return nodes
+
+
+BEHIND: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "a cutoff": (lambda: SimilarityPostprocessor(similarity_cutoff=1.5), ["red", "bear"]),
+    "reordering": (LongContextReorder, ["red", "car", "bear"]),
+    "replacement": (lambda: MetadataReplacementPostProcessor("window"), ["red", "bear", "car"]),
+    "next nodes": (
+        lambda: PrevNextNodePostprocessor(docstore=store(), num_nodes=1, mode="next"),
+        ["red", "fox", "bear", "car"],
+    ),
+    "another of ours": (lambda: SecondPassRerank("lexical"), ["red", "bear", "car"]),
+}
+
+
+@pytest.mark.parametrize(("other", "expected"), BEHIND.values(), ids=BEHIND)
+def test_other_postprocessors_behind(
+    other: Callable[[], Any], expected: list[str], ask: Ask
+) -> None:
+    response = ask(engine_of(Retrieved(*linked()), by_overlap(), other()), QUERY)
+    results = response.source_nodes
+    if isinstance(other(), PrevNextNodePostprocessor):
+        assert sorted(ids(results)) == sorted(expected)
+    else:
+        assert ids(results) == expected
+    if isinstance(other(), MetadataReplacementPostProcessor):
+        assert [one.text for one in results] == [f"window_{name}" for name in expected]
+
+
+FRONT: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "a cutoff": (lambda: SimilarityPostprocessor(similarity_cutoff=0.8), ["bear", "car"]),
+    "reordering": (LongContextReorder, ["red", "bear", "car"]),
+    # The windows share no word with the query, so the order that came in stays.
+    "replacement": (lambda: MetadataReplacementPostProcessor("window"), ["car", "bear", "red"]),
+    "next nodes": (
+        lambda: PrevNextNodePostprocessor(docstore=store(), num_nodes=1, mode="next"),
+        ["red", "bear", "fox", "car"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("other", "expected"), FRONT.values(), ids=FRONT)
+def test_other_postprocessors_in_front(
+    other: Callable[[], Any], expected: list[str], ask: Ask
+) -> None:
+    response = ask(engine_of(Retrieved(*linked()), other(), by_overlap()), QUERY)
+    assert ids(response.source_nodes) == expected
