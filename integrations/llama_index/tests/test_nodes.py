@@ -1,20 +1,38 @@
-"""What goes in and comes out."""
+"""Nodes of every kind: what is kept, added, shown and scored."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import (
+    Document,
     ImageNode,
+    IndexNode,
+    MediaResource,
+    MetadataMode,
     Node,
     NodeRelationship,
     NodeWithScore,
+    QueryBundle,
     RelatedNodeInfo,
     TextNode,
 )
 
+from llama_engines import QUERY as RED
+from llama_engines import TEXTS, Retrieved, by_overlap, ids
+from llama_engines import nodes_of as animals
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_nodes import QUERY, node, pandas, plain
+from llama_llms import QUERY, nodes_of
+from llama_nodes import QUERY as PANDA
+from llama_nodes import ByLength, Fixed, node, pandas, plain, with_scorer
+from rankings import KEYS
+from secondpass import Reranker
+from secondpass.effects import ListScores
 from secondpass.ordering import Tiers
 
 # ---------------------------------------------------------------------- what goes in and comes out
@@ -24,7 +42,7 @@ def test_inputs_are_never_mutated() -> None:
     nodes = pandas()
     before = plain(nodes)
     same = [result.node for result in nodes]
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
     for one in ranked:
         one.score = -1.0
         one.node.metadata["new"] = 1
@@ -43,7 +61,7 @@ def test_id_relationships_metadata_and_type_are_kept() -> None:
     source = node("red panda", 0.5, id_="n", relationships=related, embedding=[1.0, 2.0])
     source.node.metadata = metadata
     source.node.excluded_llm_metadata_keys = ["page"]
-    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=QUERY)
+    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=PANDA)
     out = ranked.node
     assert type(out) is TextNode
     assert (out.node_id, out.relationships, out.embedding) == ("n", related, [1.0, 2.0])
@@ -62,7 +80,7 @@ def test_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
     nodes = [
         Found(node=result.node, score=result.score, shard=result.node_id) for result in pandas()
     ]
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
     for group in (ranked, events[0].nodes, events[-1].nodes):
         assert {(type(one), one.shard) for one in group} == {(Found, one.node_id) for one in nodes}
         assert all(one.shard == one.node_id for one in group)
@@ -80,3 +98,223 @@ def test_tiers_alone_order_nodes() -> None:
     assert [nodes.index(scored) for scored in tiers(nodes)] == [1, 3, 0, 2]
     bare = [scored.node for scored in nodes]
     assert [bare.index(found) for found in tiers(bare)] == [1, 3, 0, 2]
+
+
+# ---------------------------------------------------------------------- nodes
+
+
+@pytest.mark.parametrize("prefix", ["", "secondpass_"])
+def test_added_keys_appear_only_in_mode_all(prefix: str) -> None:
+    reranker = SecondPassRerank("lexical", metadata_prefix=prefix)
+    nodes = nodes_of(title="Wombats")
+    before = {node.node_id: node.node for node in nodes}
+    added = {f"{prefix}{name}" for name in KEYS}
+    for one in reranker.postprocess_nodes(nodes, query_str=QUERY):
+        assert set(one.metadata) - set(before[one.node_id].metadata) == added
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
+            assert one.node.get_content(mode) == before[one.node_id].get_content(mode)
+        assert f"{prefix}rerank_rank" in one.node.get_content(MetadataMode.ALL)
+
+
+@pytest.mark.parametrize("prefix", ["", "x_"])
+def test_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
+    name = f"{prefix}retrieval_score"
+    kept = SecondPassRerank("lexical", metadata_prefix=prefix)
+    left = SecondPassRerank("lexical", metadata_prefix=prefix, keep_retrieval_score=False)
+    for one in kept.postprocess_nodes(nodes_of(), query_str=QUERY):
+        assert one.metadata[name] == 1 - one.metadata["at"] / 100
+        assert name in one.node.excluded_llm_metadata_keys
+    for one in left.postprocess_nodes(nodes_of(), query_str=QUERY):
+        assert name not in one.metadata
+        assert name not in one.node.excluded_llm_metadata_keys
+    # What an earlier pass or something else has kept stays, whichever comes behind.
+    first = kept.postprocess_nodes(nodes_of(), query_str=QUERY)
+    for one in left.postprocess_nodes(first, query_str=QUERY):
+        assert one.metadata[name] == 1 - one.metadata["at"] / 100
+    left.keep_retrieval_score = True
+    assert name in left.postprocess_nodes(nodes_of(), query_str=QUERY)[0].metadata
+
+
+def test_every_kind_of_node_comes_back() -> None:
+    nodes = [
+        NodeWithScore(node=ImageNode(image_path="panda.png"), score=0.9),
+        NodeWithScore(node=Document(text="A red panda.")),
+        NodeWithScore(node=TextNode(text="A car."), score=None),
+        NodeWithScore(node=Document(text=""), score=0.1),
+        NodeWithScore(node=ImageNode(text="A red panda, sleeping.", image_path="p.png")),
+    ]
+    scorer = ByLength()
+    ranked, report = with_scorer(scorer).rerank_nodes(nodes, PANDA)
+    assert [type(one.node) for one in ranked] == [
+        ImageNode,
+        Document,
+        TextNode,
+        ImageNode,
+        Document,
+    ]
+    assert [one.metadata["rerank_status"] for one in ranked] == ["scored"] * 3 + ["unjudged"] * 2
+    assert [issue.code for issue in report.issues] == ["no_text"]
+    assert ranked[3].node.image_path == "panda.png"
+
+
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [
+        (MediaResource(text="red panda"), "scored"),
+        (MediaResource(text=""), "scored"),
+        (MediaResource(data=b"eA=="), "unjudged"),
+        (None, "unjudged"),
+    ],
+)
+def test_a_resource_is_judged_where_it_has_a_text(
+    resource: MediaResource | None, status: str
+) -> None:
+    nodes = [*pandas(), NodeWithScore(node=Node(id_="odd", text_resource=resource))]
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
+    (odd,) = [one for one in ranked if one.node_id == "odd"]
+    assert odd.metadata["rerank_status"] == status
+
+
+def test_the_metadata_mode_chooses_the_text() -> None:
+    source = node(
+        "text", metadata={"title": "red", "path": "x"}, excluded_embed_metadata_keys=["path"]
+    )
+    seen = {}
+    for mode in MetadataMode:
+        scorer = Fixed(1.0)
+        SecondPassRerank(Reranker(scorer), metadata_mode=mode).postprocess_nodes(
+            [source], None, "q"
+        )
+        seen[mode] = scorer.seen[0][0]
+    assert seen[MetadataMode.NONE] == "text"
+    assert seen[MetadataMode.EMBED] == "title: red\n\ntext"
+    assert seen[MetadataMode.ALL] == "title: red\npath: x\n\ntext"
+
+
+class Spans:
+    """Says that the last three characters of each text match best."""
+
+    model_name = "spans"
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        raise AssertionError("score_lists is there")
+
+    def score_lists(self, requests: Any, deadline: float | None) -> Any:
+        yield [
+            ListScores([1.0] * len(texts), spans=[(len(text) - 3, len(text)) for text in texts])
+            for _, texts in requests
+        ]
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+@pytest.mark.parametrize(
+    ("text", "span"), [("a text", [3, 6]), ("", None), ("ext", [0, 3]), (" \n", None)]
+)
+def test_spans_are_those_of_the_text_without_metadata(
+    mode: MetadataMode, text: str, span: list[int] | None
+) -> None:
+    source = node(text, metadata={"title": "red"})
+    rerank = SecondPassRerank(Reranker(Spans()), metadata_mode=mode)
+    (result,) = rerank.postprocess_nodes([source], None, "q")
+    assert result.metadata.get("rerank_span") == span
+    assert ("rerank_span" in result.node.excluded_llm_metadata_keys) == (span is not None)
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+@pytest.mark.parametrize("template", ["{metadata_str}\n\n{content}", "{content}\n{metadata_str}"])
+def test_spans_of_texts_with_white_space_around(mode: MetadataMode, template: str) -> None:
+    text = "\n  Cats sleep here. Dogs bark there.\n"
+    nodes = [node(text, metadata={"a": "b"}, text_template=template)]
+    config = {"method": {"type": "lexical"}, "passages": {"size": 24, "overlap": 0}}
+    rerank = SecondPassRerank(config, metadata_mode=mode)
+    (found,) = rerank.postprocess_nodes(nodes, None, "bark")
+    part = text[slice(*found.metadata["rerank_span"])]
+    assert "bark" in part
+    assert part.strip() == part
+
+
+def odd_nodes() -> list[NodeWithScore]:
+    return [
+        NodeWithScore(node=TextNode(text=TEXTS["car"], id_="same"), score=None),
+        NodeWithScore(node=ImageNode(image_path="panda.png", id_="image"), score=0.9),
+        NodeWithScore(node=Document(text=TEXTS["red"], id_="document"), score=None),
+        NodeWithScore(node=IndexNode(text=TEXTS["bear"], index_id="other", id_="index"), score=0.1),
+        NodeWithScore(
+            node=TextNode(text=TEXTS["fox"], id_="same", metadata={"page": 2}), score=0.5
+        ),
+        NodeWithScore(node=ImageNode(text=TEXTS["tea"], image_path="t.png", id_="both"), score=0.2),
+    ]
+
+
+# ---------------------------------------------------------------------- nodes of every kind
+
+
+def test_odd_nodes_come_back_as_what_they_were() -> None:
+    nodes = odd_nodes()
+    for one in (nodes[0], nodes[3]):
+        one.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
+    ranked, report = by_overlap().rerank_nodes(nodes, RED)
+    again, _ = asyncio.run(by_overlap().arerank_nodes(nodes, RED))
+    assert plain(again) == plain(ranked)
+    assert sorted(ids(ranked)) == sorted(ids(nodes))
+    assert [type(one.node) for one in ranked][:2] == [Document, IndexNode]
+    assert ranked[1].node.index_id == "other"
+    assert ranked[-1].node.image_path == "panda.png"
+    assert (report.status, [issue.code for issue in report.issues]) == ("partial", ["no_text"])
+    for one in ranked:
+        (source,) = [given for given in nodes if given.node.get_content() == one.node.get_content()]
+        assert type(one.node) is type(source.node)
+        assert one.node.relationships == source.node.relationships
+        assert one.metadata["retrieval_score"] == source.score
+        assert one.metadata.get("page") == source.metadata.get("page")
+
+
+def test_an_index_node_leads_to_where_it_did() -> None:
+    inner = Retrieved(*animals("red"))
+    (ranked,) = by_overlap().postprocess_nodes(
+        [NodeWithScore(node=IndexNode(text="Animals.", index_id="a", obj=inner))], query_str=RED
+    )
+    assert ranked.node.obj is inner
+    assert ids(Retrieved.retrieve(Passing([ranked]), RED)) == ["red"]
+
+
+class Passing(BaseRetriever):
+    """Retrieves the very nodes that it was given."""
+
+    def __init__(self, nodes: list[NodeWithScore]) -> None:
+        self.nodes = nodes
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self.nodes
+
+
+plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+
+
+# ---------------------------------------------------------------------- hashes
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(
+    text=st.text(max_size=20),
+    metadata=st.dictionaries(st.text(max_size=5), plain_values, max_size=3),
+    kind=st.sampled_from([TextNode, Document, IndexNode, ImageNode]),
+    prefix=st.sampled_from(["", "ours_"]),
+)
+def test_property_models_are_shown_the_same_before_and_after(
+    text: str, metadata: dict[str, Any], kind: Any, prefix: str
+) -> None:
+    more = {"index_id": "i"} if kind is IndexNode else {}
+    node = kind(text=text, id_="n", metadata=dict(metadata), **more)
+    before = node.hash
+    shown = {mode: node.get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED)}
+    rerank = by_overlap(metadata_prefix=prefix)
+    (ranked,) = rerank.postprocess_nodes([NodeWithScore(node=node, score=0.5)], query_str=RED)
+    assert node.hash == before
+    assert {mode: ranked.node.get_content(mode) for mode in shown} == shown
+    # What is added is all that differs, so without it the hash is the old one.
+    added = {f"{prefix}{key}" for key in KEYS} - metadata.keys()
+    for key in added:
+        ranked.node.metadata.pop(key, None)
+    assert ranked.node.hash == before

@@ -8,6 +8,7 @@ import logging
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,14 +23,17 @@ from llama_llms import (
     KEY,
     LENGTHS,
     QUERY,
-    Callbacks,
     Listening,
     asking,
     lengths,
     nodes_of,
     scripted,
 )
-from llama_nodes import plain
+from llama_llms import (
+    Callbacks as Payloads,
+)
+from llama_nodes import QUERY as PANDA
+from llama_nodes import ByLength, Callbacks, Failing, pandas, plain, texts
 from secondpass import ConfigurationError, NotSerializableError, Reranker, RerankError
 
 
@@ -243,7 +247,7 @@ def test_refused_assignment_shows_no_key(name: str, value: Any) -> None:
 
 def test_failing_llm_shows_no_key(listening: Listening, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    callbacks = Callbacks()
+    callbacks = Payloads()
     manager = CallbackManager([callbacks])
     error = RuntimeError(f"401: Authorization: Bearer {KEY}, for {'x' * 9}")
     for strict in (False, True):
@@ -266,3 +270,45 @@ def test_failing_llm_shows_no_key(listening: Listening, caplog: pytest.LogCaptur
     assert all(KEY not in repr(event) for event in listening.seen)
     assert len(callbacks.payloads) == 4
     assert all(KEY not in repr(payload) for payload in callbacks.payloads)
+
+
+def test_files_are_serialised_by_content(tmp_path: Path) -> None:
+    file = tmp_path / "ours.yaml"
+    file.write_text("{method: lexical, depth: 9, top_k: 2}")
+    reranker = SecondPassRerank(file, depth=1)
+    file.unlink()
+    again = SecondPassRerank.from_json(reranker.to_json())
+    assert again.reranker == {"method": {"type": "lexical"}, "top_k": 2}
+    assert again.depth == 1
+
+
+def test_from_json_takes_replacements() -> None:
+    data = SecondPassRerank("lexical", top_n=3).to_json()
+    assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
+
+
+def test_changed_copies() -> None:
+    reranker = SecondPassRerank("lexical")
+    assert len(reranker.model_copy(update={"top_n": 1}).postprocess_nodes(pandas(), None, "a")) == 1
+    other = reranker.model_copy(update={"reranker": {"method": ByLength()}})
+    assert texts(other.postprocess_nodes(pandas(), query_str=PANDA))[0].startswith("The red")
+    failing = SecondPassRerank({"method": Failing(), "log_level": "debug"})
+    deep = failing.model_copy(update={"strict": True}, deep=True)
+    with pytest.raises(RerankError):
+        deep.postprocess_nodes(pandas(), query_str=PANDA)
+    assert len(failing.postprocess_nodes(pandas(), query_str=PANDA)) == 3
+
+
+def test_a_deep_copy_shares_no_configuration() -> None:
+    reranker = SecondPassRerank({"method": {"type": "lexical"}, "top_k": 2})
+    for copied in (reranker.model_copy(deep=True), reranker.model_copy(update={}, deep=True)):
+        copied.reranker["method"]["type"] = "other"
+        assert reranker.reranker["method"] == {"type": "lexical"}
+
+
+def test_no_handler_is_serialised() -> None:
+    manager = CallbackManager([Callbacks()])
+    reranker = SecondPassRerank("lexical", callback_manager=manager)
+    assert "callback" not in reranker.to_json()
+    assert copy.deepcopy(reranker).callback_manager is manager
+    assert pickle.loads(pickle.dumps(reranker)).callback_manager is not manager
