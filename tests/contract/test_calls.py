@@ -224,8 +224,8 @@ def test_wrong_depth_and_threshold_of_a_call_are_named(
     adapter: Any, options: dict[str, Any], message: str
 ) -> None:
     for kind in ("sync", "async"):
+        component = adapter.make("lexical")
         with pytest.raises(InputError, match=message):
-            component = adapter.make("lexical")
             adapter.run(component, first(adapter, kind), QUERY, numbered(adapter, 1), **options)
 
 

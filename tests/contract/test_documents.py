@@ -287,7 +287,7 @@ def test_a_query_that_is_no_text_is_named(adapter: Any, kind: str) -> None:
     component = adapter.make({"method": scorer})
     for query in (None, 5):
         for documents in ([], numbered(adapter, 1)):
-            with pytest.raises(ValueError, match="^query: "):
+            with pytest.raises(ValueError, match=r"^query: "):
                 adapter.run(component, WAYS[adapter.name][kind][0], query, documents)
     assert scorer.events == []
 

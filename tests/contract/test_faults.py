@@ -543,7 +543,7 @@ def spoken_config(case: Case) -> dict[str, Any]:
 
 
 def in_turn(names: Iterable[Any], usual: int = 1) -> list[Any]:
-    """Each with each kind of model of each adapter, by each entry point with a report, strict or not.
+    """Each with each kind of model of each adapter, by each first entry point, strict or not.
 
     Args:
         names: strings, or pairs of a group and a case.

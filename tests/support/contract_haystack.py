@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import haystack_two
 
@@ -78,7 +78,7 @@ class Haystack:
 
     name = "haystack"
     document = ("Document", "Documents")
-    names = {
+    names: ClassVar[dict[str, str]] = {
         **{name: name for name in ("model", "top_k", "depth", "dedupe", "batch_size", "device")},
         "floor": "score_threshold",
         "strict": "raise_on_failure",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_compressor import SecondPassCompressor
 from langchain_core.documents import Document
@@ -17,7 +17,7 @@ class LangChain:
 
     name = "langchain"
     document = ("Document", "Documents")
-    names = {"top_k": "top_k"}
+    names: ClassVar[dict[str, str]] = {"top_k": "top_k"}
     members = ("id", "metadata")
 
     def make(self, reranker: Any, **settings: Any) -> SecondPassCompressor:

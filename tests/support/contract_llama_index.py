@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from llama_index.core.base.llms.types import (
     ChatMessage,
@@ -77,7 +77,7 @@ class LlamaIndex:
 
     name = "llama_index"
     document = ("NodeWithScore", "NodeWithScore")
-    names = {
+    names: ClassVar[dict[str, str]] = {
         **{name: name for name in ("model", "depth", "dedupe", "device", "strict", "order", "llm")},
         "top_k": "top_n",
         "floor": "similarity_cutoff",

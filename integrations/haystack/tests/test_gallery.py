@@ -346,21 +346,6 @@ def test_it_runs_and_loses_nothing(
 
 
 @each_file
-def test_saved_as_loaded_without_keys(path: Path, provider: fake.FakeProvider) -> None:
-    def content(dumped: str) -> Any:
-        # Haystack writes connections by the order of components, and components by their names.
-        data = yaml.safe_load(dumped)
-        return {**data, "connections": sorted(map(str, data["connections"]))}
-
-    first = Pipeline.loads(path.read_text(encoding="utf-8")).dumps()
-    second = Pipeline.loads(first).dumps()
-    assert content(second) == content(first)
-    assert Pipeline.loads(second).dumps() == second
-    assert KEY not in first
-    assert provider.base_url("openai").removesuffix("openai/v1") not in first
-
-
-@each_file
 def test_without_a_key_the_script_says_so(
     path: Path,
     provider: fake.FakeProvider,
@@ -477,11 +462,6 @@ def test_the_script_says_what_failed_in_a_sentence(
         script.main(["first.yaml", "--order", "backwards"])
 
 
-def test_the_script_names_the_files_that_there_are() -> None:
-    with pytest.raises(SystemExit, match=r"There is no file nothing\.yaml\..* budget\.yaml, "):
-        script.main(["nothing.yaml"])
-
-
 # ---------------------------------------------------------------------- the guide
 
 
@@ -538,7 +518,3 @@ def test_the_guide_names_the_setting_of_each_parameter() -> None:
 def test_the_guide_names_every_run_time_input() -> None:
     inputs = [*inspect.signature(SecondPassRanker.run).parameters][1:]
     assert [row[0].strip("` ") for row in rows_under("Run-time inputs")] == inputs
-
-
-def test_the_guide_links_the_gallery() -> None:
-    assert "(../examples/haystack/README.md)" in GUIDE.read_text(encoding="utf-8")

@@ -82,16 +82,6 @@ def test_each_interface_once():
     assert not warned
 
 
-def test_nothing_opened_nothing_closed():
-    events = []
-    life, _ = life_of(events, llm=False)
-    life.close()
-    assert events == []
-    life.opened = True  # a ranking loads models, too
-    life.close()
-    assert events == ["models closed"]
-
-
 def test_warm_again_after_close():
     events = []
     life, _ = life_of(events)
@@ -323,20 +313,6 @@ def test_pipelines_see_to_the_life_of_the_generator(asynchronous: bool) -> None:
         assert generator.called == ["warm_up", "close"]
 
 
-def test_a_warm_up_that_fails_is_tried_again() -> None:
-    class Cold(SyncLife):
-        def warm_up(self) -> None:
-            super().warm_up()
-            if len(self.events) == 1:
-                raise OSError("not yet")
-
-    generator = Cold()
-    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
-    for _ in range(3):
-        ranker.warm_up()
-    assert generator.called == ["warm_up"] * 2
-
-
 class Orders:
     """A chat generator that gives the order back; notes its life."""
 
@@ -404,20 +380,6 @@ def test_used_generators_are_closed(
 
     asyncio.run(life())
     assert generator.called == expected
-
-
-def test_both_sides_are_closed_once() -> None:
-    generator = ClosesBoth()
-    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
-
-    async def life() -> None:
-        await ranker.run_async(QUERY, numbered(1, 2))
-        ranker.run(QUERY, numbered(1, 2))
-        await ranker.close_async()
-        ranker.close()
-
-    asyncio.run(life())
-    assert sorted(generator.called) == ["close", "close_async"]
 
 
 def test_models_are_closed_where_the_generator_cannot_be() -> None:

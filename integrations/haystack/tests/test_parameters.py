@@ -16,7 +16,6 @@ from haystack.utils import ComponentDevice, Secret
 from haystack.utils.device import Device, DeviceMap
 
 import tiny_models
-from haystack_documents import Numbers
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_rankers import (
     BY_INDEX,
@@ -68,12 +67,6 @@ def test_omitted_parameters_have_saved_defaults() -> None:
     assert {name: getattr(ranker, name) for name in DEFAULTS if name != "reranker"} == {
         name: value for name, value in DEFAULTS.items() if name != "reranker"
     }
-
-
-def test_saved_without_parameters_loads_the_defaults() -> None:
-    kind = SecondPassRanker().to_dict()["type"]
-    loaded = SecondPassRanker.from_dict({"type": kind, "init_parameters": {}})
-    assert loaded.to_dict()["init_parameters"] == DEFAULTS
 
 
 GIVEN: list[tuple[str, Any, Any, tuple[str, ...], Any]] = [
@@ -205,12 +198,6 @@ def test_a_wrong_value_is_refused_when_it_is_given(settings: dict[str, Any], mes
     assert "hf_abc" not in str(raised.value)
 
 
-@pytest.mark.parametrize("wrong", ["no", 3, []])
-def test_a_scale_score_that_is_no_boolean_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="scale_score"):
-        SecondPassRanker(CROSS_ENCODER, scale_score=wrong)
-
-
 def test_several_devices_are_refused_with_a_hint() -> None:
     device = ComponentDevice.from_multiple(
         DeviceMap({"layer1": Device.gpu(0), "layer2": Device.gpu(1)})
@@ -298,24 +285,6 @@ def test_parameter_unknown_to_the_method_is_refused(flat: dict[str, Any]) -> Non
         SecondPassRanker({"method": Recorder()}, **flat)
 
 
-def test_standard_parameters() -> None:
-    documents = [
-        Document(id="a", content="0.1", meta={"title": "A", "year": 0}),
-        Document(id="b", content="0.9", meta={"title": "B"}),
-    ]
-    scorer = Numbers()
-    ranker = SecondPassRanker(
-        {"method": scorer},
-        score_threshold=0.5,
-        meta_fields_to_embed=["title", "year"],
-        embedding_separator=" | ",
-    )
-    result = ranker.run(QUERY, documents)
-    assert scorer.seen == [["A | 0 | 0.1", "B | 0.9"]]
-    assert ids(result) == ["b"]
-    assert result["report"]["left_out"] == {"floor": [0]}
-
-
 def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
     config = {"method": "lexical", "render": {"separator": " "}, "floor": 0.1}
     mapped = SecondPassRanker(config, meta_fields_to_embed=["title"])
@@ -332,11 +301,6 @@ def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
 def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
     with pytest.raises(ConfigurationError, match="meta_fields_to_embed"):
         SecondPassRanker("lexical", meta_fields_to_embed=names)
-
-
-def lengths(*numbers: int) -> list[Document]:
-    """Documents of these lengths, with ids that tell them."""
-    return [Document(id=f"d{number}", content="x" * number) for number in numbers]
 
 
 # ---------------------------------------------------------------------- how many come out
@@ -394,30 +358,6 @@ def test_a_document_is_shown_as_the_parameters_say(
     call(SecondPassRanker({"method": recorder}, **settings), QUERY, documents)
     assert recorder.shown == [text]
     assert recorder.queries == [QUERY]
-
-
-@pytest.mark.parametrize(
-    ("settings", "query"),
-    [
-        ({"query_prefix": "query: "}, "query: cat food"),
-        ({"query_suffix": " ?"}, "cat food ?"),
-        ({"query_prefix": "<", "query_suffix": ">", "document_prefix": "d"}, "<cat food>"),
-    ],
-)
-def test_a_query_is_shown_as_the_parameters_say(
-    call: Call, settings: dict[str, Any], query: str
-) -> None:
-    recorder = Recorder()
-    call(SecondPassRanker({"method": recorder}, **settings), QUERY, lengths(1, 2))
-    assert recorder.queries == [query]
-
-
-# ---------------------------------------------------------------------- a language model's replies
-
-
-def test_only_the_first_of_several_replies_counts(call: Call) -> None:
-    says = Says(indices(2, 1, 3, 4), indices(4, 3, 2, 1))
-    assert ids(call(SecondPassRanker(BY_INDEX, chat_generator=says), QUERY, four())) == [*"bacd"]
 
 
 # ---------------------------------------------------------------------- prompts

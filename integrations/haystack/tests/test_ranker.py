@@ -227,14 +227,6 @@ def test_a_missing_secret_of_a_hosted_provider(
     assert "THE_KEY" in report["issues"][0]["message"]
 
 
-def test_a_missing_required_secret(server: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("THE_KEY", raising=False)
-    ranker = SecondPassRanker({"method": endpoint(server)}, token=Secret.from_env_var("THE_KEY"))
-    report = ranker.run(QUERY, numbered(1, 2))["report"]
-    assert [issue["code"] for issue in report["issues"]] == ["no_key"]
-    assert server.calls == 0
-
-
 def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
     ranker = SecondPassRanker("cohere", token=Secret.from_token("sk-SECRET"))
     assert "sk-SECRET" not in repr(vars(ranker))
@@ -337,14 +329,6 @@ def test_pipelines_and_copies_may_set_what_they_need() -> None:
         with pytest.raises(AttributeError, match="model"):
             copied.model = "other"
         assert copied.run(QUERY, numbered(1))["report"]["status"] == "ok"
-
-
-def test_candidates_needed_follows_what_is_assigned() -> None:
-    ranker = SecondPassRanker("lexical", depth=20)
-    ranker.depth = 40
-    assert ranker.candidates_needed() == 40
-    ranker.top_k = 60
-    assert ranker.candidates_needed() == 60
 
 
 def test_a_retriever_takes_the_number_of_candidates() -> None:

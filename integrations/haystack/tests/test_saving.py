@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from haystack.utils import ComponentDevice, Secret
 from haystack_documents import QUERY, castles
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import ConfigurationError, Reranker
-from secondpass.config import preset_names
 
 
 def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
@@ -38,11 +35,6 @@ def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
 
 
 # ---------------------------------------------------------------------- saving and loading
-
-
-def test_the_default_is_the_preset_of_that_name() -> None:
-    assert inspect.signature(SecondPassRanker.__init__).parameters["reranker"].default == "default"
-    assert "default" in preset_names()
 
 
 def test_every_parameter_goes_round() -> None:
@@ -89,15 +81,6 @@ def test_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
     assert len(round_trip(ranker).run(QUERY, castles())["documents"]) == 2
 
 
-def test_ready_reranker_is_saved_as_its_configuration() -> None:
-    ready = Reranker.from_preset("lexical", floor=0.1, depth=5, dedupe=True)
-    ranker = SecondPassRanker(ready, top_k=1, dedupe=False)
-    assert ranker.reranker is ready
-    written = ranker.to_dict()["init_parameters"]["reranker"]
-    assert {**written, "dedupe": True} == ready.to_config()  # which stands beside it
-    round_trip(ranker)
-
-
 def test_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
     twice = [Document(id="a", content="1"), Document(id="a", content="1")]
     file = tmp_path / "keep.yaml"
@@ -125,18 +108,3 @@ def test_no_saved_key_looks_like_a_class_to_import() -> None:
     reranker = Reranker.from_config({"method": "lexical", "order": "lost_in_the_middle"})
     saved = SecondPassRanker(reranker).to_dict()["init_parameters"]
     assert types(saved) == ["lexical", "lost_in_the_middle"]
-
-
-# ---------------------------------------------------------------------- 11, 12
-
-
-def test_copies_of_a_subclass_with_a_lock() -> None:
-    class Locked(SecondPassRanker):
-        pass
-
-    ranker = Locked("lexical", top_k=1)
-    ranker._lock = threading.Lock()
-    copied = copy.copy(ranker)
-    copied.top_k = 2
-    assert (ranker.top_k, copied.top_k) == (1, 2)
-    assert copied.reranker is ranker.reranker

@@ -27,7 +27,7 @@ from llama_index.core.postprocessor import (
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
-from fake_provider import FakeProvider, rerank_answers
+from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from tiny_models import write_classifier
 
@@ -255,29 +255,6 @@ def both_ways_about_cats(reranker: SecondPassRerank) -> Iterator[list[NodeWithSc
     yield asyncio.run(reranker.apostprocess_nodes(about_cats(), query_str="cat food"))
 
 
-def test_sentence_transformer_rerank_without_its_settings(folder: str) -> None:
-    """Without ``activation`` the scores are logits: the order is the same."""
-    theirs = SentenceTransformerRerank(model=folder, top_n=7, device="cpu", trust_remote_code=False)
-    ours = SecondPassRerank(
-        {"method": "cross_encoder"},
-        model=folder,
-        device="cpu",
-        metadata_mode=MetadataMode.EMBED,
-        keep_retrieval_score=False,
-    )
-    expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
-    results = ours.postprocess_nodes(about_cats(), query_str="cat food")
-    assert order(results) == order(expected)
-    assert not any("retrieval_score" in one.metadata for one in [*results, *expected])
-    shown = {mode: ours.model_copy(update={"metadata_mode": mode}) for mode in MetadataMode}
-    scores = {
-        mode: scored(one.postprocess_nodes(about_cats(), query_str="cat food"))
-        for mode, one in shown.items()
-    }
-    assert scores[MetadataMode.EMBED] == scored(results)
-    assert scores[MetadataMode.NONE] != scored(results)  # else this test would tell nothing
-
-
 # ---------------------------------------------------------------- APIs, by packages of their own
 
 
@@ -330,19 +307,5 @@ def test_rerank_apis(flavour: str, provider: FakeProvider) -> None:
         assert other.documents == first.documents
         assert (other.key, other.path) == ("k", first.path)
         assert other.body.get("model") == first.body.get("model")
-    ours._reranker.close()
-    closed(theirs)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flavour", ["cohere", "jina", "tei"])
-def test_rerank_apis_that_name_a_document_too_many(flavour: str, provider: FakeProvider) -> None:
-    provider.play(rerank_answers(lambda rows: [{**rows[0], "index": 99}, *rows]))
-    theirs, ours = on_loopback(flavour, provider.base_url(flavour))
-    grades = [2, 9, 4]
-    with pytest.raises((IndexError, AssertionError)):
-        theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
-    for found in both_ways(ours, lambda: nodes_of(grades)):
-        assert order(found) == ["1", "2", "0"]
     ours._reranker.close()
     closed(theirs)

@@ -60,20 +60,6 @@ def test_a_saved_cross_encoder_is_taken_as_it_is(model: str, trust: bool) -> Non
     assert SecondPassRerank.from_dict(ours.to_dict()).to_dict() == ours.to_dict()
 
 
-def test_one_of_the_integration_too(model: str) -> None:
-    arguments = {"max_length": 64, "revision": "main", "trust_remote_code": False}
-    create = of_package(
-        "sbert_rerank",
-        "SentenceTransformerRerank",
-        model=model,
-        device="cpu",
-        cross_encoder_kwargs=arguments,
-    )
-    ours = SecondPassRerank.from_dict(create().to_dict())
-    method: Any = ours._reranker.to_config()["method"]
-    assert (method["max_length"], method["revision"]) == (64, "main")
-
-
 KWARGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"max_length": 64, "revision": None}, {"max_length": 64}),

@@ -18,7 +18,6 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
 from llama_llms import QUERY, Listening, Said, asking, nodes_of, scripted
-from llama_llms import Callbacks as Payloads
 from llama_nodes import QUERY as PANDA
 from llama_nodes import ByLength, Callbacks, Failing, pandas, plain, with_scorer
 from secondpass import Reranker, RerankError
@@ -187,17 +186,6 @@ def test_handlers_and_callers_do_not_write_to_each_other(listening: Listening) -
     assert plain(ranked) == expected
     assert plain(nodes) == plain(nodes_of())
     assert report.to_dict()["status"] == "ok"
-
-
-def test_events_name_the_model_that_is_asked(listening: Listening) -> None:
-    callbacks = Payloads()
-    reranker = asking("listwise", scripted(), callback_manager=CallbackManager([callbacks]))
-    reranker.rerank_nodes(nodes_of(), QUERY, top_n=3)
-    start = listening.seen[0]
-    assert (start.model_name, start.top_n, start.query) == ("listwise by scripted", 3, QUERY)
-    assert callbacks.payloads[0][EventPayload.MODEL_NAME] == "listwise by scripted"
-    assert callbacks.payloads[0][EventPayload.TOP_K] == 3
-    assert len(callbacks.payloads[1][EventPayload.NODES]) == 3
 
 
 def test_both_have_a_span(spans: SimpleSpanHandler) -> None:

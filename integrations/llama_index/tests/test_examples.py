@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import MissingExtraError
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "llama_index"
@@ -99,25 +98,10 @@ def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str
     assert float(first[1]) == pytest.approx(0.4 * 0.42 + 0.6 * 1.0, abs=0.0005)
 
 
-def test_hybrid_example_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As where neither extra is installed.
-    for package in ("sentence_transformers", "onnxruntime", "tokenizers"):
-        monkeypatch.setitem(sys.modules, package, None)
-    names = runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))
-    with pytest.raises(MissingExtraError, match=r"pip install \"secondpass\["):
-        names["main"]()
-
-
 @pytest.mark.parametrize("page", [EXAMPLES / "README.md", GUIDE], ids=lambda page: page.name)
 def test_the_pages_name_every_example(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [script.name for script in SCRIPTS if script.name not in text] == []
-
-
-def test_links_of_the_readmes_lead_somewhere() -> None:
-    for page in (EXAMPLES / "README.md", ROOT / "integrations" / "llama_index" / "README.md"):
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
-            assert target.startswith("http") or (page.parent / target).exists(), target
 
 
 def test_the_guide_has_a_row_for_every_parameter() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -24,12 +23,12 @@ from llama_index.core.schema import (
 )
 
 from llama_engines import QUERY as RED
-from llama_engines import TEXTS, Retrieved, by_overlap, ids
+from llama_engines import Retrieved, by_overlap, ids
 from llama_engines import nodes_of as animals
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import QUERY, nodes_of
 from llama_nodes import QUERY as PANDA
-from llama_nodes import ByLength, Fixed, node, pandas, plain, with_scorer
+from llama_nodes import ByLength, node, pandas, plain, with_scorer
 from rankings import KEYS
 from secondpass import Reranker
 from secondpass.effects import ListScores
@@ -175,22 +174,6 @@ def test_a_resource_is_judged_where_it_has_a_text(
     assert odd.metadata["rerank_status"] == status
 
 
-def test_the_metadata_mode_chooses_the_text() -> None:
-    source = node(
-        "text", metadata={"title": "red", "path": "x"}, excluded_embed_metadata_keys=["path"]
-    )
-    seen = {}
-    for mode in MetadataMode:
-        scorer = Fixed(1.0)
-        SecondPassRerank(Reranker(scorer), metadata_mode=mode).postprocess_nodes(
-            [source], None, "q"
-        )
-        seen[mode] = scorer.seen[0][0]
-    assert seen[MetadataMode.NONE] == "text"
-    assert seen[MetadataMode.EMBED] == "title: red\n\ntext"
-    assert seen[MetadataMode.ALL] == "title: red\npath: x\n\ntext"
-
-
 class Spans:
     """Says that the last three characters of each text match best."""
 
@@ -233,40 +216,7 @@ def test_spans_of_texts_with_white_space_around(mode: MetadataMode, template: st
     assert part.strip() == part
 
 
-def odd_nodes() -> list[NodeWithScore]:
-    return [
-        NodeWithScore(node=TextNode(text=TEXTS["car"], id_="same"), score=None),
-        NodeWithScore(node=ImageNode(image_path="panda.png", id_="image"), score=0.9),
-        NodeWithScore(node=Document(text=TEXTS["red"], id_="document"), score=None),
-        NodeWithScore(node=IndexNode(text=TEXTS["bear"], index_id="other", id_="index"), score=0.1),
-        NodeWithScore(
-            node=TextNode(text=TEXTS["fox"], id_="same", metadata={"page": 2}), score=0.5
-        ),
-        NodeWithScore(node=ImageNode(text=TEXTS["tea"], image_path="t.png", id_="both"), score=0.2),
-    ]
-
-
 # ---------------------------------------------------------------------- nodes of every kind
-
-
-def test_odd_nodes_come_back_as_what_they_were() -> None:
-    nodes = odd_nodes()
-    for one in (nodes[0], nodes[3]):
-        one.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
-    ranked, report = by_overlap().rerank_nodes(nodes, RED)
-    again, _ = asyncio.run(by_overlap().arerank_nodes(nodes, RED))
-    assert plain(again) == plain(ranked)
-    assert sorted(ids(ranked)) == sorted(ids(nodes))
-    assert [type(one.node) for one in ranked][:2] == [Document, IndexNode]
-    assert ranked[1].node.index_id == "other"
-    assert ranked[-1].node.image_path == "panda.png"
-    assert (report.status, [issue.code for issue in report.issues]) == ("partial", ["no_text"])
-    for one in ranked:
-        (source,) = [given for given in nodes if given.node.get_content() == one.node.get_content()]
-        assert type(one.node) is type(source.node)
-        assert one.node.relationships == source.node.relationships
-        assert one.metadata["retrieval_score"] == source.score
-        assert one.metadata.get("page") == source.metadata.get("page")
 
 
 def test_an_index_node_leads_to_where_it_did() -> None:

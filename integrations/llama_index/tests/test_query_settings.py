@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import json
 import pickle
@@ -15,9 +14,7 @@ from typing import Any
 import pytest
 from llama_index.core import QueryBundle
 from llama_index.core.base.llms.types import CompletionResponse
-from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
-from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
@@ -26,7 +23,7 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
+from secondpass import ConfigurationError, InputError, NotSerializableError
 from secondpass.ordering import Tiers
 
 QUERY = "wombats"
@@ -150,16 +147,6 @@ def test_an_order_that_there_is_not(order: Any) -> None:
     assert rerank.order is None
 
 
-def test_an_order_is_given_in_one_place() -> None:
-    config = {**CONFIG, "order": "lost_in_the_middle"}
-    with pytest.raises(ConfigurationError, match="order"):
-        SecondPassRerank(config, order="learn")
-    with pytest.raises(ConfigurationError, match="order"):
-        SecondPassRerank(Reranker("lexical", order="lost_in_the_middle"), order="none")
-    ready = SecondPassRerank(Reranker("lexical"), order="lost_in_the_middle")
-    assert ids(ready.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n3", "n1"]
-
-
 # ---------------------------------------------------------------------- settings of a query
 
 
@@ -251,28 +238,6 @@ def test_settings_reach_copies() -> None:
     with copies[1].query_settings(top_n=1):
         assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0"]
     assert len(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == 4
-
-
-def test_settings_end_with_their_block() -> None:
-    rerank = SecondPassRerank(CONFIG)
-    with contextlib.suppress(KeyError), rerank.query_settings(order="learn"):
-        raise KeyError
-    assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n1", "n2", "n3"]
-
-
-@pytest.mark.parametrize("call", ["chat", "achat", "stream_chat"])
-def test_settings_reach_a_chat_engine(call: str) -> None:
-    rerank, seen = by_model()
-    llm = MockLLM(max_tokens=2)
-    engine = ContextChatEngine(
-        Fixed(), llm, ChatMemoryBuffer.from_defaults(llm=llm), [], node_postprocessors=[rerank]
-    )
-    with rerank.query_settings(order="learn", context="the burrow"):
-        response = getattr(engine, call)("one")
-        if call == "achat":
-            response = asyncio.run(response)
-    assert ids(response.source_nodes) == ["n1", "n3", "n0", "n2"]
-    assert seen == {"one": "the burrow"}
 
 
 class Found(Event):

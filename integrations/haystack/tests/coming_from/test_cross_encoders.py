@@ -130,19 +130,6 @@ def test_scores_are_those_of_the_cross_encoder(
     agree(both(ranked_by(model, **parameters), QUERY, documents), expected)
 
 
-def test_threshold_and_top_k_cut_as_they_do_there(model: Path) -> None:
-    documents = passages()[:5]
-    expected = computed(model, documents)
-    lowest = [(one + other) / 2 for (_, one), (_, other) in itertools.pairwise(expected)]
-    ranker = ranked_by(model)
-    for index, threshold in enumerate([*lowest, 0.0]):
-        for top_k in (1, 3, 50):
-            result = both(ranker, QUERY, documents, top_k=top_k, score_threshold=threshold)
-            agree(result, expected[: index + 1][:top_k])
-    by_parameter = ranked_by(model, top_k=2, score_threshold=lowest[2])
-    agree(both(by_parameter, QUERY, documents), expected[:2])
-
-
 # ---------------------------------------------------------------------- peers of other packages
 
 

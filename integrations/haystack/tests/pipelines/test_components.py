@@ -8,23 +8,16 @@ from typing import Any
 import pytest
 from haystack import Document, Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
-from haystack.components.builders import AnswerBuilder, ChatPromptBuilder, PromptBuilder
-from haystack.components.embedders import MockDocumentEmbedder, MockTextEmbedder
 from haystack.components.generators.chat import MockChatGenerator
 from haystack.components.joiners import BranchJoiner, DocumentJoiner
 from haystack.components.joiners.document_joiner import JoinMode
-from haystack.components.retrievers import (
-    InMemoryBM25Retriever,
-    InMemoryEmbeddingRetriever,
-)
 from haystack.components.routers import ConditionalRouter
 from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import ComponentTool, PipelineTool
 
-from haystack_documents import Numbers, contents, ids, store_of
+from haystack_documents import Numbers, contents, ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
-    PASSAGES,
     QUERY,
     WAYS,
     Broken,
@@ -37,15 +30,8 @@ from haystack_pipelines import (
     numbered,
     passages,
     retrieving,
-    worth,
 )
-from rankings import KEYS
 from sampling import rotating
-
-
-def embedded(documents: list[Document]) -> list[Document]:
-    created: list[Document] = MockDocumentEmbedder(dimension=8).run(documents)["documents"]
-    return created
 
 
 @every_way
@@ -79,40 +65,6 @@ class Given:
         return {"documents": self.documents}
 
 
-@rotating(joined=[None, *JoinMode], way=WAYS)
-def test_words_and_vectors_joined_by_it_or_before_it(way: Way, joined: JoinMode | None) -> None:
-    store = store_of(embedded(passages()))
-    pipeline = Pipeline()
-    pipeline.add_component("embedder", MockTextEmbedder(dimension=8))
-    pipeline.add_component("vectors", InMemoryEmbeddingRetriever(store, top_k=5))
-    pipeline.add_component("words", InMemoryBM25Retriever(store, top_k=5))
-    pipeline.add_component("ranker", SecondPassRanker({"method": ByWorth()}))
-    pipeline.connect("embedder.embedding", "vectors.query_embedding")
-    meeting = "ranker"
-    if joined is not None:
-        meeting = "joiner"
-        pipeline.add_component("joiner", DocumentJoiner(joined))
-        pipeline.connect("joiner.documents", "ranker.documents")
-    pipeline.connect("vectors.documents", f"{meeting}.documents")
-    pipeline.connect("words.documents", f"{meeting}.documents")
-    data = {**asking("words", "ranker"), "embedder": {"text": QUERY}}
-    result = way(pipeline, data, include_outputs_from={"words", "vectors"})
-    results = {*ids(result["words"]["documents"]), *ids(result["vectors"]["documents"])}
-    assert len(results) < 10  # both found some
-    ranked = result["ranker"]["documents"]
-    wanted = {f"p{index}": worth(QUERY, text) for index, text in enumerate(PASSAGES)}
-    assert ids(ranked) == sorted(results, key=lambda name: -wanted[name])
-    assert result["ranker"]["report"]["status"] == "ok"
-    by_words = {one.id: one.score for one in result["words"]["documents"]}
-    if joined is None:
-        for document in ranked:
-            scores = [by_words.get(document.id)] + [
-                one.score for one in result["vectors"]["documents"] if one.id == document.id
-            ]
-            known = [score for score in scores if score is not None]
-            assert document.meta["retrieval_score"] == max(known)
-
-
 # ---------------------------------------------------------------------- before other components
 
 
@@ -134,38 +86,6 @@ def test_a_joiner_behind_it_keeps_its_order(way: Way, joined: JoinMode, method: 
 
 
 UNSORTED = [("a", 0.2), ("b", None), ("c", 0.9), ("d", 0.4), ("e", 0.4)]
-
-
-@every_way
-def test_builders_behind_it_get_its_order(way: Way) -> None:
-    listing = "{% for one in documents %}{{ one.content }}|{% endfor %}"
-    pipeline = retrieving(SecondPassRanker({"method": ByWorth()}, top_k=3))
-    pipeline.add_component("prompt", PromptBuilder(listing, required_variables="*"))
-    chat = ChatPromptBuilder([ChatMessage.from_user(listing)], required_variables="*")
-    pipeline.add_component("chat", chat)
-    pipeline.add_component("llm", MockChatGenerator("It opens at nine [2]."))
-    referring: Result = {
-        "reference_pattern": r"\[(\d+)\]",
-        "return_only_referenced_documents": False,
-    }
-    pipeline.add_component("answers", AnswerBuilder(**referring))
-    for name in ("prompt", "chat", "answers"):
-        pipeline.connect("ranker.documents", f"{name}.documents")
-    pipeline.connect("chat.prompt", "llm.messages")
-    pipeline.connect("llm.replies", "answers.replies")
-    data = asking("retriever", "ranker", "answers")
-    result = way(pipeline, data, include_outputs_from={"ranker", "chat"})
-    ranked = result["ranker"]["documents"]
-    expected = "".join(f"{text}|" for text in contents(ranked))
-    assert len(ranked) == 3
-    assert result["prompt"]["prompt"] == expected
-    assert result["chat"]["prompt"][0].text == expected
-    (answer,) = result["answers"]["answers"]
-    assert [document.id for document in answer.documents if document.meta["referenced"]] == [
-        ranked[1].id
-    ]
-    assert ids(answer.documents) == ids(ranked)
-    assert answer.documents[0].meta.keys() >= KEYS
 
 
 # ---------------------------------------------------------------------- branches and loops

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
-import inspect
 import json
 import logging
 import subprocess
@@ -28,12 +27,11 @@ from haystack.core.errors import BreakpointException, PipelineRuntimeError
 from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
 from haystack.dataclasses import ByteStream, ChatMessage, ImageContent, SparseEmbedding
 from haystack.dataclasses.breakpoints import Breakpoint
-from haystack.telemetry._telemetry import pipeline_running
 from haystack.utils import Secret
 
 import haystack_two
 from fake_provider import FakeProvider
-from haystack_documents import ids, timeless
+from haystack_documents import timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     QUERY,
@@ -46,7 +44,6 @@ from haystack_pipelines import (
     in_order,
     numbered,
     retrieving,
-    worth,
 )
 from rankings import KEYS
 from secondpass import MissingExtraError, RerankError
@@ -326,14 +323,6 @@ def test_a_degraded_run_logs_one_warning_and_prints_nothing(
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_degraded_run_warns_through_haystacks_loggers() -> None:
-    # `haystack.logging.configure_logging` puts its handler onto these names, not onto the root.
-    pipeline = retrieving(SecondPassRanker({"method": Broken()}))
-    with listening("haystack_integrations") as heard:
-        pipeline.run(asking("retriever", "ranker"))
-    assert len(heard) == 1
-
-
 @every_way
 def test_failed_warm_up_is_logged(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
     ranker = SecondPassRanker({"method": "listwise"}, chat_generator=ColdGenerator())
@@ -348,18 +337,6 @@ def test_failed_warm_up_is_logged(way: Way, capsys: pytest.CaptureFixture[str]) 
     # leaves them on the record.
     assert record.__dict__["error"] == "OSError"
     assert capsys.readouterr().out == ""
-
-
-# ---------------------------------------------------------------------- pictures and telemetry
-
-
-def test_telemetry_has_the_class_but_no_settings() -> None:
-    pipeline = retrieving(SecondPassRanker("lexical", query_prefix="confidential"))
-    undecorated = inspect.getclosurevars(pipeline_running).nonlocals["func"]
-    properties = undecorated(pipeline)
-    event = json.dumps(properties)
-    assert "SecondPassRanker" in event
-    assert "confidential" not in event
 
 
 # ---------------------------------------------------------------------- event loops
@@ -383,20 +360,6 @@ def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline,
             yield pipeline, {"ranker": {"query": QUERY, "documents": numbered(2, 9, 5)}}
         finally:
             pipeline.close()
-
-
-@every_way
-def test_chain_of_generators_answers_when_its_first_fails(way: Way) -> None:
-    def fails(messages: list[ChatMessage]) -> str:
-        raise OSError("sk-secret is no key")
-
-    generators: Any = [MockChatGenerator(response_fn=reply) for reply in (fails, in_order)]
-    chain = FallbackChatGenerator(generators)
-    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=chain)
-    result = way(retrieving(ranker), asking("retriever", "ranker"))["ranker"]
-    assert result["report"]["status"] == "ok"
-    best = sorted(result["documents"], key=lambda one: -worth(QUERY, one.content or ""))
-    assert ids(result["documents"]) == ids(best)
 
 
 def results_in_every_way(monkeypatch: pytest.MonkeyPatch) -> list[Result]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
-from llama_index.core import VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent, ToolCallResult
-from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
 from llama_index.core.callbacks import CallbackManager, CBEventType
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
@@ -29,9 +25,8 @@ from llama_index.core.postprocessor import (
     SimilarityPostprocessor,
 )
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo
+from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 
 from llama_engines import (
     QUERY,
@@ -53,20 +48,6 @@ from llama_engines import (
 )
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import plain
-
-
-class Lengths(BaseEmbedding):
-    """Texts are alike that are about as long: crude, but the same every time."""
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        length = math.hypot(len(text), 30.0)
-        return [len(text) / length, 30.0 / length]
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return self._get_text_embedding(query)
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return self._get_text_embedding(query)
 
 
 class Callbacks(BaseCallbackHandler):
@@ -103,46 +84,6 @@ def test_a_query_engine_shows_the_best_first(mode: Any, use_async: bool, ask: As
         assert TEXTS["red"] in shown
         assert "rerank_score" not in shown
         assert "source: red.md" in shown
-
-
-def test_an_index_as_query_engine(ask: Ask) -> None:
-    index = VectorStoreIndex([node.node for node in nodes_of()], embed_model=Lengths())
-    first = index.as_retriever(similarity_top_k=6).retrieve(QUERY)
-    assert ids(first)[0] != "red"  # or this would show nothing
-    engine = index.as_query_engine(
-        llm=echo(), similarity_top_k=6, node_postprocessors=[by_overlap(top_n=2)]
-    )
-    response = ask(engine, QUERY)
-    assert ids(response.source_nodes) == ["red", "bear"]
-    retrieved = {item.node_id: item.score for item in first}
-    for node in response.source_nodes:
-        assert node.metadata["retrieval_score"] == retrieved[node.node_id]
-    assert ids(index.as_retriever(similarity_top_k=6).retrieve(QUERY)) == ids(first)
-    stored = index.docstore.get_node("red")
-    assert stored.metadata == {"source": "red.md"}
-
-
-def test_streaming_sync_and_async() -> None:
-    engine = engine_of(Retrieved(*nodes_of()), by_overlap(top_n=3), streaming=True, use_async=True)
-    response = engine.query(QUERY)
-    assert ids(response.source_nodes) == ["red", "bear", "fox"]
-    assert in_order("".join(response.response_gen), ["red", "bear", "fox"])
-
-    async def streamed() -> tuple[list[str], str]:
-        response = await engine.aquery(QUERY)
-        parts = [part async for part in response.async_response_gen()]
-        return ids(response.source_nodes), "".join(parts)
-
-    results, text = asyncio.run(streamed())
-    assert results == ["red", "bear", "fox"]
-    assert in_order(text, results)
-
-
-def test_a_query_bundle_is_read_by_its_query_string(ask: Ask) -> None:
-    scorer = Overlap()
-    bundle: Any = QueryBundle(QUERY, custom_embedding_strs=["something else"])
-    ask(engine_of(Retrieved(*nodes_of()), by_overlap(scorer)), bundle)
-    assert scorer.queries == [QUERY]
 
 
 def test_each_engine_gets_events_of_its_postprocessor() -> None:
@@ -220,58 +161,6 @@ def test_chat_engine_ranks_for_its_condensed_question(
     assert plain(response.source_nodes) == plain(expected)
     assert in_order(str(response), ids(expected))
     assert "rerank_status" not in str(response)
-
-
-@pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
-def test_a_chat_engine_that_streams(kind: Any) -> None:
-    def engine() -> Any:
-        return kind.from_defaults(
-            Retrieved(*nodes_of()),
-            llm=Scripted(script=chatted),
-            memory=memory(),
-            node_postprocessors=[by_overlap(top_n=3)],
-        )
-
-    async def streamed() -> str:
-        response = await engine().astream_chat(QUERY)
-        return "".join([part async for part in response.async_response_gen()])
-
-    assert in_order("".join(engine().stream_chat(QUERY).response_gen), ["red", "bear", "fox"])
-    assert in_order(asyncio.run(streamed()), ["red", "bear", "fox"])
-
-
-class Ranked(Event):
-    report: dict[str, Any]
-
-
-class Search(Workflow):
-    """Retrieves, reranks, and tells how that went while it runs."""
-
-    def __init__(self, retriever: BaseRetriever, postprocessor: SecondPassRerank) -> None:
-        super().__init__(timeout=TIMEOUT)
-        self.retriever = retriever
-        self.postprocessor = postprocessor
-
-    @step
-    async def search(self, ctx: Context, ev: StartEvent) -> StopEvent:
-        results = await self.retriever.aretrieve(ev.query)
-        nodes, report = await self.postprocessor.arerank_nodes(results, ev.query, top_n=ev.top_n)
-        ctx.write_event_to_stream(Ranked(report=report.to_dict()))
-        return StopEvent(result=nodes)
-
-
-def test_a_workflow_reranks_and_streams_the_report() -> None:
-    search = Search(Retrieved(*nodes_of()), by_overlap())
-
-    async def go() -> tuple[list[NodeWithScore], list[dict[str, Any]]]:
-        handler = search.run(query=QUERY, top_n=2)
-        reports = [event.report async for event in handler.stream_events() if type(event) is Ranked]
-        return await handler, reports
-
-    nodes, (report,) = asyncio.run(go())
-    assert ids(nodes) == ["red", "bear"]
-    assert (report["status"], report["usage"]["pairs"]) == ("ok", 6)
-    json.dumps(report)
 
 
 def calls_the_tool(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:
@@ -453,23 +342,3 @@ def test_other_postprocessors_behind(
         assert ids(results) == expected
     if isinstance(other(), MetadataReplacementPostProcessor):
         assert [one.text for one in results] == [f"window_{name}" for name in expected]
-
-
-FRONT: dict[str, tuple[Callable[[], Any], list[str]]] = {
-    "a cutoff": (lambda: SimilarityPostprocessor(similarity_cutoff=0.8), ["bear", "car"]),
-    "reordering": (LongContextReorder, ["red", "bear", "car"]),
-    # The windows share no word with the query, so the order that came in stays.
-    "replacement": (lambda: MetadataReplacementPostProcessor("window"), ["car", "bear", "red"]),
-    "next nodes": (
-        lambda: PrevNextNodePostprocessor(docstore=store(), num_nodes=1, mode="next"),
-        ["red", "bear", "fox", "car"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("other", "expected"), FRONT.values(), ids=FRONT)
-def test_other_postprocessors_in_front(
-    other: Callable[[], Any], expected: list[str], ask: Ask
-) -> None:
-    response = ask(engine_of(Retrieved(*linked()), other(), by_overlap()), QUERY)
-    assert ids(response.source_nodes) == expected

@@ -1,25 +1,39 @@
-"""What a language model may do wrong costs no node, and the report says what it was.
-
-The table stands in ``tests/support/misbehaving_replies.py``.
-"""
+"""LLMs that are asked by a tool, or in words, and what they may do wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from llama_index.core.base.llms.types import ChatResponse
+from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+from llama_index.core.llms import CustomLLM, LLMMetadata
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
 from llama_index.core.schema import NodeWithScore
+from llama_index.core.settings import Settings
+from pydantic import PrivateAttr
 
 import misbehaving_replies as replies
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_llms import (
+    BEST_FIRST,
+    asking,
+    lengths,
+    nodes_of,
+    scripted,
+)
+from llama_llms import (
+    QUERY as WOMBATS,
+)
+from llama_llms import (
+    honest as by_length,
+)
 from llama_nodes import plain
 from misbehaving_replies import (
     GRADED,
@@ -29,11 +43,12 @@ from misbehaving_replies import (
     Asked,
     Calling,
     Case,
+    Completing,
     Form,
     Said,
 )
 from sampling import rotating
-from secondpass import Report
+from secondpass import ConfigurationError, Report
 
 
 @pytest.fixture(autouse=True)
@@ -107,25 +122,6 @@ def check_nothing_is_lost(
 
 def honest(asked: Asked) -> Said:
     return Said(asked.honest)
-
-
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-@pytest.mark.parametrize(
-    "settings_of_it",
-    [
-        {},
-        {"calls": 2},
-        {"name": "another_tool"},
-        {"name": ""},
-    ],
-    ids=["one call", "two alike", "another name", "no name"],
-)
-def test_an_answer_by_tool_is_read(form: Form, settings_of_it: dict[str, Any]) -> None:
-    ranked, report = both_ways(
-        lambda: reranking(form, Calling(script=honest, form=form, **settings_of_it))
-    )
-    assert numbers(ranked) == list(replies.ALL)
-    assert (report.status, report.issues) == ("ok", ())
 
 
 class Contradicting(Calling):
@@ -272,18 +268,6 @@ def test_refused_tools_are_not_sent_again(form: Form, refuses: Exception) -> Non
     assert llm.tools == [1, 0, 0, 0]
 
 
-def test_batches_side_by_side_step_down_together() -> None:
-    llm = Calling(script=honest, form=GRADED, refuses=NotImplementedError())
-    config = {"method": {"type": "graded", "batch_size": 1}}
-    reranker = SecondPassRerank(config, llm=llm)
-    ranked, report = asyncio.run(reranker.arerank_nodes(replies.nodes(), QUERY))
-    assert numbers(ranked) == list(replies.ALL)
-    assert report.status == "ok"
-    with_tools = [tools for tools in llm.tools if tools]
-    assert llm.tools[len(with_tools) :] == [0] * 5
-    assert report.usage.calls == len(llm.tools)
-
-
 @pytest.mark.parametrize(
     ("refuses", "code"),
     [
@@ -327,3 +311,73 @@ labels_of_them = st.one_of(
     st.text(max_size=3),
 )
 answers = st.lists(st.tuples(labels_of_them, numbers_of_grades), max_size=8)
+
+
+def test_an_llm_of_the_settings_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = Completing(script=honest, form=LISTWISE)
+    monkeypatch.setattr(Settings, "_llm", llm)
+    with pytest.raises(ConfigurationError, match="llm"):
+        SecondPassRerank({"method": {"type": "listwise"}})
+    assert llm.sent == []
+
+
+@pytest.mark.parametrize("kind", ["graded", "listwise"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_tool_is_the_form_of_the_reply(kind: str, asynchronous: bool) -> None:
+    llm = scripted(usage={"prompt_tokens": 11, "completion_tokens": 7})
+    reranker = asking(kind, llm)
+    if asynchronous:
+        ranked, report = asyncio.run(reranker.arerank_nodes(nodes_of(), WOMBATS))
+    else:
+        ranked, report = reranker.rerank_nodes(nodes_of(), WOMBATS)
+    assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
+    assert llm._required == [True]
+    (tool,) = llm._offered
+    schema = tool["function"]["parameters"]
+    labels = re.findall(r'<doc id="([^"]*)">', llm._asked[0][-1].content or "")
+    assert len(labels) == 5
+    if kind == "graded":
+        assert list(schema["properties"]) == schema["required"] == labels
+    else:
+        array = schema["properties"]["ranking"]
+        assert array["items"]["enum"] == labels
+        assert (array["minItems"], array["maxItems"]) == (5, 5)
+    usage = report.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 11, 7)
+
+
+class Plain(CustomLLM):
+    """A completion model as people write them: it knows neither chat nor tools."""
+
+    _asked: list[str] = PrivateAttr(default_factory=list)
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata()
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        self._asked.append(prompt)
+        shown = dict(re.findall(r'<doc id="([^"]*)">(.*?)</doc>', prompt, re.DOTALL))
+        return CompletionResponse(
+            text=f"Here:\n```json\n{json.dumps(by_length(shown, prompt))}\n```"
+        )
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> None:
+    llm = Plain()
+    reranker = asking("listwise", llm)
+    if asynchronous:
+        ranked = asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=WOMBATS))
+    else:
+        ranked = reranker.postprocess_nodes(nodes_of(), query_str=WOMBATS)
+    assert lengths(ranked) == BEST_FIRST
+    assert "You order documents" in llm._asked[0]
+
+
+def test_a_model_without_a_name_is_called_by_its_class() -> None:
+    reranker = asking("listwise", Plain())
+    assert reranker._reranker.method.name == "listwise by Plain"
