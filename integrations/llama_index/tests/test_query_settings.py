@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import pickle
 import re
 import threading
 from collections.abc import Sequence
@@ -110,21 +109,6 @@ def test_an_order_of_the_postprocessor(order: Any, expected: list[str]) -> None:
     assert ids(rerank.rerank_nodes(nodes(), QUERY, order="none")[0]) == ["n0", "n1", "n2", "n3"]
     rerank.order = "expert"
     assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n1", "n3"]
-
-
-@pytest.mark.parametrize("order", ["learn", ORDERS["expert"], Tiers("level", ["easy", "hard"])])
-def test_an_order_is_saved(order: Any) -> None:
-    rerank = SecondPassRerank(CONFIG, order=order)
-    expected = ids(rerank.postprocess_nodes(nodes(), query_str=QUERY))
-    copies = [
-        SecondPassRerank.from_json(rerank.to_json()),
-        SecondPassRerank.from_dict(rerank.to_dict()),
-        pickle.loads(pickle.dumps(rerank)),
-        copy.deepcopy(rerank),
-        rerank.model_copy(),
-    ]
-    for copied in copies:
-        assert ids(copied.postprocess_nodes(nodes(), query_str=QUERY)) == expected
 
 
 def test_a_function_as_order_is_not_saved() -> None:

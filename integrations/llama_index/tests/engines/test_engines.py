@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -31,14 +31,12 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_engines import (
     QUERY,
     TEXTS,
-    TIMEOUT,
     TOOLS,
     Ask,
     Overlap,
     Retrieved,
     Scripted,
     by_overlap,
-    echo,
     engine_of,
     ids,
     in_order,
@@ -213,72 +211,6 @@ def test_an_agent_gets_the_best_from_its_tool(
     assert len(scorer.queries) == 1
     assert QUERY in scorer.queries[0]
     assert threading.get_ident() not in scorer.threads
-
-
-def listed(prompt: str) -> str:
-    """A listwise judge: the longest first."""
-    shown = [part.split('">', 1) for part in prompt.split('<doc id="')[1:]]
-    longest = sorted(shown, key=lambda one: -len(one[1].split("</doc>")[0]))
-    return json.dumps({"ranking": [label for label, _ in longest]})
-
-
-class Waiting:
-    """Blocks its thread until it may go on."""
-
-    model_name = "waiting"
-
-    def __init__(self) -> None:
-        self.go_on = threading.Event()
-        self.released = False
-
-    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        self.released = self.go_on.wait(TIMEOUT)
-        return [float(index) for index in range(len(documents))]
-
-    def listed(self, prompt: str) -> str:
-        self.released = self.go_on.wait(TIMEOUT)
-        return listed(prompt)
-
-
-def from_a_scorer(waiting: Waiting) -> SecondPassRerank:
-    return by_overlap(waiting)
-
-
-def from_an_llm(waiting: Waiting) -> SecondPassRerank:
-    return SecondPassRerank({"method": "listwise"}, llm=Scripted(script=waiting.listed))
-
-
-ASYNC: dict[str, Callable[[SecondPassRerank], Awaitable[Any]]] = {
-    "apostprocess_nodes": lambda rerank: rerank.apostprocess_nodes(nodes_of(), query_str=QUERY),
-    "query engine": lambda rerank: engine_of(Retrieved(*nodes_of()), rerank).aquery(QUERY),
-    "chat engine": lambda rerank: ContextChatEngine.from_defaults(
-        Retrieved(*nodes_of()), llm=echo(), memory=memory(), node_postprocessors=[rerank]
-    ).achat(QUERY),
-    "tool": lambda rerank: TOOLS["retriever"](rerank).acall(QUERY),
-}
-
-
-@pytest.mark.parametrize("work", ASYNC.values(), ids=ASYNC)
-@pytest.mark.parametrize("blocking", [from_a_scorer, from_an_llm])
-def test_a_method_that_blocks_does_not_hold_the_loop(
-    blocking: Callable[[Waiting], SecondPassRerank],
-    work: Callable[[SecondPassRerank], Awaitable[Any]],
-) -> None:
-    waiting = Waiting()
-
-    async def go() -> int:
-        ticks = 0
-        ranking = asyncio.ensure_future(work(blocking(waiting)))
-        while not ranking.done():
-            await asyncio.sleep(0.001)
-            ticks += 1
-            if ticks == 3:  # the loop ran meanwhile, or this would not be reached
-                waiting.go_on.set()
-        await ranking
-        return ticks
-
-    assert asyncio.run(go()) >= 3
-    assert waiting.released
 
 
 def test_a_retriever_evaluator_measures_the_second_pass() -> None:
