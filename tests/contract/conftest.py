@@ -1,13 +1,10 @@
 """The adapters under test, and their entry points.
 
-A test with ``way`` runs for every entry point of each adapter; one with ``asynchronous``, for the
-first of each kind; one with ``adapter`` alone, once. What an adapter cannot do is skipped by the
-table `contract.CANNOT`.
+A test with ``way`` runs for every entry point of each adapter, one with ``adapter`` alone once for
+each. What an adapter cannot do is skipped by the table `contract.CANNOT`.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -41,11 +38,3 @@ def adapter(request: pytest.FixtureRequest) -> Adapter:
 @pytest.fixture(autouse=True)
 def _remembered_model(monkeypatch: pytest.MonkeyPatch) -> None:
     remember(monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small cross-encoder on disk."""
-    import tiny_models
-
-    return tiny_models.write_classifier(tmp_path_factory.mktemp("models") / "model")

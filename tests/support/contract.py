@@ -33,14 +33,10 @@ WAYS: dict[str, dict[str, tuple[str, ...]]] = {
 """The entry points of each adapter; the first of each has all options and the report."""
 
 CANNOT: dict[str, dict[str, str]] = {
-    "haystack": {
-        "order": "an ordering is set in the configuration, or for a run",
-        "query is None": "an input without a value fails the pipeline",
-    },
+    "haystack": {},
     "llama_index": {
         "options.depth": "a node postprocessor's depth is assigned",
         "options.floor": "its similarity_cutoff is assigned",
-        "shared copies": "copies have a Reranker of their own",
     },
     "langchain": {
         "report": "a compressor returns documents",
