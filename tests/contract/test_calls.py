@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from contract import CANNOT, QUERY, WAYS, Answers, Numbers, needs, numbered, places, quiet, values
+from contract import (
+    CANNOT,
+    QUERY,
+    WAYS,
+    Answers,
+    Numbers,
+    needs,
+    numbered,
+    places,
+    quiet,
+    values,
+    way_of,
+)
 from secondpass import ConfigurationError, InputError, Reranker, RerankError
 
 TIERS = {
@@ -29,19 +41,24 @@ def levels(adapter: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("own", "expected"), [(None, [1, 2, 0]), (2, [1, 2]), (1, [1]), (9, [1, 2, 0])]
+    ("row", "own", "expected"),
+    [(0, None, [1, 2, 0]), (1, 2, [1, 2]), (2, 1, [1]), (3, 9, [1, 2, 0])],
 )
-def test_top_k(adapter: Any, way: str, own: int | None, expected: list[int]) -> None:
+def test_top_k(adapter: Any, row: int, own: int | None, expected: list[int]) -> None:
+    way = way_of(adapter, row)
     component = adapter.make({"method": Numbers()}, top_k=own)
     ranked, _ = adapter.run(component, way, QUERY, numbered(adapter, 1, 3, 2))
     assert places(adapter, ranked) == expected
 
 
 @needs("options")
-@pytest.mark.parametrize(("own", "of_the_call"), [(2, 1), (1, 3), (None, 2), (3, None)])
+@pytest.mark.parametrize(
+    ("row", "own", "of_the_call"), [(0, 2, 1), (1, 1, 3), (2, None, 2), (3, 3, 1), (2, 2, None)]
+)
 def test_top_k_of_a_call_is_for_that_call(
-    adapter: Any, way: str, own: int | None, of_the_call: int | None
+    adapter: Any, row: int, own: int | None, of_the_call: int | None
 ) -> None:
+    way = way_of(adapter, row)
     component = adapter.make({"method": Numbers()}, top_k=own)
     for option in (of_the_call, None):
         options = {} if option is None else {"top_k": option}
@@ -53,11 +70,13 @@ def test_top_k_of_a_call_is_for_that_call(
 
 
 @pytest.mark.parametrize(
-    ("floor", "expected"), [(3.0, [1, 2]), (3.1, [1]), (0.0, [1, 2, 0]), (5.0, [])]
+    ("row", "floor", "expected"),
+    [(0, 3.0, [1, 2]), (1, 3.1, [1]), (2, 0.0, [1, 2, 0]), (3, 5.0, [])],
 )
 def test_a_threshold_is_inclusive(
-    adapter: Any, way: str, floor: float, expected: list[int]
+    adapter: Any, row: int, floor: float, expected: list[int]
 ) -> None:
+    way = way_of(adapter, row)
     component = adapter.make({"method": Numbers()}, floor=floor)
     ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 2, 4, 3))
     assert places(adapter, ranked) == expected
@@ -106,17 +125,18 @@ def test_an_order_of_the_configuration(adapter: Any, way: str, order: Any) -> No
 
 @needs("options")
 @pytest.mark.parametrize(
-    ("order", "expected"),
+    ("row", "order", "expected"),
     [
-        ("none", [3, 2, 1, 0]),
-        ("learn", [3, 1, 2, 0]),
-        (TIERS["expert"], [2, 0, 3, 1]),
-        ("lost_in_the_middle", [3, 1, 0, 2]),
+        (0, "none", [3, 2, 1, 0]),
+        (1, "learn", [3, 1, 2, 0]),
+        (2, TIERS["expert"], [2, 0, 3, 1]),
+        (3, "lost_in_the_middle", [3, 1, 0, 2]),
     ],
 )
 def test_an_order_of_a_call_is_for_that_call(
-    adapter: Any, way: str, order: Any, expected: list[int]
+    adapter: Any, row: int, order: Any, expected: list[int]
 ) -> None:
+    way = way_of(adapter, row)
     component = adapter.make({"method": Numbers(), "orders": TIERS})
     ranked, _ = adapter.run(component, way, QUERY, levels(adapter), order=order)
     assert places(adapter, ranked) == expected
@@ -195,18 +215,18 @@ WRONG = [
 
 @needs("options")
 @pytest.mark.parametrize(("options", "message"), WRONG)
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("kind", ["sync", "async"])
 def test_wrong_options_of_a_call_are_named(
-    adapter: Any, kind: str, place: int, options: dict[str, Any], message: str
+    adapter: Any, options: dict[str, Any], message: str
 ) -> None:
     scorer = Numbers()
     component = adapter.make({"method": scorer, "orders": TIERS})
-    ways = WAYS[adapter.name][kind]
-    way = ways[0] if ways[place].startswith("pipeline") else ways[place]  # which wraps errors
-    for documents in ([], numbered(adapter, 1, 2)):
-        with pytest.raises(ValueError, match=message):
-            adapter.run(component, way, QUERY, documents, **options)
+    for ways in WAYS[adapter.name].values():
+        for way in ways:
+            if way.startswith("pipeline"):  # which wraps errors
+                continue
+            for documents in ([], numbered(adapter, 1, 2)):
+                with pytest.raises(ValueError, match=message):
+                    adapter.run(component, way, QUERY, documents, **options)
     assert scorer.seen == []
 
 
@@ -263,10 +283,11 @@ FAILURES: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("answer", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize(("row", "answer"), enumerate(FAILURES.values()), ids=FAILURES)
 def test_a_failure_keeps_the_order_or_raises_under_strict(
-    adapter: Any, way: str, answer: object
+    adapter: Any, row: int, answer: object
 ) -> None:
+    way = way_of(adapter, row)
     documents = numbered(adapter, 1, 2, 3)
     component = adapter.make(quiet(Answers(answer)))
     ranked, report = adapter.run(component, way, QUERY, documents)
@@ -315,7 +336,7 @@ def test_ranks_have_no_threshold(adapter: Any) -> None:
 
 
 @needs("parameters")
-def test_a_threshold_holds_for_lists_of_any_length(adapter: Any, way: str) -> None:
+def test_a_threshold_holds_for_lists_of_any_length(adapter: Any) -> None:
     # By minmax, the score of a single document is 0.5, and that of the best of any two is 1.
     good = "Wombats live in burrows in the forests of Australia."
     bad = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
@@ -324,7 +345,7 @@ def test_a_threshold_holds_for_lists_of_any_length(adapter: Any, way: str) -> No
 
     def ranked(*texts: str) -> list[Any]:
         documents = [adapter.given(text, text[:3], None) for text in texts]
-        return adapter.run(component, way, "where do wombats live", documents)[0]
+        return adapter.run(component, first(adapter), "where do wombats live", documents)[0]
 
     (alone,) = ranked(good)
     assert adapter.carried(alone).score == 0.5
@@ -390,17 +411,3 @@ def test_models_are_warmed_up_and_closed(adapter: Any) -> None:
     adapter.run(component, first(adapter), QUERY, numbered(adapter, 1))
     close()
     assert [event for event, _ in scorer.events][2:] == ["score", "close"]
-
-
-@needs("life")
-def test_a_model_that_lacks_weights_keeps_the_order(adapter: Any, way: str, tmp_path: Any) -> None:
-    from checkpoint_folders import bare
-
-    model = {"type": "cross_encoder", "model": str(bare(tmp_path / "model"))}
-    component = adapter.make(quiet(model))
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
-    assert places(adapter, ranked) == [0, 1]
-    if report is not None:
-        (issue,) = report["issues"]
-        assert (report["status"], issue["code"]) == ("unchanged", "model_not_loaded")
-        assert "classifier.weight" in issue["message"]

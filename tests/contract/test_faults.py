@@ -570,7 +570,7 @@ def in_turn(names: Iterable[Any], usual: int = 1) -> list[Any]:
     return rows
 
 
-@pytest.mark.parametrize(("name", "case", "flavour", "strict", "way"), sampled(llm_runs()))
+@pytest.mark.parametrize(("name", "case", "flavour", "strict", "way"), sampled(llm_runs(), 24))
 # What Google's SDK has to say about words that it does not know, to those who want to hear it.
 @pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
 def test_faults_of_language_models(
@@ -591,7 +591,7 @@ def test_faults_of_language_models(
     assert {request.flavour for request in provider.requests} <= {flavour}
 
 
-@pytest.mark.parametrize(("name", "case", "api", "strict", "way"), sampled(rerank_runs()))
+@pytest.mark.parametrize(("name", "case", "api", "strict", "way"), sampled(rerank_runs(), 15))
 def test_faults_of_rerank_apis(
     name: str,
     case: Any,
@@ -611,7 +611,7 @@ def test_faults_of_rerank_apis(
 
 
 @pytest.mark.parametrize(
-    ("name", "case", "kind", "way", "strict"), sampled(in_turn(spoken_cases()))
+    ("name", "case", "kind", "way", "strict"), sampled(in_turn(spoken_cases()), 24)
 )
 def test_replies_of_a_frameworks_model(
     name: str, case: Case, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
@@ -815,7 +815,7 @@ ODD = [
 @pytest.mark.parametrize(
     ("name", "candidates", "method", "mode"),
     [
-        pytest.param(*row, id="-".join(row), marks=() if index % 13 == 0 else (pytest.mark.long,))
+        pytest.param(*row, id="-".join(row), marks=() if index % 19 == 0 else (pytest.mark.long,))
         for index, row in enumerate(ODD)
     ],
 )

@@ -143,6 +143,12 @@ class Odd:
     value: Any
 
 
+def way_of(adapter: Adapter, row: int) -> str:
+    """The entry point for a row of a table: they take turns."""
+    ways = [way for kind in ("sync", "async") for way in WAYS[adapter.name][kind]]
+    return ways[row % len(ways)]
+
+
 def adapter_of(name: str) -> Adapter:
     """The adapter of this name; skips the test if its framework is not installed."""
     pytest.importorskip("langchain_core" if name == "langchain" else name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import (
@@ -30,6 +30,7 @@ from llama_llms import QUERY, nodes_of
 from llama_nodes import QUERY as PANDA
 from llama_nodes import ByLength, node, pandas, plain, with_scorer
 from rankings import KEYS
+from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import ListScores
 from secondpass.ordering import Tiers
@@ -245,7 +246,7 @@ plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 # ---------------------------------------------------------------------- hashes
 
 
-@settings(max_examples=settings().max_examples // 2)
+@examples(8)
 @given(
     text=st.text(max_size=20),
     metadata=st.dictionaries(st.text(max_size=5), plain_values, max_size=3),
