@@ -12,7 +12,6 @@ import inspect
 import json
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -401,29 +400,6 @@ def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvide
     assert all(shown.startswith("path: ") for shown in request.documents.values())
 
 
-FAULTS = {
-    "a server that fails": (fake.status(500), "server_error", 2),
-    "no credit": (fake.status(429, error_code="insufficient_quota"), "quota", 1),
-    "prose": (fake.says(lambda _answer: "They are all very good."), "reply_refused", 2),
-}
-
-
-@pytest.mark.parametrize(("step", "code", "calls"), FAULTS.values(), ids=FAULTS)
-def test_the_router_takes_the_other_way_when_the_model_failed(
-    provider: fake.FakeProvider, step: fake.Step, code: str, calls: int
-) -> None:
-    path = GALLERY / "budget.yaml"
-    good = run(path)
-    assert good["router"] == {"judged": good["ranker"]["documents"]}
-    serve(provider, step)
-    failed = run(path)
-    assert failed["router"] == {"fallback": failed["ranker"]["documents"]}
-    report = failed["ranker"]["report"]
-    assert (report["status"], report["method"]) == ("unchanged", None)
-    assert code in {issue["code"] for issue in report["issues"]}
-    assert provider.calls == calls <= 2
-
-
 # ---------------------------------------------------------------------- the script
 
 
@@ -437,14 +413,6 @@ def shows_three(output: str) -> None:
     assert [line.split()[0] for line in lines[:3]] == ["1.", "2.", "3."]
     assert lines[0].endswith("(introductory, scored)")
     assert lines[3:] == ["", "status: ok, by all-MiniLM-L6-v2-int8"]
-
-
-def test_the_script_says_which_package_is_missing(
-    provider: fake.FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(SystemExit, match=r'Run: pip install "secondpass\[anthropic\]"$'):
-        script.main(["guidelines.yaml"])
 
 
 def test_the_script_says_what_failed_in_a_sentence(

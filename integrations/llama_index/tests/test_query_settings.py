@@ -18,7 +18,6 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
@@ -222,31 +221,6 @@ def test_settings_reach_copies() -> None:
     with copies[1].query_settings(top_n=1):
         assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0"]
     assert len(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == 4
-
-
-class Found(Event):
-    found: Any
-
-
-def test_settings_reach_a_step_of_a_workflow() -> None:
-    rerank, seen = by_model()
-
-    class Search(Workflow):
-        @step
-        async def retrieve(self, ev: StartEvent) -> Found:
-            return Found(found=await Fixed().aretrieve(QUERY))
-
-        @step
-        async def rank(self, ev: Found) -> StopEvent:
-            return StopEvent(await rerank.apostprocess_nodes(ev.found, query_str="one"))
-
-    async def use() -> list[NodeWithScore]:
-        with rerank.query_settings(order="learn", context="the burrow"):
-            results: list[NodeWithScore] = await Search().run()
-        return results
-
-    assert ids(asyncio.run(use())) == ["n1", "n3", "n0", "n2"]
-    assert seen == {"one": "the burrow"}
 
 
 @pytest.mark.parametrize("top_n", [0, True, "5", 1.5])

@@ -34,8 +34,8 @@ from llama_llms import (
     Callbacks as Payloads,
 )
 from llama_nodes import QUERY as PANDA
-from llama_nodes import ByLength, Callbacks, Failing, pandas, plain, texts
-from secondpass import ConfigurationError, NotSerializableError, Reranker, RerankError
+from llama_nodes import ByLength, Callbacks, Failing, pandas, texts
+from secondpass import NotSerializableError, Reranker, RerankError
 
 
 def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
@@ -88,28 +88,6 @@ def test_every_way_round_gives_the_same(made: Callable[[], SecondPassRerank]) ->
         if other.api_key is None:
             assert other._reranker.to_config() == keyless.to_config(), way
     assert KEY not in written
-
-
-@pytest.mark.parametrize("kind", ["graded", "listwise"])
-def test_an_llm_is_given_again_or_shared(kind: str) -> None:
-    llm = scripted()
-    reranker = with_prompts(asking(kind, llm, choice_batch_size=3))
-    expected = plain(reranker.postprocess_nodes(nodes_of(), None, QUERY))
-    written = reranker.to_json()
-    others = [
-        SecondPassRerank.from_json(written, llm=llm),
-        SecondPassRerank.from_dict(reranker.to_dict(), llm=llm),
-        copy.deepcopy(reranker),
-        copy.copy(reranker),
-        reranker.model_copy(update={"top_n": None}),
-    ]
-    for other in others:
-        assert other.llm is llm
-        llm._asked.clear()
-        assert plain(other.postprocess_nodes(nodes_of(), None, QUERY)) == expected
-        assert "of them." in (llm._asked[0][-1].content or "")
-    with pytest.raises(ConfigurationError, match="llm"):
-        SecondPassRerank.from_json(written)
 
 
 def test_a_changed_copy_is_made_of_its_settings() -> None:

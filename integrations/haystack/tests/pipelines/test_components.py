@@ -9,7 +9,7 @@ import pytest
 from haystack import Document, Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
-from haystack.components.joiners import BranchJoiner, DocumentJoiner
+from haystack.components.joiners import DocumentJoiner
 from haystack.components.joiners.document_joiner import JoinMode
 from haystack.components.routers import ConditionalRouter
 from haystack.dataclasses import ChatMessage, ToolCall
@@ -120,41 +120,6 @@ def test_a_router_branches_on_the_report(way: Way, method: Any, branch: str) -> 
     else:
         assert result["router"]["bad"] == "scorer_raised"
     assert set(result["ranker"]) == {"documents", "report"}
-
-
-@component
-class Widen:
-    """Sends documents back to be judged twice as deep, until the best is good enough."""
-
-    @component.output_types(done=list[Document], again=list[Document], depth=int)
-    def run(self, documents: list[Document], report: dict[str, Any]) -> Result:
-        if documents[0].meta["rerank_score"] >= 9:
-            return {"done": documents}
-        return {"again": documents, "depth": 2 * report["usage"]["pairs"]}
-
-
-@every_way
-def test_in_a_loop_it_judges_deeper_until_it_is_good(way: Way) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("start", BranchJoiner(list[Document]))
-    pipeline.add_component("ranker", SecondPassRanker({"method": Numbers()}, depth=1))
-    pipeline.add_component("widen", Widen())
-    pipeline.connect("start.value", "ranker.documents")
-    pipeline.connect("ranker.documents", "widen.documents")
-    pipeline.connect("ranker.report", "widen.report")
-    pipeline.connect("widen.again", "start.value")
-    pipeline.connect("widen.depth", "ranker.depth")
-    documents = numbered(1, 2, 3, 9, 5, 6)
-    data = {"start": {"value": documents}, "ranker": {"query": QUERY}}
-    result = way(pipeline, data, include_outputs_from={"ranker"})
-    # 1, then 2 of 6, then 4: the order of each round is where the next one starts.
-    assert result["ranker"]["report"]["usage"]["pairs"] == 4
-    done = result["widen"]["done"]
-    assert ids(done) == ["d3", "d2", "d1", "d0", "d4", "d5"]
-    # What the first retriever said stays, however often it was ranked.
-    came = {one.id: one.meta["retrieval_score"] for one in done}
-    assert came == {document.id: document.score for document in documents}
-    assert [one.meta["rerank_status"] for one in done] == ["scored"] * 4 + ["tail"] * 2
 
 
 @component

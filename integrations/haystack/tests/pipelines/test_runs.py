@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import gc
 import json
 import logging
@@ -16,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline, component
+from haystack import Pipeline, component
 from haystack.components.generators.chat import (
     FallbackChatGenerator,
     MockChatGenerator,
     OpenAIChatGenerator,
 )
-from haystack.components.joiners import DocumentJoiner
 from haystack.core.errors import BreakpointException, PipelineRuntimeError
 from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
-from haystack.dataclasses import ByteStream, ChatMessage, ImageContent, SparseEmbedding
+from haystack.dataclasses import ChatMessage
 from haystack.dataclasses.breakpoints import Breakpoint
 from haystack.utils import Secret
 
@@ -45,7 +43,6 @@ from haystack_pipelines import (
     numbered,
     retrieving,
 )
-from rankings import KEYS
 from secondpass import MissingExtraError, RerankError
 from secondpass.config import preset_names
 
@@ -215,64 +212,7 @@ def test_strict_failure_leaves_a_snapshot() -> None:
     assert resumed == mended.run(data)
 
 
-def of_every_kind() -> list[Document]:
-    image = ByteStream(b"\x89PNG", meta={"page": 1}, mime_type="image/png")
-    return [
-        Document(id="plain", content="castle", score=0.3),
-        Document(id="blob", blob=image, meta={"title": "garden"}, score=0.9),
-        Document(id="both", content="garden", blob=image),
-        Document(
-            id="picture",
-            content="castle garden",
-            meta={"image": ImageContent(base64_image="aGVsbG8=", mime_type="image/png")},
-        ),
-        Document(id="dense", content="market", embedding=[0.1, -0.2, 1e-30], score=-2.5),
-        Document(
-            id="sparse",
-            content="the castle again",
-            sparse_embedding=SparseEmbedding(indices=[1, 7], values=[0.5, 0.25]),
-            score=0.0,
-        ),
-        Document(
-            id="nested",
-            content="",
-            meta={
-                "deep": {"list": [1, {"two": [None, False, 0, ""]}], "tuple": (1, 2)},
-                "none": None,
-                "type": "some.Class",
-                "content": "of the metadata",
-                "score": 7,
-            },
-        ),
-        Document(content="nameless \u202e castle \x00 \U0001f3f0", meta={"µ": "ß"}),
-    ]
-
-
-def untouched(document: Document) -> Result:
-    """Everything of a document but what a ranking sets."""
-    plain = document.to_dict(flatten=False)
-    meta = {key: value for key, value in plain["meta"].items() if key not in KEYS}
-    return {**plain, "meta": meta, "score": None}
-
-
 # ---------------------------------------------------------------------- documents
-
-
-@every_way
-@pytest.mark.parametrize("method", ["lexical", "broken"])
-def test_documents_of_every_kind_pass_untouched(way: Way, method: str) -> None:
-    documents = of_every_kind()
-    before = copy.deepcopy([document.to_dict(flatten=False) for document in documents])
-    ranker = SecondPassRanker({"method": Broken() if method == "broken" else "lexical"})
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", ranker)
-    pipeline.add_component("joiner", DocumentJoiner())
-    pipeline.connect("ranker.documents", "joiner.documents")
-    result = way(pipeline, {"ranker": {"query": QUERY, "documents": documents}})
-    assert [document.to_dict(flatten=False) for document in documents] == before
-    came = {document.id: untouched(document) for document in result["joiner"]["documents"]}
-    assert came == {document.id: untouched(document) for document in documents}
-    assert len(result["joiner"]["documents"]) == len(documents)
 
 
 @component
@@ -360,35 +300,6 @@ def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline,
             yield pipeline, {"ranker": {"query": QUERY, "documents": numbered(2, 9, 5)}}
         finally:
             pipeline.close()
-
-
-def results_in_every_way(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
-    with asking_a_server(monkeypatch) as (pipeline, data):
-
-        async def life() -> list[Result]:
-            results = [await pipeline.run_async(data)]
-            async for one in pipeline.run_async_generator(data):
-                results.append(one)
-            if hasattr(pipeline, "stream"):  # since Haystack 3
-                handle = pipeline.stream(data)
-                async for _ in handle:
-                    pass
-                results.append(handle.result)
-            # A client of an event loop has to be closed in it, as in any pipeline.
-            await pipeline.close_async()
-            return results
-
-        return [*asyncio.run(life()), pipeline.run(data), *asyncio.run(life())]
-
-
-# Generators of Haystack 2 cannot be closed.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_real_client_is_asked_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    results = results_in_every_way(monkeypatch)
-    gc.collect()  # as below
-    reports = [result["ranker"]["report"] for result in results]
-    assert [report["status"] for report in reports] == ["ok"] * len(reports)
-    assert all(report["usage"]["input_tokens"] for report in reports)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent, ReActAgent, ToolCallResult
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager, CBEventType
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.evaluation import (
     RetrieverEvaluator,
 )
-from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.postprocessor import (
     LongContextReorder,
     MetadataReplacementPostProcessor,
@@ -31,7 +27,6 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_engines import (
     QUERY,
     TEXTS,
-    TOOLS,
     Ask,
     Overlap,
     Retrieved,
@@ -159,58 +154,6 @@ def test_chat_engine_ranks_for_its_condensed_question(
     assert plain(response.source_nodes) == plain(expected)
     assert in_order(str(response), ids(expected))
     assert "rerank_status" not in str(response)
-
-
-def calls_the_tool(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:
-    """A model that uses the tool once and answers with what came back."""
-    if messages[-1].role == MessageRole.TOOL:
-        return ChatMessage(role="assistant", content=messages[-1].content)
-    # The name is not taken from `tools`, which llama-index-core 0.14.20 does not pass on.
-    call = ToolCallBlock(tool_call_id="1", tool_name="library", tool_kwargs={"input": QUERY})
-    return ChatMessage(role="assistant", blocks=[call])
-
-
-def thinks(prompt: str) -> str:
-    if "Thought: it is in the library" in prompt:
-        return "Thought: I can answer.\nAnswer: Bamboo."
-    action = {"input": QUERY}
-    return f"Thought: it is in the library\nAction: library\nAction Input: {json.dumps(action)}"
-
-
-AGENTS: dict[str, Callable[[Any], Any]] = {
-    "function calling": lambda tool: FunctionAgent(
-        tools=[tool], llm=MockFunctionCallingLLM(response_generator=calls_the_tool), streaming=False
-    ),
-    "ReAct": lambda tool: ReActAgent(tools=[tool], llm=Scripted(script=thinks), streaming=False),
-}
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # dozens, of the framework's own
-@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_an_agent_gets_the_best_from_its_tool(
-    agent: Callable[[Any], Any], tool: Callable[[SecondPassRerank], Any]
-) -> None:
-    scorer = Overlap()
-
-    async def go() -> list[ToolCallResult]:
-        handler = agent(tool(by_overlap(scorer, top_n=2))).run(
-            "What do red pandas eat?", memory=memory()
-        )
-        called = [
-            event async for event in handler.stream_events() if isinstance(event, ToolCallResult)
-        ]
-        await handler
-        return called
-
-    (called,) = asyncio.run(go())
-    assert not called.tool_output.is_error
-    assert in_order(called.tool_output.content, ["red", "bear"])
-    assert TEXTS["car"] not in called.tool_output.content
-    assert "rerank_score" not in called.tool_output.content
-    assert len(scorer.queries) == 1
-    assert QUERY in scorer.queries[0]
-    assert threading.get_ident() not in scorer.threads
 
 
 def test_a_retriever_evaluator_measures_the_second_pass() -> None:
