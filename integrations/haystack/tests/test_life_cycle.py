@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import threading
 from collections.abc import Sequence
@@ -302,3 +303,14 @@ def test_models_are_closed_where_the_generator_cannot_be() -> None:
     with pytest.raises(OSError, match="a port"):
         ranker.close()
     assert Warm.closed == 1
+
+
+def test_copies_warm_up_and_close_alone() -> None:
+    scorer = Numbers()
+    ranker = SecondPassRanker(Reranker(scorer))
+    ranker.warm_up()
+    copied = copy.copy(ranker)
+    copied.warm_up()
+    copied.close()
+    ranker.close()
+    assert (scorer.warmed, scorer.closed) == (1, 2)

@@ -20,7 +20,7 @@ from llama_index.core.settings import Settings
 from pydantic import PrivateAttr
 
 import misbehaving_replies as replies
-from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_index.postprocessor.secondpass import LlamaIndexLLM, SecondPassRerank
 from llama_llms import (
     BEST_FIRST,
     asking,
@@ -381,3 +381,13 @@ def test_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> None:
 def test_a_model_without_a_name_is_called_by_its_class() -> None:
     reranker = asking("listwise", Plain())
     assert reranker._reranker.method.name == "listwise by Plain"
+
+
+@pytest.mark.parametrize(("fields", "window"), [({}, None), ({"context_window": 8000}, 8000)])
+def test_the_context_window_is_that_which_the_llm_has_set(fields: Any, window: Any) -> None:
+    class Windowed(Plain):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(**fields)
+
+    assert LlamaIndexLLM(Windowed()).context_window == window
