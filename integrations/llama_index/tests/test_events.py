@@ -250,3 +250,8 @@ def test_wrong_top_n_is_refused_before_any_event(wrong: Any, listening: Listenin
     with pytest.raises(ValueError, match=r"^top_n: "):
         SecondPassRerank("lexical").rerank_nodes(nodes_of(), QUERY, top_n=wrong)
     assert listening.seen == []
+
+
+def test_without_handlers_no_node_is_copied_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llama_index.postprocessor.secondpass.events.snapshot", None)
+    assert len(SecondPassRerank("lexical").postprocess_nodes(pandas(), query_str=PANDA)) == 3
