@@ -212,8 +212,9 @@ class Environment:
 
 
 CORE, HAYSTACK, LLAMA = PROJECTS
-CORE_TESTS, HAYSTACK_TESTS, LLAMA_TESTS = (
-    (f"{folder}tests",) for folder in ("", "integrations/haystack/", "integrations/llama_index/")
+CORE_TESTS = ("tests",)
+HAYSTACK_TESTS, LLAMA_TESTS = (
+    ("tests/contract", f"integrations/{name}/tests") for name in ("haystack", "llama_index")
 )
 CORE_EXTRAS = (
     "embedded",

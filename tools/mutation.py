@@ -279,6 +279,7 @@ class _Collected:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         functions: dict[CodeType, list[FunctionType]] = {}
+        gc.unfreeze()  # conftest.py freezes what has been collected, which hides it
         for one in gc.get_objects():
             if isinstance(one, FunctionType) and one.__module__ == self.module:
                 functions.setdefault(one.__code__, []).append(one)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline, component
+from haystack import Document, Pipeline
 from haystack.components.builders import PromptBuilder
 from haystack.components.rankers import LostInTheMiddleRanker
 from haystack.components.retrievers import InMemoryBM25Retriever
@@ -71,24 +71,6 @@ def in_order(messages: list[ChatMessage]) -> str:
     shown = re.findall(r'<doc id="([^"]*)">(.*?)</doc>', text, re.S)
     best = sorted(shown, key=lambda one: -worth(query.group(1), one[1]))
     return json.dumps({"ranking": [label for label, _ in best]})
-
-
-@component
-class BothSides:
-    """Has an asynchronous method, which records the event loops that await it."""
-
-    def __init__(self) -> None:
-        self.loops: list[asyncio.AbstractEventLoop] = []
-
-    @component.output_types(replies=list[ChatMessage])
-    def run(self, messages: list[ChatMessage]) -> Result:
-        return {"replies": [ChatMessage.from_assistant(in_order(messages))]}
-
-    @component.output_types(replies=list[ChatMessage])
-    async def run_async(self, messages: list[ChatMessage]) -> Result:
-        self.loops.append(asyncio.get_running_loop())
-        await asyncio.sleep(0.002)
-        return {"replies": [ChatMessage.from_assistant(in_order(messages))]}
 
 
 def passages() -> list[Document]:

@@ -13,7 +13,6 @@ from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.core.tools import QueryEngineTool, RetrieverTool
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
@@ -27,9 +26,6 @@ TEXTS = {
     "red": "The red panda does eat bamboo, whatever the weather.",
     "fox": "The red fox is no panda.",
 }
-
-TIMEOUT = 60.0
-"""Timeout in seconds for events that are expected immediately."""
 
 
 class Overlap:
@@ -132,13 +128,3 @@ def inside_a_loop(call: Callable[[], Any]) -> Any:
 def memory(*messages: ChatMessage) -> ChatMemoryBuffer:
     """The default one keeps a connection to a data base open."""
     return ChatMemoryBuffer.from_defaults(chat_history=list(messages), token_limit=4000)
-
-
-TOOLS: dict[str, Callable[[SecondPassRerank], Any]] = {
-    "retriever": lambda rerank: RetrieverTool.from_defaults(
-        Retrieved(*nodes_of()), node_postprocessors=[rerank], name="library", description="books"
-    ),
-    "query engine": lambda rerank: QueryEngineTool.from_defaults(
-        engine_of(Retrieved(*nodes_of()), rerank), name="library", description="books"
-    ),
-}

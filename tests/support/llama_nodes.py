@@ -15,20 +15,6 @@ from secondpass import Reranker
 QUERY = "red panda"
 
 
-class Fixed:
-    """Returns fixed scores."""
-
-    model_name = "fixed"
-
-    def __init__(self, *scores: Any) -> None:
-        self.scores = list(scores)
-        self.seen: list[list[str]] = []
-
-    def score_pairs(self, query: str, documents: list[str]) -> list[Any]:
-        self.seen.append(documents)
-        return self.scores[: len(documents)]
-
-
 class ByLength:
     """The longer the text, the higher the score."""
 

@@ -2,7 +2,7 @@
 
 Each case is sent in the format that a reranker asks for, so that secondpass and LlamaIndex's own
 rerankers can be compared: an answer is a list of (label, grade), best first, and a form serializes
-it. ``integrations/llama_index/tests/test_misbehaving.py`` tests what
+it. ``integrations/llama_index/tests/test_tools.py`` tests what
 secondpass promises; ``benchmarks/llama_index_peers.py`` compares all of them.
 """
 

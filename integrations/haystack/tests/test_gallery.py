@@ -10,11 +10,8 @@ import functools
 import importlib.util
 import inspect
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -27,7 +24,6 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 import fake_provider as fake
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import Reranker
 from secondpass.apis import endpoint
 from tiny_models import WORDS, write_classifier
 from unhurried import _unhurried
@@ -177,7 +173,9 @@ def provider(
     monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(hub))
     # So that scores are those of the library on every processor.
     monkeypatch.setattr("secondpass.scorers.engines.torch_pairs.has_fast_bfloat16", lambda: False)
-    monkeypatch.setattr(importlib.import_module("secondpass.asking.dispatch"), "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(
+        importlib.import_module("secondpass.runtime.dispatch"), "_FIRST_PAUSE", 0.01
+    )
     monkeypatch.setitem(fake.APIS, "/embeddings", "embeddings")
     serve(server, good)
     return server
@@ -347,32 +345,6 @@ def test_it_runs_and_loses_nothing(
 
 
 @each_file
-def test_saved_as_loaded_without_keys(path: Path, provider: fake.FakeProvider) -> None:
-    def content(dumped: str) -> Any:
-        # Haystack writes connections by the order of components, and components by their names.
-        data = yaml.safe_load(dumped)
-        return {**data, "connections": sorted(map(str, data["connections"]))}
-
-    first = Pipeline.loads(path.read_text(encoding="utf-8")).dumps()
-    second = Pipeline.loads(first).dumps()
-    assert content(second) == content(first)
-    assert Pipeline.loads(second).dumps() == second
-    assert KEY not in first
-    assert provider.base_url("openai").removesuffix("openai/v1") not in first
-
-
-@pytest.mark.long
-@each_file
-def test_a_saved_pipeline_ranks_alike(
-    path: Path, provider: fake.FakeProvider, tmp_path: Path
-) -> None:
-    saved = tmp_path / path.name
-    saved.write_text(Pipeline.loads(path.read_text(encoding="utf-8")).dumps(), encoding="utf-8")
-    once, again = run(path)["ranker"], run(saved)["ranker"]
-    assert titles(again["documents"]) == titles(once["documents"])
-
-
-@each_file
 def test_without_a_key_the_script_says_so(
     path: Path,
     provider: fake.FakeProvider,
@@ -395,36 +367,6 @@ def test_without_a_key_the_script_says_so(
 
 
 # ---------------------------------------------------------------------- what single files show
-
-
-def test_the_preset_of_the_first_pipeline_decides(provider: fake.FakeProvider) -> None:
-    output = run(GALLERY / "first.yaml")
-    candidates = [
-        {"text": document.content, "score": document.score, "title": document.meta["title"]}
-        for document in came_in(output)
-    ]
-    ranking = Reranker.from_preset("embedded", top_k=5).rerank(QUESTION, candidates)
-    expected = [item.metadata["title"] for item in ranking]
-    assert titles(output["ranker"]["documents"]) == expected
-
-
-def test_documents_of_both_retrievers_are_ranked_once(
-    provider: fake.FakeProvider,
-) -> None:
-    output = run(GALLERY / "hybrid.yaml", top_k=40)
-    results = [
-        document for name in ("by_meaning", "by_words") for document in output[name]["documents"]
-    ]
-    ids = [document.id for document in output["ranker"]["documents"]]
-    assert len(results) > len(set(ids)) == len(ids)
-    assert {document.id for document in results} == set(ids)
-    assert len(output["ranker"]["report"]["left_out"]["duplicate"]) == len(results) - len(ids)
-
-
-def test_fused_scores_are_probabilities(provider: fake.FakeProvider) -> None:
-    output = run(GALLERY / "hybrid_fused.yaml")
-    assert output["ranker"]["report"]["score_kind"] == "probability"
-    assert all(0 <= document.score <= 1 for document in output["ranker"]["documents"])
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
@@ -458,66 +400,7 @@ def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvide
     assert all(shown.startswith("path: ") for shown in request.documents.values())
 
 
-def test_the_guidelines_file_adds_only_its_guidelines() -> None:
-    def settings(reranker: Reranker) -> dict[str, Any]:
-        config = reranker.to_config()
-        del config["method"]["prompt"]["guidelines"]
-        config["method"]["llm"].pop("api_key_env", None)
-        config.pop("dedupe", None)  # on by default in pipelines
-        for own in ("candidate_multiplier", "top_k"):  # here they are numbers of the retriever
-            config.pop(own, None)
-        return config
-
-    pipeline = Pipeline.loads((GALLERY / "guidelines.yaml").read_text(encoding="utf-8"))
-    ranker = pipeline.get_component("ranker")
-    assert isinstance(ranker, SecondPassRanker)
-    assert settings(ranker.reranker) == settings(Reranker.from_preset("listwise_guided"))
-
-
-FAULTS = {
-    "a server that fails": (fake.status(500), "server_error", 2),
-    "no credit": (fake.status(429, error_code="insufficient_quota"), "quota", 1),
-    "prose": (fake.says(lambda _answer: "They are all very good."), "reply_refused", 2),
-}
-
-
-@pytest.mark.parametrize(("step", "code", "calls"), FAULTS.values(), ids=FAULTS)
-def test_the_router_takes_the_other_way_when_the_model_failed(
-    provider: fake.FakeProvider, step: fake.Step, code: str, calls: int
-) -> None:
-    path = GALLERY / "budget.yaml"
-    good = run(path)
-    assert good["router"] == {"judged": good["ranker"]["documents"]}
-    serve(provider, step)
-    failed = run(path)
-    assert failed["router"] == {"fallback": failed["ranker"]["documents"]}
-    report = failed["ranker"]["report"]
-    assert (report["status"], report["method"]) == ("unchanged", None)
-    assert code in {issue["code"] for issue in report["issues"]}
-    assert provider.calls == calls <= 2
-
-
 # ---------------------------------------------------------------------- the script
-
-
-def started(*arguments: str) -> subprocess.CompletedProcess[str]:
-    keep = {"PATH", "HOME", "SYSTEMROOT", "HF_HUB_OFFLINE"}
-    return subprocess.run(
-        [sys.executable, "run.py", *arguments],
-        cwd=GALLERY,
-        env={name: value for name, value in os.environ.items() if name in keep},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-@pytest.mark.long  # a process that imports Haystack
-def test_the_script_runs_by_itself_without_any_key() -> None:
-    ended = started("first.yaml", QUESTION, "--top-k", "3")
-    assert ended.returncode == 0, ended.stderr
-    shows_three(ended.stdout)
 
 
 def test_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -530,25 +413,6 @@ def shows_three(output: str) -> None:
     assert [line.split()[0] for line in lines[:3]] == ["1.", "2.", "3."]
     assert lines[0].endswith("(introductory, scored)")
     assert lines[3:] == ["", "status: ok, by all-MiniLM-L6-v2-int8"]
-
-
-@pytest.mark.long
-def test_the_script_shows_a_fallback_without_any_key() -> None:
-    ended = started("budget.yaml")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.splitlines()[-3:] == [
-        "status: unchanged, by the retriever",
-        "  no_key: no API key: set the environment variable OPENAI_API_KEY",
-        "router: fallback",
-    ]
-
-
-def test_the_script_says_which_package_is_missing(
-    provider: fake.FakeProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "anthropic", None)
-    with pytest.raises(SystemExit, match=r'Run: pip install "secondpass\[anthropic\]"$'):
-        script.main(["guidelines.yaml"])
 
 
 def test_the_script_says_what_failed_in_a_sentence(
@@ -564,11 +428,6 @@ def test_the_script_says_what_failed_in_a_sentence(
     assert caplog.records == []  # nor a traceback by way of a log
     with pytest.raises(SystemExit, match=r"could not be run\. .*no ordering is named"):
         script.main(["first.yaml", "--order", "backwards"])
-
-
-def test_the_script_names_the_files_that_there_are() -> None:
-    with pytest.raises(SystemExit, match=r"There is no file nothing\.yaml\..* budget\.yaml, "):
-        script.main(["nothing.yaml"])
 
 
 # ---------------------------------------------------------------------- the guide
@@ -627,7 +486,3 @@ def test_the_guide_names_the_setting_of_each_parameter() -> None:
 def test_the_guide_names_every_run_time_input() -> None:
     inputs = [*inspect.signature(SecondPassRanker.run).parameters][1:]
     assert [row[0].strip("` ") for row in rows_under("Run-time inputs")] == inputs
-
-
-def test_the_guide_links_the_gallery() -> None:
-    assert "(../examples/haystack/README.md)" in GUIDE.read_text(encoding="utf-8")

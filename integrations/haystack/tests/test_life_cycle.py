@@ -1,15 +1,25 @@
-"""Loading, warming up and closing."""
+"""Loading, warming up and closing: models, and generators with either interface."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
+import inspect
+import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from haystack import Pipeline
+from haystack.dataclasses import ChatMessage
 
-from haystack_documents import QUERY, Answers, Numbers, castles, ids, numbered
+import haystack_two
+from haystack_documents import Answers, Numbers, castles, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_rankers import BY_INDEX, QUERY, Says, four, ids, indices
 from secondpass import Reranker
+
+# ---------------------------------------------------------------------- models
 
 
 class Unloadable(Answers):
@@ -20,34 +30,6 @@ class Unloadable(Answers):
 
     def warm_up(self) -> None:
         raise OSError("no such model")
-
-
-def test_construction_loads_nothing() -> None:
-    scorer = Numbers()
-    SecondPassRanker({"method": scorer}, depth=2).close()
-    assert (scorer.warmed, scorer.closed, scorer.seen) == (0, 0, [])
-
-
-def test_warm_up_and_close_are_passed_on_and_idempotent() -> None:
-    scorer = Numbers()
-    ranker = SecondPassRanker(Reranker(scorer))
-
-    async def life() -> None:
-        ranker.warm_up()
-        await ranker.warm_up_async()
-        ranker.warm_up()
-        assert scorer.warmed == 1
-        await ranker.close_async()
-        ranker.close()
-        await ranker.close_async()
-        assert scorer.closed == 1
-
-    asyncio.run(life())
-    ranker.run(QUERY, numbered(1))
-    ranker.close()
-    assert (scorer.warmed, scorer.closed) == (1, 2)
-    ranker.warm_up()
-    assert scorer.warmed == 2
 
 
 def test_pipelines_warm_up_and_close_it() -> None:
@@ -68,7 +50,7 @@ def test_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker({"method": Unloadable()}))
     result = pipeline.run({"ranker": {"query": QUERY, "documents": castles()}})["ranker"]
-    assert ids(result["documents"]) == ids(castles())
+    assert ids(result) == [one.id for one in castles()]
     assert result["report"]["status"] == "unchanged"
     strict = SecondPassRanker({"method": Unloadable()}, raise_on_failure=True)
     for _ in range(2):
@@ -76,3 +58,259 @@ def test_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:
             strict.warm_up()
     with pytest.raises(OSError, match="no such model"):
         asyncio.run(strict.warm_up_async())
+
+
+# ---------------------------------------------------------------------- generators
+
+
+class Life(Says):
+    """Notes what is called, and in which loop or thread."""
+
+    def __init__(self) -> None:
+        super().__init__(indices(2, 1, 3, 4))
+        self.events: list[tuple[str, Any]] = []
+
+    def note(self, what: str) -> None:
+        try:
+            where: Any = asyncio.get_running_loop()
+        except RuntimeError:
+            where = threading.get_ident()
+        self.events.append((what, where))
+
+    @property
+    def called(self) -> list[str]:
+        return [what for what, _ in self.events]
+
+
+class SyncLife(Life):
+    def warm_up(self) -> None:
+        self.note("warm_up")
+
+    def close(self) -> None:
+        self.note("close")
+
+
+class AsyncLife(Life):
+    async def warm_up_async(self) -> None:
+        self.note("warm_up_async")
+
+    async def close_async(self) -> None:
+        self.note("close_async")
+
+    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        self.note("run_async")
+        return self.run(messages)
+
+
+class BothLife(AsyncLife):
+    def warm_up(self) -> None:
+        self.note("warm_up")
+
+    def close(self) -> None:
+        self.note("close")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (SyncLife, ["warm_up", "close"]),
+        (AsyncLife, ["warm_up_async", "run_async", "close_async"]),
+        (BothLife, ["warm_up_async", "run_async", "close_async"]),
+        (Life, []),
+    ],
+)
+def test_async_methods_run_in_the_serving_loop(kind: type[Life], expected: list[str]) -> None:
+    generator = kind()
+    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
+
+    async def life() -> tuple[Any, int]:
+        for _ in range(2):
+            await ranker.warm_up_async()
+        assert ids(await ranker.run_async(QUERY, four())) == [*"bacd"]
+        for _ in range(2):
+            await ranker.close_async()
+        return asyncio.get_running_loop(), threading.get_ident()
+
+    loop, thread = asyncio.run(life())
+    assert generator.called == expected
+    for what, where in generator.events:
+        if what.endswith("_async"):
+            assert where is loop
+        else:
+            assert type(where) is int
+            assert where != thread
+
+
+def test_a_generator_used_both_ways_is_warmed_up_both_ways() -> None:
+    generator = BothLife()
+    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
+    ranker.warm_up()
+    asyncio.run(ranker.warm_up_async())
+    ranker.warm_up()
+    assert generator.called == ["warm_up", "warm_up_async"]
+
+
+class Unclosable(Life):
+    """As the generators of Haystack 2."""
+
+    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        self.note("run")
+        return super().run(messages)
+
+    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        self.note("run_async")
+        return Life.run(self, messages)
+
+
+class ClosedAtOnce(Unclosable):
+    def close(self) -> None:
+        self.note("close")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (AsyncLife, ["run_async", "close_async"] * 2),
+        (ClosedAtOnce, ["run_async", "close"] * 2),
+        (Unclosable, ["run_async", "run"]),
+    ],
+)
+def test_a_second_event_loop_needs_a_closed_client(kind: type[Life], expected: list[str]) -> None:
+    generator = kind()
+    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
+
+    async def life() -> None:
+        assert ids(await ranker.run_async(QUERY, four())) == [*"bacd"]
+        await ranker.close_async()
+
+    for _ in range(2):
+        asyncio.run(life())
+    assert generator.called == expected
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_pipelines_see_to_the_life_of_the_generator(asynchronous: bool) -> None:
+    generator = BothLife()
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker(BY_INDEX, chat_generator=generator))
+    data = {"ranker": {"query": QUERY, "documents": four()}}
+
+    async def life() -> None:
+        for _ in range(2):
+            await pipeline.run_async(data)
+        await pipeline.close_async()
+
+    if asynchronous:
+        asyncio.run(life())
+        if haystack_two.IS_INSTALLED:  # its pipelines warm up by `warm_up` alone
+            assert generator.called == ["warm_up", "run_async", "run_async", "close_async", "close"]
+        else:
+            assert generator.called == ["warm_up_async", "run_async", "run_async", "close_async"]
+    else:
+        for _ in range(2):
+            pipeline.run(data)
+        pipeline.close()
+        assert generator.called == ["warm_up", "close"]
+
+
+class Orders:
+    """A chat generator that gives the order back; notes its life."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        return {"replies": [ChatMessage.from_assistant("[1, 2]")]}
+
+
+class Closes(Orders):
+    def close(self) -> None:
+        self.called.append("close")
+
+
+class ClosesAsync(Orders):
+    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
+        return self.run(messages)
+
+    async def close_async(self) -> None:
+        self.called.append("close_async")
+
+
+class ClosesBoth(ClosesAsync, Closes):
+    pass
+
+
+@pytest.mark.parametrize("timeout", [None, 30])
+@pytest.mark.parametrize(
+    ("kind", "used", "closed", "expected"),
+    [
+        (Closes, "run", "close", ["close"]),
+        (Closes, "run", "close_async", ["close"]),
+        (Closes, "run_async", "close", ["close"]),
+        (Closes, "run_async", "close_async", ["close"]),
+        (Closes, "warm_up", "close_async", []),
+        (ClosesAsync, "run", "close_async", ["close_async"]),
+        (ClosesAsync, "run_async", "close_async", ["close_async"]),
+        (ClosesAsync, "run_async", "close", []),
+        (ClosesBoth, "run", "close", ["close"]),
+        (ClosesBoth, "run", "close_async", ["close"]),
+        (ClosesBoth, "run_async", "close_async", ["close_async"]),
+        (ClosesBoth, "run_async", "close", []),
+        (Orders, "run", "close_async", []),
+    ],
+)
+def test_used_generators_are_closed(
+    kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
+) -> None:
+    generator = kind()
+    llm = {} if timeout is None else {"llm": {"type": "openai", "model": "m", "timeout": timeout}}
+    ranker = SecondPassRanker({"method": {"type": "listwise", **llm}}, chat_generator=generator)
+
+    async def life() -> None:
+        arguments: dict[str, Any] = {}
+        if used.startswith("run"):
+            arguments = {"query": QUERY, "documents": numbered(1, 2)}
+        outcome = getattr(ranker, used)(**arguments)
+        if inspect.isawaitable(outcome):
+            await outcome
+        for _ in range(2):
+            outcome = getattr(ranker, closed)()
+            if inspect.isawaitable(outcome):
+                await outcome
+
+    asyncio.run(life())
+    assert generator.called == expected
+
+
+def test_models_are_closed_where_the_generator_cannot_be() -> None:
+    class Broken(Closes):
+        def close(self) -> None:
+            raise OSError("a port")
+
+    class Warm:
+        model_name = "warm"
+        closed = 0
+
+        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+            raise OSError
+
+        def close(self) -> None:
+            Warm.closed += 1
+
+    config = {"method": Warm(), "fallback": ["listwise"]}
+    ranker = SecondPassRanker(config, chat_generator=Broken())
+    ranker.run(QUERY, numbered(1, 2))
+    with pytest.raises(OSError, match="a port"):
+        ranker.close()
+    assert Warm.closed == 1
+
+
+def test_copies_warm_up_and_close_alone() -> None:
+    scorer = Numbers()
+    ranker = SecondPassRanker(Reranker(scorer))
+    ranker.warm_up()
+    copied = copy.copy(ranker)
+    copied.warm_up()
+    copied.close()
+    ranker.close()
+    assert (scorer.warmed, scorer.closed) == (1, 2)

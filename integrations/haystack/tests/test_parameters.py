@@ -1,151 +1,250 @@
-"""Parameters under their usual names, and conflicts."""
+"""Parameters under the names of Haystack's rankers, and what they show the model."""
 
 from __future__ import annotations
 
-import asyncio
-import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
-from haystack import Document, Pipeline
-from haystack.core.errors import PipelineRuntimeError
+from haystack import Document
+from haystack.components.builders import PromptBuilder
+from haystack.utils import ComponentDevice, Secret
+from haystack.utils.device import Device, DeviceMap
 
-from haystack_documents import QUERY, Answers, Numbers, castles, contents, ids, numbered
+import tiny_models
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import ConfigurationError, InputError, Reranker, RerankError
-
-
-def test_standard_parameters() -> None:
-    documents = [
-        Document(id="a", content="0.1", meta={"title": "A", "year": 0}),
-        Document(id="b", content="0.9", meta={"title": "B"}),
-    ]
-    scorer = Numbers()
-    ranker = SecondPassRanker(
-        {"method": scorer},
-        score_threshold=0.5,
-        meta_fields_to_embed=["title", "year"],
-        embedding_separator=" | ",
-    )
-    result = ranker.run(QUERY, documents)
-    assert scorer.seen == [["A | 0 | 0.1", "B | 0.9"]]
-    assert ids(result["documents"]) == ["b"]
-    assert result["report"]["left_out"] == {"floor": [0]}
-
-
-WOMBATS = "where do wombats live"
-GOOD = "Wombats live in burrows in the forests of Australia."
-BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
-
-
-@pytest.mark.parametrize("at_run_time", [False, True])
-def test_a_threshold_holds_for_lists_of_any_length(at_run_time: bool) -> None:
-    # By minmax, the score of a single document is 0.5, and that of the best of any two is 1.
-    threshold = {"score_threshold": 0.6}
-    ranker = SecondPassRanker("embedded", **({} if at_run_time else threshold))
-
-    def ranked(*texts: str) -> list[Document]:
-        documents = [Document(content=text) for text in texts]
-        result = ranker.run(WOMBATS, documents, **(threshold if at_run_time else {}))
-        assert result["report"]["threshold"] == {"at": 0.6, "on": "rerank"}
-        kept: list[Document] = result["documents"]
-        return kept
-
-    (alone,) = ranked(GOOD)
-    assert (alone.score, alone.meta["rerank_final_score"]) == (0.5, 0.5)
-    assert alone.meta["rerank_score"] > 0.6
-    assert contents(ranked(*BAD, GOOD)) == [GOOD]
-    assert ranked(*BAD) == []
-
-
-def test_ranks_have_no_threshold() -> None:
-    with pytest.raises(ConfigurationError, match=r"score_threshold: .*are ranks"):
-        SecondPassRanker("listwise_guided", score_threshold=0.5)
-    ranker = SecondPassRanker("listwise_guided")
-    with pytest.raises(ConfigurationError, match=r"score_threshold: .*use top_k"):
-        ranker.score_threshold = 0.5
-    with pytest.raises(InputError, match=r"are ranks, .*use top_k"):
-        ranker.run(QUERY, castles(), score_threshold=0.5)
-
-
-def test_a_threshold_fitted_for_another_depth_is_refused() -> None:
-    fitted = {"method": "lexical", "depth": 100}
-    config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
-    SecondPassRanker(config, depth=100)
-    with pytest.raises(ConfigurationError, match=r"floor\.fitted\.depth: was fitted for depth"):
-        SecondPassRanker(config, depth=3)
-
-
-def test_depth_bounds_what_is_judged() -> None:
-    scorer = Numbers()
-    documents = numbered(1, 2, 3)
-    ranker = SecondPassRanker({"method": scorer}, depth=2)
-    result = ranker.run(QUERY, documents)
-    assert contents(result["documents"]) == ["2", "1", "3"]
-    assert result["documents"][2].meta["rerank_status"] == "tail"
-    assert contents(ranker.run(QUERY, documents, depth=3)["documents"]) == ["3", "2", "1"]
-    assert [len(seen) for seen in scorer.seen] == [2, 3]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [OSError("gone"), [], [1.0], [math.nan] * 3, "abc", None, [1.0] * 4],
-    ids=["raises", "empty", "short", "nan", "text", "nothing", "long"],
+from haystack_rankers import (
+    BY_INDEX,
+    CROSS_ENCODER,
+    QUERY,
+    Call,
+    Recorder,
+    Says,
+    four,
+    ids,
+    indices,
+    saved_and_loaded,
+    sentences,
 )
-def test_raise_on_failure_raises_errors(answer: object) -> None:
-    documents = numbered(1, 2, 3)
-    result = SecondPassRanker({"method": Answers(answer)}).run(QUERY, documents)
-    assert ids(result["documents"]) == ids(documents)
-    assert result["report"]["status"] == "unchanged"
-    assert result["report"]["issues"]
-    strict = SecondPassRanker({"method": Answers(answer)}, raise_on_failure=True)
-    with pytest.raises(RerankError):
-        strict.run(QUERY, documents)
-    with pytest.raises(RerankError):
-        asyncio.run(strict.run_async(QUERY, documents))
+from secondpass import ConfigurationError, Reranker
+from secondpass.errors import ModelLoadError
+
+DEFAULTS: dict[str, Any] = {
+    "reranker": "default",
+    "model": None,
+    "top_k": None,
+    "depth": None,
+    "score_threshold": None,
+    "scale_score": None,
+    "meta_fields_to_embed": None,
+    "embedding_separator": "\n",
+    "query_prefix": "",
+    "query_suffix": "",
+    "document_prefix": "",
+    "document_suffix": "",
+    "device": None,
+    "token": None,
+    "batch_size": None,
+    "backend": None,
+    "trust_remote_code": False,
+    "model_kwargs": None,
+    "tokenizer_kwargs": None,
+    "config_kwargs": None,
+    "dedupe": None,
+    "meta_prefix": "",
+    "raise_on_failure": False,
+    "chat_generator": None,
+}
 
 
-def test_pipeline_fails_only_under_raise_on_failure() -> None:
-    for raising in (False, True):
-        pipeline = Pipeline()
-        ranker = SecondPassRanker({"method": Answers(OSError())}, raise_on_failure=raising)
-        pipeline.add_component("ranker", ranker)
-        data = {"ranker": {"query": QUERY, "documents": castles()}}
-        if raising:
-            with pytest.raises(PipelineRuntimeError, match="strict"):
-                pipeline.run(data)
-        else:
-            assert ids(pipeline.run(data)["ranker"]["documents"]) == ids(castles())
+def test_omitted_parameters_have_saved_defaults() -> None:
+    ranker = SecondPassRanker()
+    assert ranker.to_dict()["init_parameters"] == DEFAULTS
+    assert {name: getattr(ranker, name) for name in DEFAULTS if name != "reranker"} == {
+        name: value for name, value in DEFAULTS.items() if name != "reranker"
+    }
+
+
+GIVEN: list[tuple[str, Any, Any, tuple[str, ...], Any]] = [
+    ("top_k", np.int64(3), 3, ("top_k",), 3),
+    ("score_threshold", np.float32(0.5), 0.5, ("floor",), 0.5),
+    ("scale_score", True, True, ("method", "activation"), "sigmoid"),
+    ("scale_score", False, False, ("method", "activation"), None),
+    (
+        "meta_fields_to_embed",
+        ["a", "b.c"],
+        ["a", "b.c"],
+        ("render", "fields"),
+        ["a", "b.c", "text"],
+    ),
+    ("embedding_separator", "", "", ("render", "separator"), ""),
+    ("query_prefix", "query: ", "query: ", ("render", "query_prefix"), "query: "),
+    ("query_suffix", "\n", "\n", ("render", "query_suffix"), "\n"),
+    ("document_prefix", "passage: ", "passage: ", ("render", "prefix"), "passage: "),
+    ("document_suffix", "\n", "\n", ("render", "suffix"), "\n"),
+    (
+        "device",
+        ComponentDevice.from_str("cuda:1"),
+        {"type": "single", "device": "cuda:1"},
+        ("method", "device"),
+        "cuda:1",
+    ),
+    (
+        "token",
+        Secret.from_env_var("MY_TOKEN", strict=False),
+        {"type": "env_var", "env_vars": ["MY_TOKEN"], "strict": False},
+        ("method", "token_env"),
+        ["MY_TOKEN"],
+    ),
+    (
+        "token",
+        Secret.from_env_var(["ONE", "OTHER"]),
+        {"type": "env_var", "env_vars": ["ONE", "OTHER"], "strict": True},
+        ("method", "token_env"),
+        ["ONE", "OTHER"],
+    ),
+    (
+        "model_kwargs",
+        {"dtype": torch.float16, "attn_implementation": "eager"},
+        {"dtype": "float16", "attn_implementation": "eager"},
+        ("method", "model_kwargs"),
+        {"dtype": "float16", "attn_implementation": "eager"},
+    ),
+    ("backend", "torch", "torch", ("method", "backend"), "torch"),
+    (
+        "tokenizer_kwargs",
+        {"model_max_length": 128},
+        {"model_max_length": 128},
+        ("method", "tokenizer_kwargs"),
+        {"model_max_length": 128},
+    ),
+    (
+        "config_kwargs",
+        {"dtype": torch.float16},
+        {"dtype": "float16"},
+        ("method", "config_kwargs"),
+        {"dtype": "float16"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "saved", "place", "setting"), GIVEN)
+def test_each_parameter_is_a_setting_and_is_saved(
+    name: str, value: Any, saved: Any, place: tuple[str, ...], setting: Any
+) -> None:
+    ranker = SecondPassRanker(CROSS_ENCODER, **{name: value})
+    parameters = ranker.to_dict()["init_parameters"]
+    assert parameters == {**DEFAULTS, "reranker": CROSS_ENCODER, name: saved}
+    assert type(parameters[name]) is type(saved)
+    back = saved_and_loaded(ranker)
+    for one in (ranker, back):
+        inside: Any = one.reranker.to_config()
+        for step in place:
+            inside = inside.get(step) if isinstance(inside, dict) else None
+        assert inside == setting
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"meta_fields_to_embed": "title"}, "meta_fields_to_embed.*list of metadata keys"),
+    ({"embedding_separator": None}, "embedding_separator: must be a str"),
+    ({"query_prefix": 3}, "query_prefix: must be a str"),
+    ({"document_suffix": b"x"}, "document_suffix: must be a str"),
+    ({"dedupe": "no"}, "dedupe: must be a bool"),
+    ({"backend": "jax"}, "backend"),
+    ({"config_kwargs": 3}, "config_kwargs"),
+    ({"meta_prefix": None}, "meta_prefix: must be a str"),
+    ({"device": "cpu"}, r"device: give a ComponentDevice.*from_str"),
+    ({"token": "hf_abc"}, r"token: give a Secret.*from_env_var"),
+    ({"model_kwargs": ["dtype"]}, "model_kwargs"),
+    ({"model_kwargs": {"token": "hf_abc"}}, "model_kwargs.token.*token_env"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG)
+def test_a_wrong_value_is_refused_when_it_is_given(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        SecondPassRanker(CROSS_ENCODER, **settings)
+    assert "hf_abc" not in str(raised.value)
+
+
+def test_several_devices_are_refused_with_a_hint() -> None:
+    device = ComponentDevice.from_multiple(
+        DeviceMap({"layer1": Device.gpu(0), "layer2": Device.gpu(1)})
+    )
+    with pytest.raises(ConfigurationError, match=r"device: .*single.*model_kwargs.*'device_map'"):
+        SecondPassRanker(CROSS_ENCODER, device=device)
+    SecondPassRanker(CROSS_ENCODER, model_kwargs={"device_map": device.to_hf()})
+
+
+@pytest.mark.parametrize("reranker", ["default", CROSS_ENCODER])
+def test_plain_token_works_but_is_not_saved(reranker: Any) -> None:
+    ranker = SecondPassRanker(reranker, token=Secret.from_token("hf_abc"))
+    with pytest.raises(ValueError, match="environment variable") as raised:
+        ranker.to_dict()
+    assert "hf_abc" not in str(raised.value) + repr(ranker.reranker)
 
 
 @pytest.mark.parametrize(
-    ("flat", "mapping", "setting"),
+    ("flat", "own", "place"),
     [
-        ({"score_threshold": 0.0}, {"floor": 0.1}, "floor"),
-        ({"depth": 3}, {"depth": 3}, "depth"),
-        ({"raise_on_failure": True}, {"strict": False}, "strict"),
-        ({"meta_fields_to_embed": ["title"]}, {"render": {"fields": ["text"]}}, "render.fields"),
-        ({"embedding_separator": " "}, {"render": {"separator": "-"}}, "render.separator"),
+        (
+            {"scale_score": True},
+            {"method": {"type": "cross_encoder", "activation": "none"}},
+            "method.activation",
+        ),
+        ({"query_prefix": "q: "}, {"render": {"query_prefix": ""}}, "render.query_prefix"),
+        ({"query_suffix": "?"}, {"render": {"query_suffix": ""}}, "render.query_suffix"),
+        ({"document_prefix": "d: "}, {"render": {"prefix": "p: "}}, "render.prefix"),
+        ({"document_suffix": "."}, {"render": {"suffix": "."}}, "render.suffix"),
+        (
+            {"device": ComponentDevice.from_str("cpu")},
+            {"method": {"type": "cross_encoder", "device": "auto"}},
+            "method.device",
+        ),
+        (
+            {"token": Secret.from_env_var("A")},
+            {"method": {"type": "cross_encoder", "token_env": "B"}},
+            "method.token_env",
+        ),
+        (
+            {"model_kwargs": {"a": 1}},
+            {"method": {"type": "cross_encoder", "model_kwargs": {"b": 2}}},
+            "method.model_kwargs",
+        ),
     ],
 )
-def test_a_setting_given_twice_is_refused(
-    flat: dict[str, Any], mapping: dict[str, Any], setting: str
+def test_parameter_beside_the_same_setting_is_refused(
+    flat: dict[str, Any], own: dict[str, Any], place: str
 ) -> None:
     (name,) = flat
-    with pytest.raises(ConfigurationError, match=rf"{name}.*'{setting}'"):
-        SecondPassRanker({"method": "lexical", **mapping}, **flat)
-    with pytest.raises(ConfigurationError, match=rf"{name}.*ready Reranker.*'{setting}'"):
-        SecondPassRanker(Reranker.from_preset("lexical"), **flat)
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*mapping.*'{place}'.*keep one"):
+        SecondPassRanker({**CROSS_ENCODER, **own}, **flat)
+    ready = Reranker.from_config({**CROSS_ENCODER, **own})
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*ready Reranker.*'{place}'"):
+        SecondPassRanker(ready, **flat)
 
 
-def test_every_conflict_in_one_error() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        SecondPassRanker(
-            {"method": "lexical", "floor": 0.1, "depth": 5}, score_threshold=0.2, depth=4
-        )
-    assert [problem.path for problem in caught.value.problems] == [("depth",), ("score_threshold",)]
+@pytest.mark.parametrize(
+    "flat",
+    [
+        {"device": ComponentDevice.from_str("cpu")},
+        {"token": Secret.from_env_var("A")},
+        {"scale_score": False},
+    ],
+    ids=lambda flat: next(iter(flat)),
+)
+def test_parameter_unknown_to_the_method_is_refused(flat: dict[str, Any]) -> None:
+    (name,) = flat
+    with pytest.raises(ConfigurationError, match=rf"{name}: the method 'lexical' has no such"):
+        SecondPassRanker("lexical", **flat)
+    staged = {"method": {"type": "cascade", "stages": ["lexical", {"type": "cross_encoder"}]}}
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*'cascade'.*its stages do"):
+        SecondPassRanker(staged, **flat)
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*[Rr]ecorder.*its own settings"):
+        SecondPassRanker({"method": Recorder()}, **flat)
 
 
 def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
@@ -166,25 +265,102 @@ def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
         SecondPassRanker("lexical", meta_fields_to_embed=names)
 
 
-@pytest.mark.parametrize("wrong", ["lexicall", {"method": "lexicall"}, {"methods": 1}, 7, None])
-def test_a_wrong_configuration_is_refused_at_once(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        SecondPassRanker(wrong)
+META: dict[str, Any] = {
+    "title": "Title",
+    "zero": 0,
+    "no": False,
+    "none": None,
+    "empty": "",
+    "deep": {"name": "Deep"},
+    "a.b": "dotted",
+}
+
+
+# ---------------------------------------------------------------------- what the model is shown
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("settings", "content", "text"),
     [
-        ("topn", "top_k"),
-        ("top_n", "top_k"),
-        ("topk", "top_k"),
-        ("floor", "score_threshold"),
-        ("strict", "raise_on_failure"),
-        ("batchsize", "batch_size"),
+        ({}, "text", "text"),
+        ({"document_prefix": "passage: "}, "text", "passage: text"),
+        ({"document_suffix": "\nend"}, "text", "text\nend"),
+        ({"document_prefix": "<", "document_suffix": ">"}, "", "<>"),
+        ({"meta_fields_to_embed": ["title"]}, "text", "Title\ntext"),
+        ({"meta_fields_to_embed": ["zero", "title"]}, "text", "0\nTitle\ntext"),
+        ({"meta_fields_to_embed": ["no"]}, "text", "False\ntext"),
+        ({"meta_fields_to_embed": ["none", "missing", "title"]}, "text", "Title\ntext"),
+        ({"meta_fields_to_embed": ["none", "missing"]}, "text", "text"),
+        ({"meta_fields_to_embed": ["empty", "title"]}, "text", "Title\ntext"),
+        ({"meta_fields_to_embed": ["deep.name"]}, "text", "Deep\ntext"),
+        ({"meta_fields_to_embed": ["a.b"]}, "text", "dotted\ntext"),
+        ({"meta_fields_to_embed": ["title"]}, None, "Title"),
+        ({"meta_fields_to_embed": ["title"], "embedding_separator": " - "}, "t", "Title - t"),
+        ({"meta_fields_to_embed": ["title"], "embedding_separator": ""}, "text", "Titletext"),
+        (
+            {
+                "meta_fields_to_embed": ["title", "zero"],
+                "embedding_separator": "|",
+                "document_prefix": "p: ",
+                "document_suffix": " :s",
+            },
+            "text",
+            "p: Title|0|text :s",
+        ),
     ],
 )
-def test_a_misspelt_parameter_gets_the_nearest_one(name, meant):
-    with pytest.raises(
-        TypeError, match=f"Ranker: {name}: unknown argument; did you mean '{meant}'"
-    ):
-        SecondPassRanker("lexical", **{name: 1})
+def test_a_document_is_shown_as_the_parameters_say(
+    call: Call, settings: dict[str, Any], content: str | None, text: str
+) -> None:
+    recorder = Recorder()
+    documents = [Document(content=content, meta=META)]
+    call(SecondPassRanker({"method": recorder}, **settings), QUERY, documents)
+    assert recorder.shown == [text]
+    assert recorder.queries == [QUERY]
+
+
+# ---------------------------------------------------------------------- prompts
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ("Rank {documents}", r"prompt\.user: has to hold \{query\}"),
+        ("Rank for {query}", r"prompt\.user: has to hold \{documents\}"),
+        ("Rank {documents} for {query}", r"prompt\.user: has to hold \{reply\}"),
+        (
+            PromptBuilder("Rank {{ documents }} for {{ query }}", required_variables="*"),
+            r"prompt\.user: has to hold \{reply\}",
+        ),
+        ("Rank {documents} for {query} by {top_k}", r"prompt\.user.*top_k"),
+        ("Rank {documents} for {query", r"prompt\.user"),
+    ],
+)
+def test_a_prompt_without_its_parts_is_refused_at_once(user: object, message: str) -> None:
+    config = {"method": {"type": "listwise", "prompt": {"user": user}}}
+    with pytest.raises(ConfigurationError, match=message):
+        SecondPassRanker(config, chat_generator=Says("x"))
+
+
+def test_a_prompt_builder_of_haystack_may_be_the_prompt(call: Call) -> None:
+    template = "{{ documents }} are to be ordered. {{ reply }} For {{ query }}"
+    builder = PromptBuilder(template, required_variables=["documents", "query"])
+    says = Says(indices(2, 1, 3, 4))
+    config = {"method": {**BY_INDEX["method"], "prompt": {"user": builder}}}
+    assert ids(call(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
+    assert (says.asked[0][-1].text or "").endswith("For <query>cat food</query>")
+
+
+def test_construction_reads_no_secret_and_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
+    monkeypatch.delenv("NOWHERE_TOKEN", raising=False)
+    secret = Secret.from_env_var("NOWHERE_TOKEN", strict=True)
+    folder = tmp_path / "later"
+    ranker = SecondPassRanker(CROSS_ENCODER, model=folder, token=secret, raise_on_failure=True)
+    saved_and_loaded(ranker)
+    with pytest.raises(ModelLoadError, match="later"):
+        ranker.warm_up()
+    tiny_models.write_classifier(folder)
+    ranker.warm_up()
+    assert call(ranker, QUERY, sentences())["report"]["status"] == "ok"

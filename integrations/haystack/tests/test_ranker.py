@@ -1,4 +1,4 @@
-"""What users do with the ranker beside the usual: assign, close, mistake arguments, read scores."""
+"""What is the component's own: sockets, secrets, attributes, copies and documents."""
 
 from __future__ import annotations
 
@@ -6,109 +6,174 @@ import asyncio
 import copy
 import inspect
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
+from haystack.components.builders import PromptBuilder
+from haystack.components.generators.chat import OpenAIChatGenerator
+from haystack.components.joiners import DocumentJoiner
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
-from haystack.dataclasses import ChatMessage
-from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack.dataclasses import ByteStream
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
-from haystack_documents import ids
+from haystack_documents import QUERY, Numbers, castles, ids, numbered, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
+from secondpass import InputError, NotSerializableError, Reranker
+from secondpass.ranking.ordering import Tiers
 
-QUERY = "castle garden"
 ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
 FIXED = SecondPassRanker.PARAMETERS.defaults.keys() - ASSIGNABLE
 
-
-class Numbers:
-    """Scores a document by the number that it consists of."""
-
-    model_name = "numbers"
-    score_kind = "probability"
-
-    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        return [float(document) for document in documents]
+# ---------------------------------------------------------------------- sockets
 
 
-class Fails:
-    """A scorer that never answers."""
+def test_run_and_run_async_have_the_same_sockets() -> None:
+    ranker: Any = SecondPassRanker("lexical")
+    assert inspect.signature(ranker.run) == inspect.signature(ranker.run_async)
+    sockets = ranker.__haystack_input__._sockets_dict
+    assert {name: socket.is_mandatory for name, socket in sockets.items()} == {
+        "query": True,
+        "documents": True,
+        "top_k": False,
+        "score_threshold": False,
+        "scale_score": False,
+        "depth": False,
+        "order": False,
+        "context": False,
+        "instruction": False,
+    }
+    outputs = ranker.__haystack_output__._sockets_dict
+    assert {name: socket.type for name, socket in outputs.items()} == {
+        "documents": list[Document],
+        "report": dict[str, Any],
+    }
 
-    model_name = "fails"
 
-    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-        raise OSError
+def test_it_connects_to_its_neighbours_without_naming_sockets() -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InMemoryBM25Retriever(store_of(castles())))
+    pipeline.add_component("joiner", DocumentJoiner())
+    pipeline.add_component("ranker", SecondPassRanker("lexical"))
+    pipeline.add_component("again", SecondPassRanker("lexical", top_k=1))
+    template = "{% for document in documents %}{{ document.content }}{% endfor %}"
+    pipeline.add_component("prompt", PromptBuilder(template, required_variables="*"))
+    pipeline.connect("retriever", "joiner")
+    pipeline.connect("joiner", "ranker")
+    pipeline.connect("ranker", "again")
+    pipeline.connect("again", "prompt")
+    asked = {name: {"query": QUERY} for name in ("retriever", "ranker", "again")}
+    result = pipeline.run(asked, include_outputs_from={"again"})
+    assert result["prompt"] == {"prompt": "The castle garden opens at nine."}
+    assert result["again"]["report"]["status"] == "ok"
 
 
-def numbered(*numbers: float) -> list[Document]:
-    """Documents whose content is a number, retrieved in this order with falling scores."""
-    return [
-        Document(
-            id=f"d{index}", content=str(number), score=1 - index / len(numbers), meta={"at": index}
+@pytest.mark.parametrize("top_k", [0, -3])
+def test_top_k_is_checked_as_haystack_does(top_k: int) -> None:
+    message = f"^top_k must be > 0, but got {top_k}$"
+    with pytest.raises(ValueError, match=message):
+        SecondPassRanker("lexical", top_k=top_k)
+    ranker = SecondPassRanker("lexical")
+    for documents in ([], castles()):
+        with pytest.raises(ValueError, match=message):
+            ranker.run(QUERY, documents, top_k)
+        with pytest.raises(ValueError, match=message):
+            asyncio.run(ranker.run_async(QUERY, documents, top_k))
+
+
+def test_ranking_blend_and_order_happen_in_one_component() -> None:
+    documents = [
+        Document(id=f"d{index}", content=str(number), score=score, meta={"level": level})
+        for index, (number, score, level) in enumerate(
+            [(0.1, 0.9, "hard"), (0.9, 0.1, "hard"), (0.8, 0.8, "easy")]
         )
-        for index, number in enumerate(numbers)
     ]
+    order = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
+    config = {"method": Numbers(), "blend": {"original": 0.9, "normalize": "minmax"}}
+    ranker = SecondPassRanker(config)
+    assert ids(ranker.run(QUERY, documents)["documents"]) == ["d0", "d2", "d1"]
+    moved = ranker.run(QUERY, documents, order=order)["documents"]
+    assert ids(moved) == ["d2", "d0", "d1"]
+    # What stands behind may sort by score, so an order that moved documents is in the scores.
+    assert ids(sorted(moved, key=lambda document: -(document.score or 0))) == ids(moved)
+    ordered = SecondPassRanker({**config, "order": order})
+    assert ids(ordered.run(QUERY, documents, order="none")["documents"]) == ["d0", "d2", "d1"]
 
 
-BLEND = {"original": 0.5, "normalize": "none"}
+# ---------------------------------------------------------------------- documents
 
 
-def test_the_blended_score_is_kept_beside_a_tail() -> None:
-    ranker = SecondPassRanker(Reranker(Numbers(), depth=2, blend=BLEND), meta_prefix="x_")
-    documents = ranker.run(QUERY, numbered(0.2, 0.9, 0.5, 0.4))["documents"]
-    assert [document.score for document in documents] == [1.0, 0.75, 0.5, 0.25]
-    finals = [document.meta["x_rerank_final_score"] for document in documents]
-    assert finals == [pytest.approx(0.825), pytest.approx(0.6), None, None]
-    assert [document.meta["x_rerank_score"] for document in documents] == [0.9, 0.2, None, None]
+def test_ids_and_all_other_fields_stay() -> None:
+    documents = [
+        Document(content="1", meta={"n": 1}, embedding=[0.1], score=0.2),
+        Document(content="2", blob=ByteStream(b"x", meta={"k": "v"}, mime_type="text/plain")),
+    ]
+    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)
+    for before, after in zip(reversed(documents), result["documents"], strict=True):
+        assert after.id == before.id
+        assert (after.content, after.embedding) == (before.content, before.embedding)
+        assert after.blob is before.blob
 
 
-def test_the_final_score_where_nothing_was_judged() -> None:
-    ranker = SecondPassRanker(Reranker(Fails(), blend=None))
-    sources = [*numbered(0.2, 0.9), Document(content="0.4")]
-    result = ranker.run(QUERY, sources)
-    assert result["report"]["status"] == "unchanged"
-    finals = [document.meta["rerank_final_score"] for document in result["documents"]]
-    assert finals == [1.0, 0.5, None]
+def test_documents_without_text_pass_through() -> None:
+    image = Document(id="image", blob=ByteStream(b"png", mime_type="image/png"), score=0.9)
+    documents = [image, *numbered(1, 2)]
+    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)
+    assert ids(result["documents"]) == ["d1", "d0", "image"]
+    assert result["documents"][2].blob is image.blob
+    assert result["documents"][2].meta["rerank_status"] == "unjudged"
+    assert result["report"]["status"] == "partial"
+    assert [issue["code"] for issue in result["report"]["issues"]] == ["no_text"]
+    titled = Document(id="image", blob=image.blob, meta={"title": "7"})
+    shown = SecondPassRanker({"method": Numbers()}, meta_fields_to_embed=["title"])
+    assert ids(shown.run(QUERY, [*numbered(1), titled])["documents"]) == ["image", "d0"]
 
 
-def test_a_second_pass_renews_the_final_score() -> None:
-    sources = numbered(0.2, 0.9)
-    once = SecondPassRanker(Reranker(Fails())).run(QUERY, sources)["documents"]
-    twice = SecondPassRanker(Reranker(Numbers())).run(QUERY, once)["documents"]
-    assert [document.meta["rerank_final_score"] for document in twice] == [0.9, 0.2]
+def test_tiers_alone_order_documents() -> None:
+    tiers = Tiers(field="level", tiers=["easy", "hard"])
+    documents = [
+        Document(id="text", content="1", meta={"level": "hard"}),
+        Document(id="image", blob=ByteStream(b"png"), meta={"level": "easy"}),
+        Document(id="none", content="3"),
+        Document(id="last", content="4", meta={"level": "easy"}),
+    ]
+    assert ids(tiers(documents)) == ["image", "last", "text", "none"]
 
 
-@pytest.mark.parametrize(
-    ("levels", "order", "scores"),
-    [
-        ("hard easy hard", ["d1", "d0", "d2"], [1.0, 2 / 3, 1 / 3]),
-        # The retriever's scores still fall along the list.
-        ("easy easy hard", ["d0", "d1", "d2"], [1.0, 1 - 1 / 3, 1 - 2 / 3]),
-    ],
-)
-def test_an_order_by_metadata_where_nothing_was_judged(
-    levels: str, order: list[str], scores: list[float]
-) -> None:
-    tiers = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
-    ranker = SecondPassRanker({"method": Fails(), "orders": {"learn": tiers}})
-    sources = numbered(0.2, 0.9, 0.4)
-    for document, level in zip(sources, levels.split(), strict=True):
-        document.meta["level"] = level
-    result = ranker.run(QUERY, sources, order="learn")
-    assert result["report"]["status"] == "unchanged"
-    assert ids(result["documents"]) == order
-    assert [document.score for document in result["documents"]] == scores
-    retrieved = {document.id: document.score for document in sources}
-    for document in result["documents"]:
-        assert document.meta["rerank_final_score"] == retrieved[document.id]
+METADATA: dict[str, Any] = {
+    "that cannot be changed": MappingProxyType({"place": 0}),
+    "ordered": OrderedDict(place=0),
+    "with defaults": defaultdict(list, place=0),
+    "none": None,
+}
 
 
-# ---------------------------------------------------------------------- keys that may be absent
+@pytest.mark.parametrize("kind", METADATA)
+def test_metadata_of_odd_kinds(kind: str) -> None:
+    given = [Document(content="3", id="a", meta=METADATA[kind]), Document(content="9", id="b")]
+    documents = SecondPassRanker({"method": Numbers()}).run(QUERY, given)["documents"]
+    assert ids(documents) == ["b", "a"]
+    assert documents[1].meta["rerank_status"] == "scored"
+    assert documents[1].meta.get("place", 0) == 0
+    assert given[0].meta is METADATA[kind]
+
+
+@pytest.mark.parametrize("method", ["run", "run_async"])
+def test_metadata_that_is_no_mapping_is_named(method: str) -> None:
+    async def call() -> Any:
+        called = getattr(SecondPassRanker("lexical"), method)(query=QUERY, documents=wrong)
+        return await called if inspect.isawaitable(called) else called
+
+    wrong = [Document(content="x"), Document(content="x", meta="y")]  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^documents\[1\]\.meta: give a dictionary, not a str"):
+        asyncio.run(call())
+
+
+# ---------------------------------------------------------------------- secrets
 
 
 @pytest.fixture
@@ -162,124 +227,30 @@ def test_a_missing_secret_of_a_hosted_provider(
     assert "THE_KEY" in report["issues"][0]["message"]
 
 
-def test_a_missing_required_secret(server: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("THE_KEY", raising=False)
-    ranker = SecondPassRanker({"method": endpoint(server)}, token=Secret.from_env_var("THE_KEY"))
-    report = ranker.run(QUERY, numbered(1, 2))["report"]
-    assert [issue["code"] for issue in report["issues"]] == ["no_key"]
-    assert server.calls == 0
+def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
+    ranker = SecondPassRanker("cohere", token=Secret.from_token("sk-SECRET"))
+    assert "sk-SECRET" not in repr(vars(ranker))
 
 
-# ---------------------------------------------------------------------- closing
+def test_it_goes_round_with_its_secret_as_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-very-secret")
+    generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY"), model="some-model")
+    for reranker in (
+        "listwise_guided",
+        {"method": {"type": "graded", "scale": [0, 3]}, "depth": 5},
+    ):
+        pipeline = Pipeline()
+        pipeline.add_component("ranker", SecondPassRanker(reranker, chat_generator=generator))
+        dumped = pipeline.dumps()
+        assert "sk-very-secret" not in dumped
+        back = Pipeline.loads(dumped)
+        assert back.dumps() == dumped
+        ranker = back.get_component("ranker")
+        assert isinstance(ranker, SecondPassRanker)
+        assert ranker.reranker.method.name.endswith("by some-model")
 
 
-class Orders:
-    """A chat generator that gives the order back; notes its life."""
-
-    def __init__(self) -> None:
-        self.called: list[str] = []
-
-    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        return {"replies": [ChatMessage.from_assistant("[1, 2]")]}
-
-
-class Closes(Orders):
-    def close(self) -> None:
-        self.called.append("close")
-
-
-class ClosesAsync(Orders):
-    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        return self.run(messages)
-
-    async def close_async(self) -> None:
-        self.called.append("close_async")
-
-
-class ClosesBoth(ClosesAsync, Closes):
-    pass
-
-
-@pytest.mark.parametrize("timeout", [None, 30])
-@pytest.mark.parametrize(
-    ("kind", "used", "closed", "expected"),
-    [
-        (Closes, "run", "close", ["close"]),
-        (Closes, "run", "close_async", ["close"]),
-        (Closes, "run_async", "close", ["close"]),
-        (Closes, "run_async", "close_async", ["close"]),
-        (Closes, "warm_up", "close_async", []),
-        (ClosesAsync, "run", "close_async", ["close_async"]),
-        (ClosesAsync, "run_async", "close_async", ["close_async"]),
-        (ClosesAsync, "run_async", "close", []),
-        (ClosesBoth, "run", "close", ["close"]),
-        (ClosesBoth, "run", "close_async", ["close"]),
-        (ClosesBoth, "run_async", "close_async", ["close_async"]),
-        (ClosesBoth, "run_async", "close", []),
-        (Orders, "run", "close_async", []),
-    ],
-)
-def test_used_generators_are_closed(
-    kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
-) -> None:
-    generator = kind()
-    llm = {} if timeout is None else {"llm": {"type": "openai", "model": "m", "timeout": timeout}}
-    ranker = SecondPassRanker({"method": {"type": "listwise", **llm}}, chat_generator=generator)
-
-    async def life() -> None:
-        arguments: dict[str, Any] = {}
-        if used.startswith("run"):
-            arguments = {"query": QUERY, "documents": numbered(1, 2)}
-        outcome = getattr(ranker, used)(**arguments)
-        if inspect.isawaitable(outcome):
-            await outcome
-        for _ in range(2):
-            outcome = getattr(ranker, closed)()
-            if inspect.isawaitable(outcome):
-                await outcome
-
-    asyncio.run(life())
-    assert generator.called == expected
-
-
-def test_both_sides_are_closed_once() -> None:
-    generator = ClosesBoth()
-    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
-
-    async def life() -> None:
-        await ranker.run_async(QUERY, numbered(1, 2))
-        ranker.run(QUERY, numbered(1, 2))
-        await ranker.close_async()
-        ranker.close()
-
-    asyncio.run(life())
-    assert sorted(generator.called) == ["close", "close_async"]
-
-
-def test_models_are_closed_where_the_generator_cannot_be() -> None:
-    class Broken(Closes):
-        def close(self) -> None:
-            raise OSError("a port")
-
-    class Warm:
-        model_name = "warm"
-        closed = 0
-
-        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-            raise OSError
-
-        def close(self) -> None:
-            Warm.closed += 1
-
-    config = {"method": Warm(), "fallback": ["listwise"]}
-    ranker = SecondPassRanker(config, chat_generator=Broken())
-    ranker.run(QUERY, numbered(1, 2))
-    with pytest.raises(OSError, match="a port"):
-        ranker.close()
-    assert Warm.closed == 1
-
-
-# ---------------------------------------------------------------------- assigning
+# ---------------------------------------------------------------------- attributes and copies
 
 
 def test_every_parameter_can_be_assigned_or_is_refused() -> None:
@@ -336,51 +307,6 @@ def test_assigning_a_fixed_parameter_is_refused(name: str) -> None:
     assert ranker.to_dict() == before
 
 
-def test_assigned_parameters_count_and_are_saved() -> None:
-    ranker = SecondPassRanker("lexical", top_k=1)
-    ranker.top_k, ranker.depth, ranker.score_threshold = 3, 2, -1
-    ranker.dedupe, ranker.meta_prefix = False, "x_"
-    again = SecondPassRanker.from_dict(ranker.to_dict())
-    for one in (ranker, again):
-        documents = one.run(QUERY, numbered(1, 2) + numbered(1, 2))["documents"]
-        assert ids(documents) == ["d0", "d1", "d0"]
-        assert documents[2].meta["x_rerank_status"] == "tail"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("top_k", 0),
-        ("top_k", "5"),
-        ("top_k", None),
-        pytest.param("top_k", -(10**5000), id="huge"),
-        ("depth", 0),
-        ("depth", 1.5),
-        ("depth", True),
-        ("score_threshold", float("nan")),
-        ("score_threshold", "0.5"),
-        ("score_threshold", True),
-        ("dedupe", "no"),
-        ("meta_prefix", None),
-    ],
-)
-def test_assigning_a_wrong_value_is_refused(name: str, value: Any) -> None:
-    ranker = SecondPassRanker("lexical", top_k=1)
-    before = ranker.to_dict()
-    with pytest.raises(ValueError, match=name):
-        setattr(ranker, name, value)
-    assert ranker.to_dict() == before
-
-
-@pytest.mark.parametrize("config", [{"method": "lexical", "depth": 50}, Reranker("lexical")])
-def test_assigning_what_the_reranker_sets_is_refused(config: Any) -> None:
-    ranker = SecondPassRanker(config)
-    with pytest.raises(ConfigurationError, match="depth: can't be set, because the reranker"):
-        ranker.depth = 10
-    ranker.top_k = 1
-    assert len(ranker.run(QUERY, numbered(1, 2))["documents"]) == 1
-
-
 def test_lists_that_were_given_are_not_shared() -> None:
     fields, kwargs = ["title"], {"torch_dtype": "float16"}
     ranker = SecondPassRanker(
@@ -405,82 +331,8 @@ def test_pipelines_and_copies_may_set_what_they_need() -> None:
         assert copied.run(QUERY, numbered(1))["report"]["status"] == "ok"
 
 
-# ---------------------------------------------------------------------- wrong documents
-
-
-@pytest.mark.parametrize("method", ["run", "run_async"])
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        (None, r"^documents: give a list of Documents, not nothing"),
-        (7, r"^documents: give a list of Documents, not an int"),
-        ("text", r"^documents: give a list of Documents, not a str"),
-        ({"content": "x"}, r"^documents: give a list of Documents, not a dict"),
-        (Document(content="x"), r"^documents: give a list of Documents, not a Document"),
-        (["text"], r"^documents\[0\]: give a Document, not a str"),
-        ([Document(content="x"), None], r"^documents\[1\]: give a Document, not nothing"),
-        ([{"content": "x"}], r"^documents\[0\]: give a Document, not a dict"),
-        ([[Document(content="x")]], r"^documents\[0\]: give a Document, not a list"),
-        ([Document(content="x", meta="y")], r"^documents\[0\]\.meta: give a dictionary"),
-    ],
-)
-def test_wrong_documents_are_named(method: str, documents: Any, message: str) -> None:
-    ranker = SecondPassRanker("lexical")
-
-    async def call() -> Any:
-        called = getattr(ranker, method)(query=QUERY, documents=documents)
-        return await called if inspect.isawaitable(called) else called
-
-    with pytest.raises(InputError, match=message):
-        asyncio.run(call())
-
-
-@pytest.mark.parametrize("kind", [tuple, iter])
-def test_other_iterables_of_documents(kind: Callable[[Any], Any]) -> None:
-    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, kind(numbered(0.1, 0.2)))
-    assert ids(result["documents"]) == ["d1", "d0"]
-
-
-# ---------------------------------------------------------------------- candidates needed
-
-
-@pytest.mark.parametrize(
-    ("reranker", "parameters", "top_k", "needed"),
-    [
-        ({"method": "lexical", "depth": 50}, {}, None, 50),
-        ({"method": "lexical", "depth": 50}, {"top_k": 80}, None, 80),
-        ({"method": "lexical", "depth": 50}, {}, 80, 80),
-        ({"method": "lexical", "depth": None}, {}, 5, None),
-        ("listwise_guided", {}, None, None),
-        ("listwise_guided", {"top_k": 5}, None, 15),
-        ("listwise_guided", {"top_k": 5}, 2, 6),
-        ("lexical", {"depth": 20}, None, 20),
-        (Reranker("lexical", depth=30, top_k=5), {}, None, 30),
-    ],
-)
-def test_candidates_needed(
-    reranker: Any, parameters: dict[str, Any], top_k: int | None, needed: int | None
-) -> None:
-    assert SecondPassRanker(reranker, **parameters).candidates_needed(top_k) == needed
-
-
-def test_candidates_needed_follows_what_is_assigned() -> None:
-    ranker = SecondPassRanker("lexical", depth=20)
-    ranker.depth = 40
-    assert ranker.candidates_needed() == 40
-    ranker.top_k = 60
-    assert ranker.candidates_needed() == 60
-
-
-@pytest.mark.parametrize("top_k", [0, -1, 1.5, "5", True])
-def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
-    with pytest.raises(ValueError, match="top_k"):
-        SecondPassRanker("lexical").candidates_needed(top_k)
-
-
 def test_a_retriever_takes_the_number_of_candidates() -> None:
-    store = InMemoryDocumentStore()
-    store.write_documents([Document(content=f"castle {index}") for index in range(40)])
+    store = store_of([Document(content=f"castle {index}") for index in range(40)])
     ranker = SecondPassRanker({"method": "lexical", "candidate_multiplier": 3}, top_k=4)
     pipeline = Pipeline()
     retriever = InMemoryBM25Retriever(store, top_k=ranker.candidates_needed())
@@ -493,10 +345,3 @@ def test_a_retriever_takes_the_number_of_candidates() -> None:
         "ranker": {"query": "castle", "top_k": 5},
     }
     assert pipeline.run(data)["ranker"]["report"]["usage"]["pairs"] == 15
-
-
-@pytest.mark.parametrize("threshold", ["x", float("nan"), True])
-def test_a_wrong_threshold_of_a_call_is_named(threshold):
-    documents = [Document(content="a")]
-    with pytest.raises(ValueError, match="score_threshold: give a finite number"):
-        SecondPassRanker("lexical").run("q", documents, score_threshold=threshold)

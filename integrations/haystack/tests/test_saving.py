@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,9 @@ import pytest
 from haystack import Document, Pipeline
 from haystack.utils import ComponentDevice, Secret
 
-from haystack_documents import QUERY, Numbers, castles, timeless
+from haystack_documents import QUERY, castles
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import ConfigurationError, MissingExtraError, NotSerializableError, Reranker
-from secondpass.config import preset_names
+from secondpass import ConfigurationError, Reranker
 
 
 def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
@@ -38,24 +35,6 @@ def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
 
 
 # ---------------------------------------------------------------------- saving and loading
-
-
-@pytest.mark.parametrize("name", preset_names())
-def test_every_preset_goes_round(name: str) -> None:
-    try:
-        ranker = SecondPassRanker(name, depth=7)
-    except MissingExtraError as error:
-        pytest.skip(f"the extra {error.extra!r} is not installed")
-    assert ranker.to_dict()["init_parameters"]["reranker"] == name
-    assert round_trip(ranker).reranker.depth == 7
-    if ranker.reranker.method.score_kind != "rank":  # ranks have no threshold
-        ranker = SecondPassRanker(name, score_threshold=0.5)
-        assert round_trip(ranker).reranker.floor == 0.5
-
-
-def test_the_default_is_the_preset_of_that_name() -> None:
-    assert inspect.signature(SecondPassRanker.__init__).parameters["reranker"].default == "default"
-    assert "default" in preset_names()
 
 
 def test_every_parameter_goes_round() -> None:
@@ -93,29 +72,6 @@ def test_every_parameter_goes_round() -> None:
     round_trip(ranker)
 
 
-def test_a_mapping_goes_round_as_it_was_given() -> None:
-    config = {
-        "method": {"type": "lexical", "k1": 0.5},
-        "order": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
-        "fallback": [{"type": "lexical", "floor": 0.1}],
-        "depth": 10,
-    }
-    before = copy.deepcopy(config)
-    ranker = SecondPassRanker(config, score_threshold=0.5)
-    assert config == before
-    assert ranker.to_dict()["init_parameters"]["reranker"] == before
-    config["depth"] = 20
-    config["method"]["k1"] = 0.7  # type: ignore[index]
-    assert ranker.to_dict()["init_parameters"]["reranker"] == before
-    back = round_trip(ranker)
-    assert back.reranker.floor == 0.5
-    documents = [
-        Document(id="hard", content="castle garden", meta={"level": "hard"}),
-        Document(id="easy", content="castle wall wall", meta={"level": "easy"}),
-    ]
-    assert timeless(back.run(QUERY, documents)) == timeless(ranker.run(QUERY, documents))
-
-
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
     file = tmp_path / "reranker.yaml"
@@ -123,15 +79,6 @@ def test_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
     ranker = SecondPassRanker(kind(file))
     assert ranker.to_dict()["init_parameters"]["reranker"] == str(file)
     assert len(round_trip(ranker).run(QUERY, castles())["documents"]) == 2
-
-
-def test_ready_reranker_is_saved_as_its_configuration() -> None:
-    ready = Reranker.from_preset("lexical", floor=0.1, depth=5, dedupe=True)
-    ranker = SecondPassRanker(ready, top_k=1, dedupe=False)
-    assert ranker.reranker is ready
-    written = ranker.to_dict()["init_parameters"]["reranker"]
-    assert {**written, "dedupe": True} == ready.to_config()  # which stands beside it
-    round_trip(ranker)
 
 
 def test_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
@@ -151,17 +98,6 @@ def test_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:
         assert len(round_trip(ranker).run(QUERY, twice)["documents"]) == 2
 
 
-def test_saving_user_objects_is_refused_with_their_place() -> None:
-    scorer = Numbers()
-    for reranker in (Reranker(scorer), {"method": scorer}, {"method": scorer, "depth": 5}):
-        with pytest.raises(NotSerializableError, match="method: a Numbers has no registered name"):
-            SecondPassRanker(reranker).to_dict()
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", SecondPassRanker(Reranker(scorer)))
-    with pytest.raises(NotSerializableError, match="method"):
-        pipeline.dumps()
-
-
 def test_no_saved_key_looks_like_a_class_to_import() -> None:
     def types(value: object) -> list[object]:
         if isinstance(value, dict):
@@ -172,18 +108,3 @@ def test_no_saved_key_looks_like_a_class_to_import() -> None:
     reranker = Reranker.from_config({"method": "lexical", "order": "lost_in_the_middle"})
     saved = SecondPassRanker(reranker).to_dict()["init_parameters"]
     assert types(saved) == ["lexical", "lost_in_the_middle"]
-
-
-# ---------------------------------------------------------------------- 11, 12
-
-
-def test_copies_of_a_subclass_with_a_lock() -> None:
-    class Locked(SecondPassRanker):
-        pass
-
-    ranker = Locked("lexical", top_k=1)
-    ranker._lock = threading.Lock()
-    copied = copy.copy(ranker)
-    copied.top_k = 2
-    assert (ranker.top_k, copied.top_k) == (1, 2)
-    assert copied.reranker is ranker.reranker

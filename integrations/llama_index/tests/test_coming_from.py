@@ -27,7 +27,7 @@ from llama_index.core.postprocessor import (
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
-from fake_provider import FakeProvider, rerank_answers
+from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from tiny_models import write_classifier
 
@@ -168,18 +168,6 @@ def test_property_llm_rerank(peer: Any, grades: list[int], batch: int, top_n: in
 
 
 @pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
-def test_llm_rerank_sync_and_async(peer: Any) -> None:
-    llm = OneMind(calls_tools=peer is StructuredLLMRerank)
-    theirs = peer(llm=llm, choice_batch_size=3, top_n=4)
-    ours = SecondPassRerank(LLM_RERANK, llm=llm, choice_batch_size=3, top_n=4)
-    grades = [2, 9, 4, 10, 1, 7, 3, 8]
-    results = [
-        scored(one) for way in (theirs, ours) for one in both_ways(way, lambda: nodes_of(grades))
-    ]
-    assert results == [[("3", 10.0), ("1", 9.0), ("7", 8.0), ("5", 7.0)]] * 4
-
-
-@pytest.mark.parametrize("peer", [LLMRerank, StructuredLLMRerank])
 def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> None:
     llm = OneMind(calls_tools=peer is StructuredLLMRerank, least=4)
     grades = [2, 9, 4, 10, 1, 7, 3, 8]
@@ -191,38 +179,6 @@ def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> Non
         assert scored(found) == scored(expected)
 
 
-class Refusing(OneMind):
-    def _said(self, words: str) -> Any:
-        return "I would rather not."
-
-
-def test_refusal_loses_no_node_unlike_llm_rerank() -> None:
-    grades = [2, 9, 4, 10]
-    theirs = LLMRerank(llm=Refusing(), top_n=10)
-    assert theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY) == []
-    # A cutoff is for what was judged.
-    ours = SecondPassRerank(
-        {**LLM_RERANK, "log_level": "debug"}, llm=Refusing(), similarity_cutoff=4
-    )
-    for found in both_ways(ours, lambda: nodes_of(grades)):
-        assert order(found) == ["0", "1", "2", "3"]
-        assert {one.metadata["rerank_status"] for one in found} == {"unjudged"}
-
-
-def test_a_postprocessor_behind_can_drop_what_was_not_named() -> None:
-    class Named(OneMind):
-        def _said(self, words: str) -> Any:
-            reply = OneMind._said(self, words)
-            return {label: grade for label, grade in reply.items() if grade > 3}
-
-    ours = SecondPassRerank(LLM_RERANK, llm=Named())
-    ranked = ours.postprocess_nodes(nodes_of([2, 9, 4, 10, 1]), query_str=QUERY)
-    assert scored(ranked) == [("3", 1.0), ("1", 0.8), ("2", 0.6), ("0", 0.4), ("4", 0.2)]
-    kept = [one for one in ranked if one.metadata["rerank_status"] == "scored"]
-    assert order(kept) == ["3", "1", "2"]
-    assert [one.metadata["rerank_score"] for one in kept] == [10.0, 9.0, 4.0]
-
-
 @settings(max_examples=settings().max_examples // 4)
 @given(grades=st.lists(st.integers(0, 99), max_size=15), top_n=numbers)
 def test_property_rank_gpt(grades: list[int], top_n: int) -> None:
@@ -231,22 +187,6 @@ def test_property_rank_gpt(grades: list[int], top_n: int) -> None:
     ours = SecondPassRerank(RANK_GPT, llm=llm, top_n=top_n)
     expected = order(theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY))
     assert order(ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)) == expected
-
-
-def test_rank_gpt_sync_and_async_and_their_scores() -> None:
-    grades = [2, 9, 4, 10, 1, 7, 3]
-    theirs = RankGPTRerank(llm=OneMind(), top_n=5)
-    ours = SecondPassRerank(RANK_GPT, llm=OneMind(), top_n=5)
-    expected = ["3", "1", "5", "2", "6"]
-    for found in both_ways(theirs, lambda: nodes_of(grades)):
-        assert order(found) == expected
-        assert [one.score for one in found] == [1 - int(one.node_id) / 100 for one in found]
-    for found in both_ways(ours, lambda: nodes_of(grades)):
-        assert order(found) == expected
-        assert [one.metadata["retrieval_score"] for one in found] == [
-            1 - int(one.node_id) / 100 for one in found
-        ]
-        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 
 # ---------------------------------------------------------------- SentenceTransformerRerank
@@ -315,29 +255,6 @@ def both_ways_about_cats(reranker: SecondPassRerank) -> Iterator[list[NodeWithSc
     yield asyncio.run(reranker.apostprocess_nodes(about_cats(), query_str="cat food"))
 
 
-def test_sentence_transformer_rerank_without_its_settings(folder: str) -> None:
-    """Without ``activation`` the scores are logits: the order is the same."""
-    theirs = SentenceTransformerRerank(model=folder, top_n=7, device="cpu", trust_remote_code=False)
-    ours = SecondPassRerank(
-        {"method": "cross_encoder"},
-        model=folder,
-        device="cpu",
-        metadata_mode=MetadataMode.EMBED,
-        keep_retrieval_score=False,
-    )
-    expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
-    results = ours.postprocess_nodes(about_cats(), query_str="cat food")
-    assert order(results) == order(expected)
-    assert not any("retrieval_score" in one.metadata for one in [*results, *expected])
-    shown = {mode: ours.model_copy(update={"metadata_mode": mode}) for mode in MetadataMode}
-    scores = {
-        mode: scored(one.postprocess_nodes(about_cats(), query_str="cat food"))
-        for mode, one in shown.items()
-    }
-    assert scores[MetadataMode.EMBED] == scored(results)
-    assert scores[MetadataMode.NONE] != scored(results)  # else this test would tell nothing
-
-
 # ---------------------------------------------------------------- APIs, by packages of their own
 
 
@@ -390,19 +307,5 @@ def test_rerank_apis(flavour: str, provider: FakeProvider) -> None:
         assert other.documents == first.documents
         assert (other.key, other.path) == ("k", first.path)
         assert other.body.get("model") == first.body.get("model")
-    ours._reranker.close()
-    closed(theirs)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flavour", ["cohere", "jina", "tei"])
-def test_rerank_apis_that_name_a_document_too_many(flavour: str, provider: FakeProvider) -> None:
-    provider.play(rerank_answers(lambda rows: [{**rows[0], "index": 99}, *rows]))
-    theirs, ours = on_loopback(flavour, provider.base_url(flavour))
-    grades = [2, 9, 4]
-    with pytest.raises((IndexError, AssertionError)):
-        theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
-    for found in both_ways(ours, lambda: nodes_of(grades)):
-        assert order(found) == ["1", "2", "0"]
     ours._reranker.close()
     closed(theirs)

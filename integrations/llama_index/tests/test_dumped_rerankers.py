@@ -60,20 +60,6 @@ def test_a_saved_cross_encoder_is_taken_as_it_is(model: str, trust: bool) -> Non
     assert SecondPassRerank.from_dict(ours.to_dict()).to_dict() == ours.to_dict()
 
 
-def test_one_of_the_integration_too(model: str) -> None:
-    arguments = {"max_length": 64, "revision": "main", "trust_remote_code": False}
-    create = of_package(
-        "sbert_rerank",
-        "SentenceTransformerRerank",
-        model=model,
-        device="cpu",
-        cross_encoder_kwargs=arguments,
-    )
-    ours = SecondPassRerank.from_dict(create().to_dict())
-    method: Any = ours._reranker.to_config()["method"]
-    assert (method["max_length"], method["revision"]) == (64, "main")
-
-
 KWARGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"max_length": 64, "revision": None}, {"max_length": 64}),
@@ -173,12 +159,6 @@ def test_parameters_of_other_rerankers_are_refused_with_what_to_write(
             SecondPassRerank.from_dict(dict(rest))
         rest |= {"llm": MockLLM(), "reranker": {"method": "graded"}}
     assert SecondPassRerank.from_dict(rest).top_n == saved["top_n"]
-
-
-@pytest.mark.parametrize("method", ["graded", "listwise", "pointwise", "blocks"])
-def test_without_a_language_model_the_message_names_the_parameter(method: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"method\.llm: is required; .*llm="):
-        SecondPassRerank({"method": method})
 
 
 class _CallsTools(MockLLM):

@@ -1,23 +1,31 @@
-"""Start and end events, and callbacks."""
+"""Events, spans and callbacks."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_nodes import QUERY, ByLength, Callbacks, Failing, pandas, plain, with_scorer
+from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
+from llama_llms import QUERY, Listening, Said, asking, nodes_of, scripted
+from llama_nodes import QUERY as PANDA
+from llama_nodes import ByLength, Callbacks, Failing, pandas, plain, with_scorer
 from secondpass import Reranker, RerankError
 
 
 def test_start_and_end_events(events: list[Any]) -> None:
     reranker = with_scorer(ByLength())
-    bundle = QueryBundle(QUERY)
+    bundle = QueryBundle(PANDA)
     ranked = reranker.postprocess_nodes(pandas(), bundle)
     start, end = events
     assert isinstance(start, ReRankStartEvent)
@@ -35,7 +43,7 @@ def pandas_like(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
 
 def test_events_hold_snapshots(events: list[Any]) -> None:
     nodes = pandas()
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
     start, end = events
     before, after = plain(start.nodes), plain(end.nodes)
     for one in nodes + ranked:
@@ -60,8 +68,8 @@ def test_events_hold_snapshots(events: list[Any]) -> None:
 def test_events_also_when_empty_or_failing(
     reranker: SecondPassRerank, nodes: list[NodeWithScore], top_n: int, events: list[Any]
 ) -> None:
-    ranked = reranker.postprocess_nodes(nodes, query_str=QUERY)
-    ranked += asyncio.run(reranker.apostprocess_nodes(nodes, query_str=QUERY))
+    ranked = reranker.postprocess_nodes(nodes, query_str=PANDA)
+    ranked += asyncio.run(reranker.apostprocess_nodes(nodes, query_str=PANDA))
     assert [type(event) for event in events] == [ReRankStartEvent, ReRankEndEvent] * 2
     assert events[0].top_n == top_n
     assert plain(events[1].nodes) + plain(events[3].nodes) == plain(ranked)
@@ -71,10 +79,10 @@ def test_callbacks_through_whatever_manager_is_set() -> None:
     reranker = SecondPassRerank("lexical", top_n=2)
     handler = Callbacks()
     reranker.callback_manager = CallbackManager([handler])
-    ranked = reranker.postprocess_nodes(pandas(), query_str=QUERY)
+    ranked = reranker.postprocess_nodes(pandas(), query_str=PANDA)
     (start, kind, told), (end, _, result) = handler.seen
     assert (start, end, kind) == ("start", "end", CBEventType.RERANKING)
-    assert told[EventPayload.QUERY_STR] == QUERY
+    assert told[EventPayload.QUERY_STR] == PANDA
     assert told[EventPayload.TOP_K] == 2
     assert told[EventPayload.MODEL_NAME] == Reranker("lexical").method.name
     assert len(told[EventPayload.NODES]) == 3
@@ -91,5 +99,159 @@ def test_under_strict_the_callback_ends_with_the_error() -> None:
         callback_manager=CallbackManager([handler]),
     )
     with pytest.raises(RerankError) as caught:
-        reranker.postprocess_nodes(pandas(), query_str=QUERY)
+        reranker.postprocess_nodes(pandas(), query_str=PANDA)
     assert handler.seen[-1][2][EventPayload.EXCEPTION] is caught.value
+
+
+def broken(*_: Any) -> Said:
+    return RuntimeError("down")
+
+
+REPORTED = [
+    # what is asked; the nodes; the status
+    (lambda: asking("graded", scripted()), nodes_of(), "ok"),
+    (lambda: asking("graded", scripted()), [], "ok"),
+    (lambda: asking("graded", scripted(broken)), nodes_of(), "unchanged"),
+    (lambda: SecondPassRerank("lexical", top_n=1), nodes_of(), "ok"),
+    (
+        lambda: SecondPassRerank(
+            {"method": "graded", "fallback": ["lexical"], "log_level": "debug"},
+            llm=scripted(broken),
+        ),
+        nodes_of(),
+        "degraded",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "nodes", "status"), REPORTED)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_report_is_an_event_between_start_and_end(
+    make: Any, nodes: list[NodeWithScore], status: str, asynchronous: bool, listening: Listening
+) -> None:
+    reranker = make()
+    if asynchronous:
+        _, report = asyncio.run(reranker.arerank_nodes(nodes, QUERY))
+    else:
+        _, report = reranker.rerank_nodes(nodes, QUERY)
+    start, told, end = listening.seen
+    assert isinstance(start, ReRankStartEvent)
+    assert isinstance(told, SecondPassReportEvent)
+    assert isinstance(end, ReRankEndEvent)
+    assert report.status == status
+    assert told.report == report.to_dict()
+    assert json.loads(json.dumps(told.report)) == told.report
+    assert json.loads(told.model_dump_json())["report"] == told.report
+    assert told.class_name() == told.model_dump()["class_name"] == "SecondPassReportEvent"
+
+
+def test_strict_reports_before_the_error(listening: Listening) -> None:
+    reranker = asking("listwise", scripted(broken), strict=True)
+    for call in (
+        lambda: reranker.postprocess_nodes(nodes_of(), query_str=QUERY),
+        lambda: asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=QUERY)),
+    ):
+        listening.seen.clear()
+        with pytest.raises(RerankError) as caught:
+            call()
+        start, told = listening.seen
+        assert isinstance(start, ReRankStartEvent)
+        assert told.report == caught.value.ranking.report.to_dict()
+
+
+def test_handlers_and_callers_do_not_write_to_each_other(listening: Listening) -> None:
+    class Meddling(BaseEventHandler):
+        @classmethod
+        def class_name(cls) -> str:
+            return "Meddling"
+
+        def handle(self, event: Any, **kwargs: Any) -> None:
+            if isinstance(event, SecondPassReportEvent):
+                event.report.clear()
+            elif isinstance(event, ReRankStartEvent | ReRankEndEvent):
+                for node in event.nodes:
+                    node.score = -1.0
+                    node.node.metadata["meddled"] = True
+                    node.node.set_content("meddled")
+                event.nodes.clear()
+
+    expected = plain(SecondPassRerank("lexical").postprocess_nodes(nodes_of(), None, QUERY))
+    root, meddling = get_dispatcher(), Meddling()
+    root.event_handlers.append(meddling)
+    try:
+        nodes = nodes_of()
+        ranked, report = SecondPassRerank("lexical").rerank_nodes(nodes, QUERY)
+    finally:
+        root.event_handlers.remove(meddling)
+    assert plain(ranked) == expected
+    assert plain(nodes) == plain(nodes_of())
+    assert report.to_dict()["status"] == "ok"
+
+
+def test_both_have_a_span(spans: SimpleSpanHandler) -> None:
+    reranker = SecondPassRerank("lexical")
+    reranker.postprocess_nodes(pandas(), query_str=PANDA)
+    asyncio.run(reranker.apostprocess_nodes(pandas(), query_str=PANDA))
+    names = [span.id_.split("-")[0] for span in spans.completed_spans]
+    assert names == ["SecondPassRerank._postprocess_nodes", "SecondPassRerank._apostprocess_nodes"]
+
+
+@pytest.fixture
+def spans() -> Iterator[SimpleSpanHandler]:
+    root, handler = get_dispatcher(), SimpleSpanHandler()
+    root.span_handlers.append(handler)
+    yield handler
+    root.span_handlers.remove(handler)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_spans_of_the_llm_are_inside_ours(asynchronous: bool, spans: SimpleSpanHandler) -> None:
+    reranker = asking("graded", scripted(), choice_batch_size=2)
+    if asynchronous:
+        asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=QUERY))
+    else:
+        reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+    by_id = {span.id_: span for span in spans.completed_spans}
+    outer = [id_ for id_ in by_id if id_.startswith("SecondPassRerank.")]
+    assert len(outer) == 1
+    assert by_id[outer[0]].parent_id is None
+    inner = [span for span in by_id.values() if span.id_.startswith("Scripted.chat")]
+    assert len(inner) == 3
+    for span in inner:
+        while span.parent_id in by_id and span.id_ != outer[0]:
+            span = by_id[span.parent_id]  # noqa: PLW2901 - up to the root
+        assert span.id_ == outer[0]
+
+
+def test_an_instruction_is_for_one_call(listening: Listening) -> None:
+    llm = scripted()
+    reranker = asking("graded", llm)
+    _, report = reranker.rerank_nodes(nodes_of(), QUERY, instruction="prefer owls")
+    asyncio.run(reranker.arerank_nodes(nodes_of(), QUERY, instruction="prefer cats"))
+    with reranker.query_settings(instruction="prefer dogs"):
+        reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+        with reranker.query_settings(instruction=""):
+            reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+    reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
+    prompts = [messages[-1].content or "" for messages in llm._asked]
+    assert [re.findall("<instruction>(.*)</instruction>", prompt) for prompt in prompts] == [
+        ["prefer owls"],
+        ["prefer cats"],
+        ["prefer dogs"],
+        [],
+        [],
+    ]
+    assert report.issues == ()
+    assert "prefer" not in str([event.model_dump() for event in listening.seen])
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "two", 1.5, True])
+def test_wrong_top_n_is_refused_before_any_event(wrong: Any, listening: Listening) -> None:
+    with pytest.raises(ValueError, match=r"^top_n: "):
+        SecondPassRerank("lexical").rerank_nodes(nodes_of(), QUERY, top_n=wrong)
+    assert listening.seen == []
+
+
+def test_without_handlers_no_node_is_copied_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llama_index.postprocessor.secondpass.events.snapshot", None)
+    assert len(SecondPassRerank("lexical").postprocess_nodes(pandas(), query_str=PANDA)) == 3

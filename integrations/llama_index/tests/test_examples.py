@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import MissingExtraError
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "llama_index"
@@ -93,40 +92,16 @@ def test_an_example_prints_what_it_should(
         assert told in table.split("status: ", 1)[1]
 
 
-@pytest.mark.long
-def test_without_the_hub_the_hybrid_example_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("sentence_transformers")
-    runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))["main"]()
-    told = capsys.readouterr().out
-    assert "status: degraded, by all-MiniLM-L6-v2-int8" in told
-    assert "model_not_loaded: the model 'cross-encoder/ms-marco-MiniLM-L6-v2'" in told
-
-
 def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "memory_search.py"), run_name="__main__")
     first = ROW.findall(capsys.readouterr().out)[0]
     assert float(first[1]) == pytest.approx(0.4 * 0.42 + 0.6 * 1.0, abs=0.0005)
 
 
-def test_hybrid_example_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As where neither extra is installed.
-    for package in ("sentence_transformers", "onnxruntime", "tokenizers"):
-        monkeypatch.setitem(sys.modules, package, None)
-    names = runpy.run_path(str(EXAMPLES / "hybrid_query_engine.py"))
-    with pytest.raises(MissingExtraError, match=r"pip install \"secondpass\["):
-        names["main"]()
-
-
 @pytest.mark.parametrize("page", [EXAMPLES / "README.md", GUIDE], ids=lambda page: page.name)
 def test_the_pages_name_every_example(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [script.name for script in SCRIPTS if script.name not in text] == []
-
-
-def test_links_of_the_readmes_lead_somewhere() -> None:
-    for page in (EXAMPLES / "README.md", ROOT / "integrations" / "llama_index" / "README.md"):
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
-            assert target.startswith("http") or (page.parent / target).exists(), target
 
 
 def test_the_guide_has_a_row_for_every_parameter() -> None:

@@ -1,63 +1,39 @@
-"""What goes in and comes out."""
+"""Nodes of every kind: what is kept, added, shown and scored."""
 
 from __future__ import annotations
 
-import asyncio
-import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import (
+    Document,
     ImageNode,
+    IndexNode,
+    MediaResource,
     MetadataMode,
     Node,
     NodeRelationship,
     NodeWithScore,
+    QueryBundle,
     RelatedNodeInfo,
     TextNode,
 )
 
+from llama_engines import QUERY as RED
+from llama_engines import Retrieved, by_overlap, ids
+from llama_engines import nodes_of as animals
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_nodes import QUERY, ByLength, Failing, Fixed, node, pandas, plain, texts, with_scorer
+from llama_llms import QUERY, nodes_of
+from llama_nodes import QUERY as PANDA
+from llama_nodes import ByLength, node, pandas, plain, with_scorer
 from rankings import KEYS
-from secondpass import Candidate, Reranker, RerankError
+from sampling import examples
+from secondpass import Reranker
+from secondpass.effects import ListScores
 from secondpass.ranking.ordering import Tiers
-
-
-class Answer:
-    """Returns one object, whatever it is asked."""
-
-    model_name = "answer"
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def score_pairs(self, query: str, documents: list[str]) -> Any:
-        return self.answer
-
-
-# ---------------------------------------------------------------------- no query, no nodes
-
-
-def test_a_missing_query_is_an_error() -> None:
-    reranker = SecondPassRerank("lexical")
-    for nodes in (pandas(), []):
-        with pytest.raises(ValueError, match="query"):
-            reranker.postprocess_nodes(nodes)
-        with pytest.raises(ValueError, match="query"):
-            asyncio.run(reranker.apostprocess_nodes(nodes))
-
-
-def test_no_nodes_no_call() -> None:
-    scorer = ByLength()
-    reranker = with_scorer(scorer)
-    assert reranker.postprocess_nodes([], query_str=QUERY) == []
-    assert asyncio.run(reranker.apostprocess_nodes([], query_str=QUERY)) == []
-    assert reranker.rerank_nodes([], QUERY)[1].status == "ok"
-    assert scorer.calls == 0
-
 
 # ---------------------------------------------------------------------- what goes in and comes out
 
@@ -66,7 +42,7 @@ def test_inputs_are_never_mutated() -> None:
     nodes = pandas()
     before = plain(nodes)
     same = [result.node for result in nodes]
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
     for one in ranked:
         one.score = -1.0
         one.node.metadata["new"] = 1
@@ -85,7 +61,7 @@ def test_id_relationships_metadata_and_type_are_kept() -> None:
     source = node("red panda", 0.5, id_="n", relationships=related, embedding=[1.0, 2.0])
     source.node.metadata = metadata
     source.node.excluded_llm_metadata_keys = ["page"]
-    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=QUERY)
+    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=PANDA)
     out = ranked.node
     assert type(out) is TextNode
     assert (out.node_id, out.relationships, out.embedding) == ("n", related, [1.0, 2.0])
@@ -104,124 +80,11 @@ def test_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
     nodes = [
         Found(node=result.node, score=result.score, shard=result.node_id) for result in pandas()
     ]
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
     for group in (ranked, events[0].nodes, events[-1].nodes):
         assert {(type(one), one.shard) for one in group} == {(Found, one.node_id) for one in nodes}
         assert all(one.shard == one.node_id for one in group)
     assert not any(one is other for one in ranked for other in nodes)
-
-
-def test_added_keys_are_excluded_from_prompts_and_embeddings() -> None:
-    nodes = pandas()
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
-    by_id = {result.node_id: result.node for result in nodes}
-    for one in ranked:
-        assert one.node.metadata.keys() >= KEYS
-        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
-            assert one.node.get_content(mode) == by_id[one.node_id].get_content(mode)
-
-
-def test_a_second_pass_keeps_the_first_retrieval_score() -> None:
-    reranker = SecondPassRerank("lexical")
-    first = reranker.postprocess_nodes(pandas(), query_str=QUERY)
-    second = reranker.postprocess_nodes(first, query_str="bear")
-    assert second[0].node_id == "bear"
-    assert [item.metadata["rerank_rank"] for item in second] == [1, 2, 3]
-    retrieved = {result.node_id: result.score for result in pandas()}
-    for item in second:
-        assert item.metadata["retrieval_score"] == retrieved[item.node_id]
-        assert sorted(item.node.excluded_llm_metadata_keys) == sorted(KEYS)
-
-
-def test_foreign_keys_are_kept_and_a_prefix_avoids_them() -> None:
-    source = node("red panda", 0.5, metadata={"rerank_score": "theirs", "retrieval_score": 7})
-    (out,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=QUERY)
-    assert (out.metadata["rerank_score"], out.metadata["retrieval_score"]) == ("theirs", 7)
-    prefixed = SecondPassRerank("lexical", metadata_prefix="secondpass_")
-    (out,) = prefixed.postprocess_nodes([source], query_str=QUERY)
-    assert out.metadata["rerank_score"] == "theirs"
-    assert out.metadata["secondpass_retrieval_score"] == 0.5
-    assert "secondpass_rerank_score" in out.node.excluded_embed_metadata_keys
-
-
-def test_repeated_ids_and_texts_stay_apart() -> None:
-    nodes = [node("same", index / 10, id_="same", metadata={"at": index}) for index in range(5)]
-    scorer = Fixed(1.0, 5.0, 3.0, 2.0, 4.0)
-    ranked = with_scorer(scorer).postprocess_nodes(nodes, query_str=QUERY)
-    assert [one.metadata["at"] for one in ranked] == [1, 4, 2, 3, 0]
-    assert [one.score for one in ranked] == [5.0, 4.0, 3.0, 2.0, 1.0]
-    assert [one.metadata["retrieval_score"] for one in ranked] == [0.1, 0.4, 0.2, 0.3, 0.0]
-
-
-def test_the_order_is_the_cores() -> None:
-    nodes = pandas()
-    ranking = Reranker("lexical").rerank(QUERY, [Candidate(result.text) for result in nodes])
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=QUERY)
-    assert [one.node_id for one in ranked] == [nodes[index].node_id for index in ranking.order]
-    assert [one.metadata["rerank_score"] for one in ranked] == [i.rerank_score for i in ranking]
-
-
-@pytest.mark.parametrize("scorer", [Failing(), Answer("5"), Answer([0.1]), Answer(None)])
-def test_failing_scorer_keeps_the_input_order(scorer: Any) -> None:
-    ranked, report = with_scorer(scorer).rerank_nodes(pandas(), QUERY)
-    assert texts(ranked) == texts(pandas())
-    assert report.status == "unchanged"
-    assert report.issues
-    assert [one.metadata["rerank_status"] for one in ranked] == ["unjudged"] * 3
-    assert [one.score for one in ranked] == [0.9, 0.8, 0.7]
-
-
-def test_strict_raises() -> None:
-    reranker = SecondPassRerank({"method": Failing(), "log_level": "debug"}, strict=True)
-    with pytest.raises(RerankError):
-        reranker.postprocess_nodes(pandas(), query_str=QUERY)
-
-
-lies = st.one_of(
-    st.floats(),
-    st.floats(0, 1),
-    st.integers(-(10**400), 10**400),
-    st.none(),
-    st.booleans(),
-    st.text(max_size=3),
-)
-
-
-@settings(deadline=None, max_examples=settings().max_examples)
-@given(st.data())
-def test_property_no_node_is_lost_doubled_or_misassigned(data: st.DataObject) -> None:
-    count = data.draw(st.integers(0, 8))
-    answered = data.draw(st.one_of(st.just(count), st.integers(0, 9)))
-    scores = data.draw(st.lists(lies, min_size=answered, max_size=answered))
-    retrieved = data.draw(
-        st.lists(st.none() | st.floats(), min_size=count, max_size=count), label="retrieved"
-    )
-    depth = data.draw(st.none() | st.integers(1, 9))
-    nodes = [
-        node(
-            data.draw(st.sampled_from(["", "a", "b"])),
-            score,
-            id_=f"id{index % 3}",
-            metadata={"at": index},
-        )
-        for index, score in enumerate(retrieved)
-    ]
-    reranker = with_scorer(Answer(scores), depth=depth)
-    ranked, _ = reranker.rerank_nodes(nodes, QUERY)
-
-    assert sorted(one.metadata["at"] for one in ranked) == list(range(count))
-    given_scores = [one.score for one in ranked]
-    assert all(type(score) is float and math.isfinite(score) for score in given_scores)
-    assert given_scores == sorted(given_scores, reverse=True)
-    assert [one.metadata["rerank_rank"] for one in ranked] == list(range(1, count + 1))
-    for one in ranked:
-        source = nodes[one.metadata["at"]]
-        assert (one.node_id, one.text) == (source.node_id, source.text)
-        score = source.score
-        kept = score if score is not None and math.isfinite(score) else None
-        assert one.metadata["retrieval_score"] == kept
-    again = asyncio.run(reranker.apostprocess_nodes(nodes, query_str=QUERY))
-    assert plain(again) == plain(ranked)
 
 
 def test_tiers_alone_order_nodes() -> None:
@@ -235,3 +98,174 @@ def test_tiers_alone_order_nodes() -> None:
     assert [nodes.index(scored) for scored in tiers(nodes)] == [1, 3, 0, 2]
     bare = [scored.node for scored in nodes]
     assert [bare.index(found) for found in tiers(bare)] == [1, 3, 0, 2]
+
+
+# ---------------------------------------------------------------------- nodes
+
+
+@pytest.mark.parametrize("prefix", ["", "secondpass_"])
+def test_added_keys_appear_only_in_mode_all(prefix: str) -> None:
+    reranker = SecondPassRerank("lexical", metadata_prefix=prefix)
+    nodes = nodes_of(title="Wombats")
+    before = {node.node_id: node.node for node in nodes}
+    added = {f"{prefix}{name}" for name in KEYS}
+    for one in reranker.postprocess_nodes(nodes, query_str=QUERY):
+        assert set(one.metadata) - set(before[one.node_id].metadata) == added
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
+            assert one.node.get_content(mode) == before[one.node_id].get_content(mode)
+        assert f"{prefix}rerank_rank" in one.node.get_content(MetadataMode.ALL)
+
+
+@pytest.mark.parametrize("prefix", ["", "x_"])
+def test_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
+    name = f"{prefix}retrieval_score"
+    kept = SecondPassRerank("lexical", metadata_prefix=prefix)
+    left = SecondPassRerank("lexical", metadata_prefix=prefix, keep_retrieval_score=False)
+    for one in kept.postprocess_nodes(nodes_of(), query_str=QUERY):
+        assert one.metadata[name] == 1 - one.metadata["at"] / 100
+        assert name in one.node.excluded_llm_metadata_keys
+    for one in left.postprocess_nodes(nodes_of(), query_str=QUERY):
+        assert name not in one.metadata
+        assert name not in one.node.excluded_llm_metadata_keys
+    # What an earlier pass or something else has kept stays, whichever comes behind.
+    first = kept.postprocess_nodes(nodes_of(), query_str=QUERY)
+    for one in left.postprocess_nodes(first, query_str=QUERY):
+        assert one.metadata[name] == 1 - one.metadata["at"] / 100
+    left.keep_retrieval_score = True
+    assert name in left.postprocess_nodes(nodes_of(), query_str=QUERY)[0].metadata
+
+
+def test_every_kind_of_node_comes_back() -> None:
+    nodes = [
+        NodeWithScore(node=ImageNode(image_path="panda.png"), score=0.9),
+        NodeWithScore(node=Document(text="A red panda.")),
+        NodeWithScore(node=TextNode(text="A car."), score=None),
+        NodeWithScore(node=Document(text=""), score=0.1),
+        NodeWithScore(node=ImageNode(text="A red panda, sleeping.", image_path="p.png")),
+    ]
+    scorer = ByLength()
+    ranked, report = with_scorer(scorer).rerank_nodes(nodes, PANDA)
+    assert [type(one.node) for one in ranked] == [
+        ImageNode,
+        Document,
+        TextNode,
+        ImageNode,
+        Document,
+    ]
+    assert [one.metadata["rerank_status"] for one in ranked] == ["scored"] * 3 + ["unjudged"] * 2
+    assert [issue.code for issue in report.issues] == ["no_text"]
+    assert ranked[3].node.image_path == "panda.png"
+
+
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [
+        (MediaResource(text="red panda"), "scored"),
+        (MediaResource(text=""), "scored"),
+        (MediaResource(data=b"eA=="), "unjudged"),
+        (None, "unjudged"),
+    ],
+)
+def test_a_resource_is_judged_where_it_has_a_text(
+    resource: MediaResource | None, status: str
+) -> None:
+    nodes = [*pandas(), NodeWithScore(node=Node(id_="odd", text_resource=resource))]
+    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
+    (odd,) = [one for one in ranked if one.node_id == "odd"]
+    assert odd.metadata["rerank_status"] == status
+
+
+class Spans:
+    """Says that the last three characters of each text match best."""
+
+    model_name = "spans"
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        raise AssertionError("score_lists is there")
+
+    def score_lists(self, requests: Any, deadline: float | None) -> Any:
+        yield [
+            ListScores([1.0] * len(texts), spans=[(len(text) - 3, len(text)) for text in texts])
+            for _, texts in requests
+        ]
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+@pytest.mark.parametrize(
+    ("text", "span"), [("a text", [3, 6]), ("", None), ("ext", [0, 3]), (" \n", None)]
+)
+def test_spans_are_those_of_the_text_without_metadata(
+    mode: MetadataMode, text: str, span: list[int] | None
+) -> None:
+    source = node(text, metadata={"title": "red"})
+    rerank = SecondPassRerank(Reranker(Spans()), metadata_mode=mode)
+    (result,) = rerank.postprocess_nodes([source], None, "q")
+    assert result.metadata.get("rerank_span") == span
+    assert ("rerank_span" in result.node.excluded_llm_metadata_keys) == (span is not None)
+
+
+@pytest.mark.parametrize("mode", list(MetadataMode))
+@pytest.mark.parametrize("template", ["{metadata_str}\n\n{content}", "{content}\n{metadata_str}"])
+def test_spans_of_texts_with_white_space_around(mode: MetadataMode, template: str) -> None:
+    text = "\n  Cats sleep here. Dogs bark there.\n"
+    nodes = [node(text, metadata={"a": "b"}, text_template=template)]
+    config = {"method": {"type": "lexical"}, "passages": {"size": 24, "overlap": 0}}
+    rerank = SecondPassRerank(config, metadata_mode=mode)
+    (found,) = rerank.postprocess_nodes(nodes, None, "bark")
+    part = text[slice(*found.metadata["rerank_span"])]
+    assert "bark" in part
+    assert part.strip() == part
+
+
+# ---------------------------------------------------------------------- nodes of every kind
+
+
+def test_an_index_node_leads_to_where_it_did() -> None:
+    inner = Retrieved(*animals("red"))
+    (ranked,) = by_overlap().postprocess_nodes(
+        [NodeWithScore(node=IndexNode(text="Animals.", index_id="a", obj=inner))], query_str=RED
+    )
+    assert ranked.node.obj is inner
+    assert ids(Retrieved.retrieve(Passing([ranked]), RED)) == ["red"]
+
+
+class Passing(BaseRetriever):
+    """Retrieves the very nodes that it was given."""
+
+    def __init__(self, nodes: list[NodeWithScore]) -> None:
+        self.nodes = nodes
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self.nodes
+
+
+plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+
+
+# ---------------------------------------------------------------------- hashes
+
+
+@examples(8)
+@given(
+    text=st.text(max_size=20),
+    metadata=st.dictionaries(st.text(max_size=5), plain_values, max_size=3),
+    kind=st.sampled_from([TextNode, Document, IndexNode, ImageNode]),
+    prefix=st.sampled_from(["", "ours_"]),
+)
+def test_property_models_are_shown_the_same_before_and_after(
+    text: str, metadata: dict[str, Any], kind: Any, prefix: str
+) -> None:
+    more = {"index_id": "i"} if kind is IndexNode else {}
+    node = kind(text=text, id_="n", metadata=dict(metadata), **more)
+    before = node.hash
+    shown = {mode: node.get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED)}
+    rerank = by_overlap(metadata_prefix=prefix)
+    (ranked,) = rerank.postprocess_nodes([NodeWithScore(node=node, score=0.5)], query_str=RED)
+    assert node.hash == before
+    assert {mode: ranked.node.get_content(mode) for mode in shown} == shown
+    # What is added is all that differs, so without it the hash is the old one.
+    added = {f"{prefix}{key}" for key in KEYS} - metadata.keys()
+    for key in added:
+        ranked.node.metadata.pop(key, None)
+    assert ranked.node.hash == before

@@ -8,12 +8,11 @@ import threading
 from typing import Any
 
 import pytest
-from llama_index.core.prompts import ChatPromptTemplate, PromptTemplate, RichPromptTemplate
+from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, scripted
-from llama_nodes import plain
 from secondpass import ConfigurationError, NotSerializableError
 
 PARTS = ("system_prompt", "user_prompt", "instruction_prompt")
@@ -40,22 +39,6 @@ def test_every_prompt_has_a_name(method: Any, prefixes: list[str], fallback: lis
         assert isinstance(prompt, PromptTemplate)
         words = {"user": "{documents}", "system": "authority", "instruction": "{count}"}
         assert words[name.rsplit("_", 2)[-2]] in prompt.template
-
-
-def test_methods_without_llm_have_no_prompts() -> None:
-    assert SecondPassRerank("lexical").get_prompts() == {}
-    with pytest.raises(ConfigurationError, match="user_prompt"):
-        SecondPassRerank("lexical").update_prompts({"user_prompt": PromptTemplate("x")})
-
-
-def test_prompts_that_are_given_back_ask_the_same() -> None:
-    llm = scripted()
-    reranker = asking("graded", llm)
-    first = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
-    reranker.update_prompts(reranker.get_prompts())
-    second = reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
-    assert plain(first) == plain(second)
-    assert llm._asked[0] == llm._asked[1]
 
 
 def sent(prompts: dict[str, Any], **says: Any) -> tuple[str, str]:
@@ -97,26 +80,6 @@ def test_an_instruction_of_every_kind_is_what_is_sent(prompt: Any) -> None:
     assert "Grade 5 for the zoo, 0 to 10." in user
     assert "Judge each by itself" not in user
     assert user.count("<doc ") == 5
-
-
-def test_a_chat_template_is_sent_as_one_text() -> None:
-    template = ChatPromptTemplate.from_messages(
-        [("system", "You know {query}."), ("user", "{documents}\n{reply}")]
-    )
-    _, user = sent({"user_prompt": template})
-    assert user.startswith("system: You know <query>wombats</query>.")
-    assert "user: <doc " in user
-    rich = RichPromptTemplate(
-        '{% chat role="user" %}Know {{ query }}.\n{{ documents }}\n{{ reply }}{% endchat %}'
-    )
-    _, user = sent({"user_prompt": rich})
-    assert user.startswith("user: Know <query>wombats</query>.")
-
-
-def test_the_system_prompt_is_its_own_message() -> None:
-    system, user = sent({"system_prompt": PromptTemplate("You know zoos. {reply}")})
-    assert system.startswith("You know zoos. Reply with ONLY")
-    assert "You know zoos" not in user
 
 
 def test_passages_are_never_read_as_templates() -> None:
@@ -236,3 +199,32 @@ def test_concurrent_updates_do_not_mix_prompts() -> None:
         assert len(kinds) == 1
         assert len(llm._asked) == 5
     thread.join()
+
+
+WRONG_PROMPTS = [
+    RichPromptTemplate("Rank {{context_str}} for {{query_str}}"),
+    PromptTemplate("Rank {context_str} for {query_str}").partial_format(tone="plain"),
+    PromptTemplate("Rank {documents}"),
+    PromptTemplate("Rank {documents} for {query}, {x}", template_var_mappings={"y": "x"}),
+]
+
+
+@pytest.mark.parametrize("prompt", WRONG_PROMPTS, ids=range(len(WRONG_PROMPTS)))
+def test_a_prompt_that_would_ask_nothing_is_refused(prompt: Any) -> None:
+    postprocessor = asking("listwise", scripted())
+    before = postprocessor.to_json()
+    with pytest.raises(ConfigurationError, match=r"user(_prompt)?: has"):
+        postprocessor.update_prompts({"user_prompt": prompt})
+    assert postprocessor.to_json() == before
+
+
+def test_a_prompt_of_other_names_is_taken_where_they_are_mapped() -> None:
+    prompt = PromptTemplate(
+        "Rank {context_str} for {query_str}. {reply}",
+        template_var_mappings={"documents": "context_str", "query": "query_str"},
+    )
+    postprocessor = asking("listwise", scripted())
+    postprocessor.update_prompts({"user_prompt": prompt})
+    nodes, report = postprocessor.rerank_nodes(nodes_of(), QUERY)
+    assert report.status == "ok"
+    assert lengths(nodes) == BEST_FIRST

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import copy
 import json
-import pickle
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from llama_index.core import QueryBundle
 from llama_index.core.base.llms.types import CompletionResponse
-from llama_index.core.chat_engine import ContextChatEngine
-from llama_index.core.indices.query.query_transform.base import BaseQueryTransform
 from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
-from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.tools import QueryEngineTool
-from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import ConfigurationError, InputError, NotSerializableError, Reranker
+from secondpass import ConfigurationError, InputError, NotSerializableError
 from secondpass.ranking.ordering import Tiers
 
 QUERY = "wombats"
@@ -117,21 +110,6 @@ def test_an_order_of_the_postprocessor(order: Any, expected: list[str]) -> None:
     assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n1", "n3"]
 
 
-@pytest.mark.parametrize("order", ["learn", ORDERS["expert"], Tiers("level", ["easy", "hard"])])
-def test_an_order_is_saved(order: Any) -> None:
-    rerank = SecondPassRerank(CONFIG, order=order)
-    expected = ids(rerank.postprocess_nodes(nodes(), query_str=QUERY))
-    copies = [
-        SecondPassRerank.from_json(rerank.to_json()),
-        SecondPassRerank.from_dict(rerank.to_dict()),
-        pickle.loads(pickle.dumps(rerank)),
-        copy.deepcopy(rerank),
-        rerank.model_copy(),
-    ]
-    for copied in copies:
-        assert ids(copied.postprocess_nodes(nodes(), query_str=QUERY)) == expected
-
-
 def test_a_function_as_order_is_not_saved() -> None:
     rerank = SecondPassRerank(CONFIG, order=lambda items: items)
     with pytest.raises(NotSerializableError, match="order"):
@@ -150,40 +128,6 @@ def test_an_order_that_there_is_not(order: Any) -> None:
     with pytest.raises(InputError, match=r"^order[.:]"):
         rerank.query_settings(order=order)
     assert rerank.order is None
-
-
-def test_an_order_is_given_in_one_place() -> None:
-    config = {**CONFIG, "order": "lost_in_the_middle"}
-    with pytest.raises(ConfigurationError, match="order"):
-        SecondPassRerank(config, order="learn")
-    with pytest.raises(ConfigurationError, match="order"):
-        SecondPassRerank(Reranker("lexical", order="lost_in_the_middle"), order="none")
-    ready = SecondPassRerank(Reranker("lexical"), order="lost_in_the_middle")
-    assert ids(ready.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n3", "n1"]
-
-
-def test_preset_with_an_order() -> None:
-    rerank = SecondPassRerank("graded_passages", order="learn", llm=Notes())
-    assert rerank.to_dict()["order"] == "learn"
-    assert rerank.to_dict()["reranker"] == "graded_passages"
-    with pytest.raises(ConfigurationError, match="learn"):
-        SecondPassRerank("graded_passages", order="lern", llm=Notes())
-
-
-def test_an_order_by_metadata_where_nothing_was_judged() -> None:
-    class Fails:
-        model_name = "fails"
-
-        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-            raise OSError
-
-    rerank = SecondPassRerank({"method": Fails(), "orders": ORDERS}, order="learn")
-    ranked, report = rerank.rerank_nodes(nodes(), QUERY)
-    assert report.status == "unchanged"
-    assert "order_applied_unjudged" in [issue.code for issue in report.issues]
-    assert ids(ranked) == ["n1", "n3", "n0", "n2"]
-    assert [one.score for one in ranked] == [1.0, 0.75, 0.5, 0.25]
-    assert [one.metadata["rerank_final_score"] for one in ranked] == [0.9, 0.7, 1.0, 0.8]
 
 
 # ---------------------------------------------------------------------- settings of a query
@@ -279,87 +223,6 @@ def test_settings_reach_copies() -> None:
     assert len(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == 4
 
 
-def test_settings_end_with_their_block() -> None:
-    rerank = SecondPassRerank(CONFIG)
-    with contextlib.suppress(KeyError), rerank.query_settings(order="learn"):
-        raise KeyError
-    assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n1", "n2", "n3"]
-
-
-class Rewords(BaseQueryTransform):
-    """Makes a query bundle of its own, as HyDE does."""
-
-    def _get_prompts(self) -> Any:
-        return {}
-
-    def _update_prompts(self, prompts: Any) -> None:
-        pass
-
-    def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
-        return QueryBundle(query_bundle.query_str + " reworded")
-
-
-def test_settings_reach_an_engine_that_rewords_the_query() -> None:
-    rerank, seen = by_model()
-    engine = TransformQueryEngine(engine_of(rerank), Rewords())
-    with rerank.query_settings(order="learn", context="the burrow"):
-        assert asked(engine, "one") == ["n1", "n3", "n0", "n2"]
-    assert seen == {"one reworded": "the burrow"}
-
-
-@pytest.mark.parametrize("call", ["chat", "achat", "stream_chat"])
-def test_settings_reach_a_chat_engine(call: str) -> None:
-    rerank, seen = by_model()
-    llm = MockLLM(max_tokens=2)
-    engine = ContextChatEngine(
-        Fixed(), llm, ChatMemoryBuffer.from_defaults(llm=llm), [], node_postprocessors=[rerank]
-    )
-    with rerank.query_settings(order="learn", context="the burrow"):
-        response = getattr(engine, call)("one")
-        if call == "achat":
-            response = asyncio.run(response)
-    assert ids(response.source_nodes) == ["n1", "n3", "n0", "n2"]
-    assert seen == {"one": "the burrow"}
-
-
-def test_settings_reach_a_tool_in_a_running_loop() -> None:
-    rerank, seen = by_model()
-    tool = QueryEngineTool.from_defaults(engine_of(rerank), name="search", description="d")
-
-    async def use() -> None:
-        with rerank.query_settings(order="learn", context="the burrow"):
-            await asyncio.create_task(tool.acall("one"))
-            await asyncio.to_thread(tool.call, "two")
-
-    asyncio.run(use())
-    assert seen == {"one": "the burrow", "two": "the burrow"}
-
-
-class Found(Event):
-    found: Any
-
-
-def test_settings_reach_a_step_of_a_workflow() -> None:
-    rerank, seen = by_model()
-
-    class Search(Workflow):
-        @step
-        async def retrieve(self, ev: StartEvent) -> Found:
-            return Found(found=await Fixed().aretrieve(QUERY))
-
-        @step
-        async def rank(self, ev: Found) -> StopEvent:
-            return StopEvent(await rerank.apostprocess_nodes(ev.found, query_str="one"))
-
-    async def use() -> list[NodeWithScore]:
-        with rerank.query_settings(order="learn", context="the burrow"):
-            results: list[NodeWithScore] = await Search().run()
-        return results
-
-    assert ids(asyncio.run(use())) == ["n1", "n3", "n0", "n2"]
-    assert seen == {"one": "the burrow"}
-
-
 @pytest.mark.parametrize("top_n", [0, True, "5", 1.5])
 def test_wrong_settings_are_refused_at_the_block(top_n: Any) -> None:
     with pytest.raises(InputError, match=r"^top_n: "):
@@ -369,26 +232,6 @@ def test_wrong_settings_are_refused_at_the_block(top_n: Any) -> None:
 # ---------------------------------------------------------------------- candidates needed
 
 
-@pytest.mark.parametrize(
-    ("reranker", "parameters", "top_k", "needed"),
-    [
-        ({"method": "lexical", "depth": 50}, {}, None, 50),
-        ({"method": "lexical", "depth": 50}, {"top_n": 80}, None, 80),
-        ({"method": "lexical"}, {"depth": 30}, None, 30),
-        ({"method": "lexical"}, {"depth": 30}, 80, 80),
-        ({"method": "lexical", "depth": None}, {}, 5, None),
-        ("listwise_guided", {}, None, None),
-        ("listwise_guided", {"top_n": 5}, None, 15),
-        ("listwise_guided", {"top_n": 5}, 2, 6),
-        (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
-    ],
-)
-def test_candidates_needed(
-    reranker: Any, parameters: dict[str, Any], top_k: int | None, needed: int | None
-) -> None:
-    assert SecondPassRerank(reranker, **parameters).candidates_needed(top_k) == needed
-
-
 def test_candidates_needed_within_settings_of_a_query() -> None:
     rerank = SecondPassRerank({**CONFIG, "candidate_multiplier": 3}, top_n=2)
     with rerank.query_settings(top_n=4):
@@ -396,43 +239,7 @@ def test_candidates_needed_within_settings_of_a_query() -> None:
     assert rerank.candidates_needed() == 6
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 1.5, "5", True])
-def test_candidates_needed_refuses_no_number(top_k: Any) -> None:
-    with pytest.raises(InputError, match=r"^top_k: "):
-        SecondPassRerank(CONFIG).candidates_needed(top_k)
-
-
 # ---------------------------------------------------------------------- wrong nodes
-
-
-@pytest.mark.parametrize("method", ["rerank_nodes", "arerank_nodes"])
-@pytest.mark.parametrize(
-    ("nodes", "message"),
-    [
-        (None, r"^nodes: give a list of NodeWithScore, not nothing"),
-        ("text", r"^nodes: give a list of NodeWithScore, not a str"),
-        (nodes()[0], r"^nodes: give a list of NodeWithScore, not a NodeWithScore"),
-        ([TextNode(text="x")], r"^nodes\[0\]: give a NodeWithScore, not a TextNode; write"),
-        ([*nodes(), None], r"^nodes\[4\]: give a NodeWithScore, not nothing$"),
-        (["text"], r"^nodes\[0\]: give a NodeWithScore, not a str$"),
-    ],
-)
-def test_wrong_nodes_are_named(method: str, nodes: Any, message: str) -> None:
-    rerank = SecondPassRerank(CONFIG)
-
-    async def call() -> None:
-        if method == "arerank_nodes":
-            await rerank.arerank_nodes(nodes, QUERY)
-        else:
-            rerank.rerank_nodes(nodes, QUERY)
-
-    with pytest.raises(InputError, match=message):
-        asyncio.run(call())
-
-
-@pytest.mark.parametrize("kind", [tuple, iter])
-def test_other_iterables_of_nodes(kind: Callable[[Any], Any]) -> None:
-    assert len(SecondPassRerank(CONFIG).rerank_nodes(kind(nodes()), QUERY)[0]) == 4
 
 
 def test_query_settings_name_what_an_order_lacks():

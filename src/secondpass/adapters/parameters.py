@@ -75,6 +75,13 @@ _SYNONYMS = {
 }
 """Names of other libraries, without underscores -> name in `PATHS`, for hints."""
 
+_INSTEAD = {
+    "api_url": "write {'method': {'type': 'endpoint', 'base_url': …}}",
+    "max_retries": "write {'limits': {'retries': …}}",
+    "truncation": "write {'method': {'type': 'endpoint', 'options': {…}}}",
+}
+"""Parameter of rerankers of several frameworks -> what to do instead."""
+
 PER_CALL = ("top_k", "depth", "floor", "dedupe", "order")
 """Parameters that are passed to `Reranker.rerank`, so that they can be assigned to a component."""
 
@@ -87,7 +94,8 @@ class Parameters:
         assignable: parameters without a setting that can be assigned to a component.
         beside_ready: parameters of `PER_CALL` that can be used with a ready Reranker that does not
             set them.
-        instead: name of a parameter of the framework's own rerankers -> what to do instead.
+        instead: name of a parameter of the framework's own rerankers -> what to do instead, beside
+            those of several frameworks.
 
     Attributes:
         defaults: name of each parameter -> default.
@@ -116,7 +124,7 @@ class Parameters:
         }
         self.assignable = {*assignable, *self.per_call}
         self._beside_ready = beside_ready
-        self._instead = instead or {}
+        self._instead = {**_INSTEAD, **(instead or {})}
         # A value of another type could be valid as a different setting, so these are checked here.
         types = {parameter.name: _types(parameter.annotation) for parameter in parameters}
         self._types = {

@@ -14,7 +14,7 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both, named
+from haystack_peers import QUERY, both
 from haystack_rankers import ids, scores
 
 
@@ -128,41 +128,6 @@ def test_scores_are_those_of_the_cross_encoder(
     gaps = [first - second for (_, first), (_, second) in itertools.pairwise(expected)]
     assert min(gaps) > 1e-5, "the order would be one of chance"
     agree(both(ranked_by(model, **parameters), QUERY, documents), expected)
-
-
-def test_threshold_and_top_k_cut_as_they_do_there(model: Path) -> None:
-    documents = passages()[:5]
-    expected = computed(model, documents)
-    lowest = [(one + other) / 2 for (_, one), (_, other) in itertools.pairwise(expected)]
-    ranker = ranked_by(model)
-    for index, threshold in enumerate([*lowest, 0.0]):
-        for top_k in (1, 3, 50):
-            result = both(ranker, QUERY, documents, top_k=top_k, score_threshold=threshold)
-            agree(result, expected[: index + 1][:top_k])
-    by_parameter = ranked_by(model, top_k=2, score_threshold=lowest[2])
-    agree(both(by_parameter, QUERY, documents), expected[:2])
-
-
-def test_depth_none_scores_more_than_a_hundred() -> None:
-    documents = named(104)
-    every = SecondPassRanker({"method": "lexical", "depth": None}).run(QUERY, documents)
-    assert {document.meta["rerank_status"] for document in every["documents"]} == {"scored"}
-    usual = SecondPassRanker("lexical").run(QUERY, documents)
-    statuses = [document.meta["rerank_status"] for document in usual["documents"]]
-    assert statuses == ["scored"] * 100 + ["tail"] * 4
-
-
-def test_documents_without_content_are_kept_unscored(model: Path) -> None:
-    documents = [Document(id="empty"), *passages()]
-    result = both(ranked_by(model), QUERY, documents)
-    assert ids(result)[-1] == "empty"
-    assert result["documents"][-1].meta["rerank_status"] == "unjudged"
-    expected = computed(model, passages())
-    assert ids(result)[:-1] == [one for one, _ in expected]
-    # A list in which one has no score is numbered; the scores themselves stand in the metadata.
-    assert scores(result) == [(9 - index) / 9 for index in range(9)]
-    logits = [document.meta["rerank_score"] for document in result["documents"][:-1]]
-    assert logits == pytest.approx([score for _, score in expected], abs=1e-6)
 
 
 # ---------------------------------------------------------------------- peers of other packages

@@ -20,7 +20,7 @@ from haystack.components.rankers import (
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_rankers import CROSS_ENCODER
-from secondpass import ConfigurationError, InputError
+from secondpass import InputError
 
 OURS = "haystack_integrations.components.rankers.secondpass.ranker.SecondPassRanker"
 
@@ -132,11 +132,6 @@ def test_a_saved_chat_generator_asks_for_a_method() -> None:
     theirs = LLMRanker(chat_generator=MockChatGenerator("{}"))
     with pytest.raises(Exception, match=r"no method asks one; these do: .*listwise"):
         loaded(theirs, "prompt")
-
-
-def test_without_a_language_model_the_message_names_the_parameter() -> None:
-    with pytest.raises(ConfigurationError, match=r"method\.llm: is required; .*chat_generator="):
-        SecondPassRanker({"method": "listwise"})
 
 
 @pytest.mark.parametrize(("own", "other"), [(None, True), (False, True), (True, False)])

@@ -6,16 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline
 from haystack.components.rankers import LLMRanker
-from haystack.components.routers import MetadataRouter
 from haystack.dataclasses import ChatMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_peers import QUERY, both, named
-from haystack_rankers import ids, scores
+from haystack_rankers import ids
 from sampling import examples
 
 BY_INDEX: dict[str, Any] = {
@@ -58,18 +56,6 @@ def test_a_full_order_is_followed_as_llmranker_does(
     assert expected == [f"d{number - 1}" for number in order][: of_the_call or own]
 
 
-def test_asynchronously_too_and_of_duplicates_the_best() -> None:
-    documents = [*named(3), Document(id="d0", content="another text 0", score=2.0)]
-    reply = indices(2, 3, 1)
-    theirs = both(LLMRanker(chat_generator=Says(reply)), QUERY, documents)
-    says = Says(reply)
-    ours = both(SecondPassRanker(BY_INDEX, chat_generator=says, top_k=10), QUERY, documents)
-    assert ids(ours) == ids(theirs)
-    contents = [[document.content for document in result["documents"]] for result in (ours, theirs)]
-    assert contents[0] == contents[1]
-    assert "another text 0" in says.asked[0]
-
-
 @examples(20)
 @given(data=st.data(), order=orders)
 def test_left_out_documents_follow_those_of_llmranker(
@@ -88,29 +74,6 @@ def test_left_out_documents_follow_those_of_llmranker(
         assert statuses == ["scored"] * count + ["backfilled"] * len(left_out)
 
 
-@pytest.mark.parametrize("reply", [indices(3), indices(4, 2), indices(2, 1, 4, 3)])
-def test_a_router_behind_drops_what_llmranker_drops(reply: str) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", SecondPassRanker(BY_INDEX, chat_generator=Says(reply)))
-    rule = {"field": "meta.rerank_status", "operator": "==", "value": "scored"}
-    pipeline.add_component("listed", MetadataRouter({"documents": rule}))
-    pipeline.connect("ranker.documents", "listed.documents")
-    result = pipeline.run({"ranker": {"query": QUERY, "documents": named(4)}})
-    theirs = LLMRanker(chat_generator=Says(reply)).run(QUERY, named(4))
-    assert ids(result["listed"]) == ids(theirs)
-
-
-def test_grades_with_a_threshold_drop_what_is_not_relevant() -> None:
-    class Grades(Says):
-        def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
-            self.text = json.dumps({"1": 0, "2": 3, "3": 1, "4": 2})
-            return super().run(messages)
-
-    method = {"type": "graded", "scale": [0, 3], "labels": "index1"}
-    ranker = SecondPassRanker({"method": method}, chat_generator=Grades(""), score_threshold=2)
-    assert ids(both(ranker, QUERY, named(4))) == ["d1", "d3"]
-
-
 @pytest.mark.parametrize(
     ("reply", "theirs", "ours"),
     [
@@ -124,13 +87,3 @@ def test_where_the_two_differ_on_purpose(reply: str, theirs: list[str], ours: li
     assert ids(LLMRanker(chat_generator=Says(reply)).run(QUERY, named(2))) == theirs
     ranker = SecondPassRanker(BY_INDEX, chat_generator=Says(reply))
     assert ids(both(ranker, QUERY, named(2))) == ours
-
-
-def test_scores_are_ours_not_the_retrievers() -> None:
-    reply = indices(2, 1)
-    stale = LLMRanker(chat_generator=Says(reply)).run(QUERY, named(2))
-    assert scores(stale) == [one.score for one in reversed(named(2))]
-    ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply)).run(QUERY, named(2))
-    assert scores(ours) == [1.0, 0.5]
-    kept = [document.meta["retrieval_score"] for document in ours["documents"]]
-    assert kept == scores(stale)

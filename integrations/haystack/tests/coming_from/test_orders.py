@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from haystack import Document
@@ -32,14 +31,6 @@ def test_best_at_both_ends_like_lost_in_the_middle_ranker(count: int, top_k: int
         "cat", documents, top_k=top_k, order="lost_in_the_middle"
     )
     assert ids(by_call) == ids(theirs)
-
-
-def test_documents_without_content_are_ordered_too() -> None:
-    documents = [Document(id="empty"), *(Document(id=word, content=word) for word in ("cat", "a"))]
-    with pytest.raises(ValueError, match=r"not textual|not set"):
-        LostInTheMiddleRanker().run(documents)
-    ours = SecondPassRanker({"method": "lexical", "order": "lost_in_the_middle"})
-    assert ids(both(ours, "cat", documents)) == ["cat", "empty", "a"]
 
 
 class ByNumber:
@@ -103,37 +94,3 @@ def test_places_by_metadata_are_added_as_meta_field_ranker_does(weight: float, s
     apart = [one for one in zip(ids(ours), ids(theirs), strict=True) if one[0] != one[1]]
     ties = {round(score, 9) for score in scores(ours)}
     assert not apart or len(ties) < len(documents)
-
-
-def test_documents_without_the_field_come_last_or_not_at_all() -> None:
-    documents = [Document(id="none", content="text"), *rated(0)]
-    config = {"method": ByNumber(), "render": {"fields": ["rating"]}}
-    ours = both(SecondPassRanker(config), QUERY, documents)
-    assert ids(ours) == ids(MetaFieldRanker("rating").run(documents))
-    assert ids(ours)[-1] == "none"
-    judged = [
-        document for document in ours["documents"] if document.meta["rerank_status"] == "scored"
-    ]
-    dropped = MetaFieldRanker("rating", missing_meta="drop").run(documents)
-    assert ids({"documents": judged}) == ids(dropped)
-
-
-def test_negated_scores_put_the_lowest_first() -> None:
-    class Lowest(ByNumber):
-        def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
-            return [-score for score in super().score_pairs(query, documents)]
-
-    config = {"method": Lowest(), "render": {"fields": ["rating"]}}
-    ours = both(SecondPassRanker(config), QUERY, rated(2))
-    assert ids(ours) == ids(MetaFieldRanker("rating", sort_order="ascending").run(rated(2)))
-
-
-def test_an_order_moves_what_a_method_has_ranked_by_its_metadata() -> None:
-    documents = rated(1)
-    theirs = MetaFieldRanker("rating").run(documents)
-
-    def by_rating(items: Sequence[Any]) -> list[Any]:
-        return sorted(items, key=lambda item: -item.metadata["rating"])
-
-    ours = SecondPassRanker({"method": "lexical", "order": by_rating})
-    assert ids(both(ours, QUERY, documents)) == ids(theirs)

@@ -54,115 +54,72 @@ def compare(
         theirs.close()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("arguments", [{}, {"top_k": 2}, {"top_k": 50}])
-def test_cohere_ranker_gives_the_same(
-    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
-) -> None:
-    peers = pytest.importorskip("haystack_integrations.components.rankers.cohere")
-    monkeypatch.setenv("SOME_KEY", "sk-test")
-    key = Secret.from_env_var("SOME_KEY")
-    url = provider.base_url("cohere")
-    theirs = peers.CohereRanker(
-        "rerank-v3.5",
-        api_key=key,
-        api_base_url=url,
-        meta_fields_to_embed=["title"],
-        meta_data_separator=" - ",
-    )
-    method = {"type": "endpoint", "api": "cohere", "base_url": url}
-    method["options"] = {"max_tokens_per_doc": 4096}
-    ours = SecondPassRanker(
-        {"method": method, "depth": None},
-        model="rerank-v3.5",
-        top_k=10,
-        token=key,
-        meta_fields_to_embed=["title"],
-        embedding_separator=" - ",
-        dedupe=False,
-        raise_on_failure=True,
-    )
-    compare(provider, theirs, ours, numbered(meta=True), **arguments)
-    theirs._cohere_client.__exit__(None, None, None)  # it has no close, and leaves sockets open
-    bodies = [request.body for request in provider.requests]
-    assert {body["max_tokens_per_doc"] for body in bodies} == {4096}
-    assert {body["model"] for body in bodies} == {"rerank-v3.5"}
+def cohere(peers: Any, key: Secret, url: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    fields = {"meta_fields_to_embed": ["title"]}
+    named = {"api_key": key, "api_base_url": url, "meta_data_separator": " - ", **fields}
+    theirs = peers.CohereRanker("rerank-v3.5", **named)
+    method = {"api": "cohere", "options": {"max_tokens_per_doc": 4096}}
+    ours = {"model": "rerank-v3.5", "top_k": 10, "embedding_separator": " - ", **fields}
+    return theirs, method, ours
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("arguments", [{}, {"top_k": 2}, {"score_threshold": 0.4}])
-def test_jina_ranker_gives_the_same(
-    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
-) -> None:
-    peers = pytest.importorskip("haystack_integrations.components.rankers.jina")
-    monkeypatch.setenv("SOME_KEY", "sk-test")
-    key = Secret.from_env_var("SOME_KEY")
-    url = provider.base_url("jina")
+def jina(peers: Any, key: Secret, url: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     theirs = peers.JinaRanker("m", api_key=key, base_url=f"{url}/rerank", score_threshold=0.2)
-    ours = SecondPassRanker(
-        {"method": {"type": "endpoint", "api": "jina", "base_url": url}, "depth": None},
-        model="m",
-        token=key,
-        score_threshold=0.2,
-        dedupe=False,
-        raise_on_failure=True,
-    )
-    compare(provider, theirs, ours, numbered(), **arguments)
+    return theirs, {"api": "jina"}, {"model": "m", "score_threshold": 0.2}
+
+
+def vllm(peers: Any, key: Secret, url: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    fields = {"meta_fields_to_embed": ["title"]}
+    extra = {"truncate_prompt_tokens": 256}
+    named = {"api_key": key, "api_base_url": url, "extra_parameters": extra, **fields}
+    theirs = peers.VLLMRanker(model="m", **named)
+    return theirs, {"api": "vllm", "options": extra}, {"model": "m", **fields}
+
+
+def huggingface_api(
+    peers: Any, key: Secret, url: str
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    theirs = peers.HuggingFaceTEIRanker(url=url, token=key, raw_scores=True)
+    return theirs, {"api": "tei", "raw_scores": True}, {"top_k": 10, "dedupe": None}
+
+
+SENT = {
+    cohere: {"max_tokens_per_doc": 4096, "model": "rerank-v3.5"},
+    jina: {"model": "m"},
+    vllm: {"truncate_prompt_tokens": 256},
+    huggingface_api: {"raw_scores": True},
+}
+ADDRESS = {cohere: "cohere", jina: "jina", vllm: "jina", huggingface_api: ""}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("arguments", [{}, {"top_k": 2}, {"score_threshold": 0.4}])
-def test_vllm_ranker_gives_the_same(
-    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
+@pytest.mark.parametrize("pair", SENT, ids=lambda pair: pair.__name__)
+def test_rankers_of_rerank_apis_give_the_same(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch, pair: Any, arguments: dict[str, Any]
 ) -> None:
-    peers = pytest.importorskip("haystack_integrations.components.rankers.vllm")
+    peers = pytest.importorskip(f"haystack_integrations.components.rankers.{pair.__name__}")
+    if "score_threshold" in arguments and pair in {cohere, huggingface_api}:
+        pytest.skip("it has no threshold at run time")
     monkeypatch.setenv("SOME_KEY", "sk-test")
     key = Secret.from_env_var("SOME_KEY")
-    url = provider.base_url("jina")
-    extra = {"truncate_prompt_tokens": 256}
-    theirs = peers.VLLMRanker(
-        model="m",
-        api_key=key,
-        api_base_url=url,
-        meta_fields_to_embed=["title"],
-        extra_parameters=extra,
-    )
-    method = {"type": "endpoint", "api": "vllm", "base_url": url, "options": extra}
+    api = ADDRESS[pair]
+    url = provider.base_url(api) if api else f"http://127.0.0.1:{provider.port}"
+    theirs, method, parameters = pair(peers, key, url)
     ours = SecondPassRanker(
-        {"method": method, "depth": None},
-        model="m",
+        {"method": {"type": "endpoint", "base_url": url, **method}, "depth": None},
         token=key,
-        meta_fields_to_embed=["title"],
-        dedupe=False,
         raise_on_failure=True,
+        **{"dedupe": False, **parameters},
     )
-    compare(provider, theirs, ours, numbered(meta=True), **arguments)
-    limits = {request.body["truncate_prompt_tokens"] for request in provider.requests}
-    assert limits == {256}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("arguments", [{}, {"top_k": 2}])
-def test_hugging_face_tei_ranker_gives_the_same(
-    provider: FakeProvider,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: dict[str, Any],
-    raw: bool,
-) -> None:
-    peers = pytest.importorskip("haystack_integrations.components.rankers.huggingface_api")
-    monkeypatch.setenv("SOME_KEY", "sk-test")
-    key = Secret.from_env_var("SOME_KEY")
-    url = f"http://127.0.0.1:{provider.port}"
-    theirs = peers.HuggingFaceTEIRanker(url=url, token=key, raw_scores=raw)
-    method = {"type": "endpoint", "api": "tei", "base_url": url, "raw_scores": raw}
-    ours = SecondPassRanker(
-        {"method": method, "depth": None}, token=key, top_k=10, raise_on_failure=True
-    )
-    # It takes the best of those with the same id, as this one does.
-    documents = [*numbered(), Document(id="d3", content="8 cats", score=1.0)]
+    documents = numbered(meta="meta_fields_to_embed" in parameters)
+    if pair is huggingface_api:  # it takes the best of those with the same id, as this one does
+        documents.append(Document(id="d3", content="8 cats", score=1.0))
     compare(provider, theirs, ours, documents, **arguments)
-    assert {request.body["raw_scores"] for request in provider.requests} == {raw}
+    if pair is cohere:
+        theirs._cohere_client.__exit__(None, None, None)  # it has no close, and leaves sockets open
+    for request in provider.requests:
+        assert SENT[pair].items() <= request.body.items()
 
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/coming-from-haystack.md"

@@ -21,7 +21,6 @@ from secondpass.settings.registry import dump_part
 BESIDE_READY = {"top_n", "similarity_cutoff", "order"}
 """Parameters that can be used with a ready Reranker that does not set them."""
 _NONE = "there is no equivalent; leave it out"
-_OPTIONS = "write {'method': {'type': 'endpoint', 'options': {…}}}"
 _PROMPT = "call update_prompts({'instruction_prompt': …})"
 INSTEAD = {
     **dict.fromkeys(("choice_select_prompt", "rankgpt_rerank_prompt"), _PROMPT),
@@ -29,9 +28,6 @@ INSTEAD = {
     "raise_on_structured_prediction_failure": "use strict=",
     "verbose": "leave it out; rerank_nodes returns a report",
     "mode": "use metadata_mode=",
-    "api_url": "write {'method': {'type': 'endpoint', 'base_url': …}}",
-    "max_retries": "write {'limits': {'retries': …}}",
-    "truncation": _OPTIONS,
     "use_fp16": "write {'method': {'type': 'cross_encoder', 'precision': 'float16'}}",
     "query_instruction": "write {'render': {'query_prefix': …}}",
     "text_instruction": "write {'render': {'prefix': …}}",

@@ -29,16 +29,14 @@ _DIVERSE = "write {'order': {'type': 'diverse', …}}"
 _BASE_URL = "write {'method': {'type': 'endpoint', 'base_url': …}}"
 INSTEAD = {
     "prompt": "write {'method': {'type': 'listwise', 'prompt': {'instruction': …}}}",
-    **dict.fromkeys(("api_base_url", "api_url", "url"), _BASE_URL),
+    **dict.fromkeys(("api_base_url", "url"), _BASE_URL),
     "cache_dir": "write {'method': {'type': 'cross_encoder', 'cache_folder': …}}",
-    "max_retries": "write {'limits': {'retries': …}}",
     "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
     **dict.fromkeys(
         (
             "extra_parameters",
             "max_tokens_per_doc",
             "truncate",
-            "truncation",
             "truncation_direction",
         ),
         _OPTIONS,

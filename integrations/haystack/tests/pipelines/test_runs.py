@@ -1,0 +1,313 @@
+"""Pipelines that are saved, paused, logged, and run beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from haystack import Pipeline, component
+from haystack.components.generators.chat import (
+    FallbackChatGenerator,
+    MockChatGenerator,
+    OpenAIChatGenerator,
+)
+from haystack.core.errors import BreakpointException, PipelineRuntimeError
+from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
+from haystack.dataclasses import ChatMessage
+from haystack.dataclasses.breakpoints import Breakpoint
+from haystack.utils import Secret
+
+import haystack_two
+from fake_provider import FakeProvider
+from haystack_documents import timeless
+from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_pipelines import (
+    QUERY,
+    Broken,
+    Result,
+    Way,
+    answering,
+    asking,
+    every_way,
+    in_order,
+    numbered,
+    retrieving,
+)
+from secondpass import MissingExtraError, RerankError
+from secondpass.config import preset_names
+
+
+def openai_generator(model: str) -> OpenAIChatGenerator:
+    return OpenAIChatGenerator(api_key=Secret.from_env_var("A_SECRET_KEY"), model=model)
+
+
+SAVED: dict[str, Callable[[], SecondPassRanker]] = {
+    **{f"preset {name}": partial(SecondPassRanker, name) for name in preset_names()},
+    "flat": lambda: SecondPassRanker(
+        "lexical",
+        top_k=2,
+        depth=7,
+        score_threshold=-1.0,
+        meta_fields_to_embed=["page"],
+        embedding_separator=" | ",
+        query_prefix="q: ",
+        query_suffix="?",
+        document_prefix="d: ",
+        document_suffix=".",
+        dedupe=False,
+        meta_prefix="second_",
+        raise_on_failure=True,
+    ),
+    "flat token": lambda: SecondPassRanker(
+        "cohere", model="other", token=Secret.from_env_var("A_SECRET_KEY"), top_k=2
+    ),
+    "openai": lambda: SecondPassRanker("listwise_guided", chat_generator=openai_generator("one")),
+    "fallback of two": lambda: SecondPassRanker(
+        {"method": "listwise", "depth": 5},
+        chat_generator=FallbackChatGenerator([openai_generator("one"), openai_generator("two")]),
+    ),
+    "mock": lambda: SecondPassRanker(
+        {"method": {"type": "graded", "scale": [0, 3]}}, chat_generator=MockChatGenerator("{}")
+    ),
+    "mock of messages": lambda: SecondPassRanker(
+        {"method": "listwise"},
+        chat_generator=MockChatGenerator([ChatMessage.from_assistant("{}"), "[]"], model="m"),
+    ),
+    "cascade": lambda: SecondPassRanker(
+        {
+            "method": {"type": "cascade", "stages": ["lexical", {"type": "listwise", "depth": 2}]},
+            "blend": {"original": 0.2, "normalize": "minmax"},
+            "orders": {"learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}},
+            "limits": {"deadline": 5},
+        },
+        chat_generator=MockChatGenerator("{}"),
+    ),
+}
+
+LOADING = """
+import json, sys
+
+sys.modules["torch"] = None  # not needed here, and slow to import
+from haystack import Pipeline
+
+results = {}
+for name, text in json.load(sys.stdin).items():
+    try:
+        results[name] = Pipeline.loads(text).dumps()
+    except Exception as error:
+        results[name] = f"{type(error).__name__}: {error}"
+json.dump(results, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> dict[str, tuple[str, str]]:
+    """Each saved pipeline, and what an interpreter that never saw this module makes of it."""
+    texts = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("A_SECRET_KEY", "sk-very-secret")
+        for name, make in SAVED.items():
+            pipeline = Pipeline()
+            try:
+                pipeline.add_component("ranker", make())
+            except MissingExtraError:
+                continue
+            texts[name] = pipeline.dumps()
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout)
+    return {name: (text, loaded[name]) for name, text in texts.items()}
+
+
+# Haystack 2 makes clients when it loads, which wants keys.
+@haystack_two.needs_three
+@pytest.mark.parametrize("name", SAVED)
+def test_saved_pipelines_load_in_a_new_process(
+    name: str, elsewhere: dict[str, tuple[str, str]]
+) -> None:
+    if name not in elsewhere:
+        pytest.skip("an extra is not installed")
+    saved, loaded = elsewhere[name]
+    assert loaded == saved
+    assert "sk-very-secret" not in saved
+    assert ("A_SECRET_KEY" in saved) == (name in {"flat token", "openai", "fallback of two"})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SecondPassRanker("cohere", token=Secret.from_token("sk-very-secret")),
+        lambda: SecondPassRanker(
+            {"method": "listwise"},
+            chat_generator=OpenAIChatGenerator(api_key=Secret.from_token("sk-very-secret")),
+        ),
+    ],
+    ids=["token", "chat generator"],
+)
+def test_saving_a_plain_token_is_refused_with_a_reason(make: Any) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", make())
+    with pytest.raises(Exception, match="Cannot serialize token-based secret") as raised:
+        pipeline.dumps()
+    chain: BaseException | None = raised.value
+    while chain is not None:
+        assert "sk-very-secret" not in str(chain)
+        chain = chain.__cause__ or chain.__context__
+
+
+# ---------------------------------------------------------------------- breakpoints
+
+
+@pytest.mark.parametrize("where", ["ranker", "middle", "prompt"])
+def test_paused_run_resumes_with_the_same_result(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAYSTACK_PIPELINE_SNAPSHOT_SAVE_ENABLED", "true")
+    data = {
+        "retriever": {"query": QUERY},
+        "ranker": {"query": QUERY, "top_k": 3, "order": {"type": "lost_in_the_middle"}},
+    }
+    shown = {"ranker", "middle"}
+    pipeline = answering(SecondPassRanker("lexical"))
+    through = pipeline.run(data, include_outputs_from=shown)
+    with pytest.raises(BreakpointException):
+        pipeline.run(
+            data,
+            include_outputs_from=shown,
+            break_point=Breakpoint(where, snapshot_file_path=str(tmp_path)),
+        )
+    (file,) = tmp_path.glob("*.json")
+    fresh = answering(SecondPassRanker("lexical"))
+    resumed = fresh.run({}, pipeline_snapshot=load_pipeline_snapshot(file))
+    assert resumed["prompt"] == through["prompt"]
+    assert resumed["middle"] == through["middle"]
+    assert timeless(resumed["ranker"]) == timeless(through["ranker"])
+
+
+def test_strict_failure_leaves_a_snapshot() -> None:
+    broken = SecondPassRanker({"method": Broken()}, raise_on_failure=True)
+    data = asking("retriever", "ranker")
+    with pytest.raises(PipelineRuntimeError, match="strict is set") as raised:
+        answering(broken).run(data)
+    assert isinstance(raised.value.__cause__, RerankError)
+    assert raised.value.pipeline_snapshot is not None
+    mended = answering(SecondPassRanker("lexical", raise_on_failure=True))
+    resumed = mended.run({}, pipeline_snapshot=raised.value.pipeline_snapshot)
+    assert resumed == mended.run(data)
+
+
+# ---------------------------------------------------------------------- documents
+
+
+@component
+class ColdGenerator:
+    """Can't be warmed up, but answers."""
+
+    def warm_up(self) -> None:
+        raise OSError("sk-secret is no key")
+
+    @component.output_types(replies=list[ChatMessage])
+    def run(self, messages: list[ChatMessage]) -> Result:
+        return {"replies": [ChatMessage.from_assistant(in_order(messages))]}
+
+
+@contextmanager
+def listening(name: str) -> Iterator[list[logging.LogRecord]]:
+    """What reaches the handlers of this logger, at the level of warnings."""
+    heard: list[logging.LogRecord] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record)
+
+    handler = Ear(logging.WARNING)
+    logger = logging.getLogger(name)
+    logger.addHandler(handler)
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(handler)
+
+
+# ---------------------------------------------------------------------- what is logged and printed
+
+
+@every_way
+def test_a_degraded_run_logs_one_warning_and_prints_nothing(
+    way: Way, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = retrieving(SecondPassRanker({"method": Broken(), "fallback": ["lexical"]}))
+    with listening("") as heard:
+        result = way(pipeline, asking("retriever", "ranker"))
+    assert result["ranker"]["report"]["status"] == "degraded"
+    assert [record.levelname for record in heard] == ["WARNING"]
+    assert "degraded" in heard[0].getMessage()
+    assert "castle" not in heard[0].getMessage()
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@every_way
+def test_failed_warm_up_is_logged(way: Way, capsys: pytest.CaptureFixture[str]) -> None:
+    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=ColdGenerator())
+    pipeline = retrieving(ranker)
+    with listening("haystack_integrations") as heard:
+        for _ in range(2):
+            result = way(pipeline, asking("retriever", "ranker"))
+            assert result["ranker"]["report"]["status"] == "ok"
+    (record,) = heard
+    assert record.getMessage() == "the chat generator can't be warmed up: OSError"
+    # The values by themselves are what structured logs are made of, and only `haystack.logging`
+    # leaves them on the record.
+    assert record.__dict__["error"] == "OSError"
+    assert capsys.readouterr().out == ""
+
+
+# ---------------------------------------------------------------------- event loops
+
+
+@contextmanager
+def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline, Result]]:
+    """A pipeline whose chat generator is a real client of a server here, and its inputs."""
+    monkeypatch.setenv("A_SECRET_KEY", "sk-very-secret")
+    with FakeProvider() as provider:
+        generator = OpenAIChatGenerator(
+            api_key=Secret.from_env_var("A_SECRET_KEY"),
+            api_base_url=provider.base_url("openai"),
+            model="some-model",
+            max_retries=0,
+        )
+        pipeline = Pipeline()
+        ranker = SecondPassRanker({"method": "graded"}, chat_generator=generator)
+        pipeline.add_component("ranker", ranker)
+        try:
+            yield pipeline, {"ranker": {"query": QUERY, "documents": numbered(2, 9, 5)}}
+        finally:
+            pipeline.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_unclosed_client_serves_a_second_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with asking_a_server(monkeypatch) as (pipeline, data):
+        results = [asyncio.run(pipeline.run_async(data)) for _ in range(3)]
+    del pipeline, data
+    gc.collect()  # or connections of closed loops would be complained of in another test
+    assert [result["ranker"]["report"]["status"] for result in results] == ["ok"] * 3

@@ -1,0 +1,219 @@
+"""In query engines, chat engines, agents and evaluators, among other postprocessors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.callbacks import CallbackManager, CBEventType
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.evaluation import (
+    RetrieverEvaluator,
+)
+from llama_index.core.postprocessor import (
+    LongContextReorder,
+    MetadataReplacementPostProcessor,
+    PrevNextNodePostprocessor,
+    SimilarityPostprocessor,
+)
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo
+from llama_index.core.storage.docstore import SimpleDocumentStore
+
+from llama_engines import (
+    QUERY,
+    TEXTS,
+    Ask,
+    Overlap,
+    Retrieved,
+    Scripted,
+    by_overlap,
+    engine_of,
+    ids,
+    in_order,
+    inside_a_loop,
+    memory,
+    nodes_of,
+)
+from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_nodes import plain
+
+
+class Callbacks(BaseCallbackHandler):
+    def __init__(self) -> None:
+        super().__init__([], [])
+        self.started: list[CBEventType] = []
+
+    def on_event_start(self, event_type: Any, payload: Any = None, **kwargs: Any) -> str:
+        self.started.append(event_type)
+        return ""
+
+    def on_event_end(self, event_type: Any, payload: Any = None, **kwargs: Any) -> None: ...
+
+    def start_trace(self, trace_id: str | None = None) -> None: ...
+
+    def end_trace(self, trace_id: Any = None, trace_map: Any = None) -> None: ...
+
+
+# ---------------------------------------------------------------------- query engines
+
+
+@pytest.mark.parametrize("mode", ["compact", "refine", "tree_summarize", "accumulate", "no_text"])
+@pytest.mark.parametrize("use_async", [False, True])
+def test_a_query_engine_shows_the_best_first(mode: Any, use_async: bool, ask: Ask) -> None:
+    engine = engine_of(
+        Retrieved(*nodes_of()), by_overlap(top_n=3), response_mode=mode, use_async=use_async
+    )
+    response = ask(engine, QUERY)
+    assert ids(response.source_nodes) == ["red", "bear", "fox"]
+    if mode != "no_text":
+        # A refined answer repeats what it refines, so the last of each is looked at.
+        shown = str(response)
+        assert in_order(shown, ["red", "bear", "fox"]) or mode == "refine"
+        assert TEXTS["red"] in shown
+        assert "rerank_score" not in shown
+        assert "source: red.md" in shown
+
+
+def test_each_engine_gets_events_of_its_postprocessor() -> None:
+    scorer = Overlap()
+    postprocessor = by_overlap(scorer)
+    for count in (1, 2):
+        handler = Callbacks()
+        manager = CallbackManager([handler])
+        engine = engine_of(Retrieved(*nodes_of()), postprocessor, callback_manager=manager)
+        assert postprocessor.callback_manager is manager
+        engine.query(QUERY)
+        asyncio.run(engine.aquery(QUERY))
+        assert handler.started.count(CBEventType.RERANKING) == 2
+        assert len(scorer.queries) == 2 * count  # the method is still the same
+
+
+# ---------------------------------------------------------------------- behind other retrievers
+
+
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "dist_based_score", "simple"])
+@pytest.mark.parametrize("use_async", [False, True])
+def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
+    def fusion() -> QueryFusionRetriever:
+        return QueryFusionRetriever(
+            [
+                Retrieved(*nodes_of("car", "owl", "red", "bear")),
+                Retrieved(*nodes_of("fox", "red", "tea", "car")),
+            ],
+            llm=Scripted(script=lambda prompt: "red panda food\nbamboo"),
+            num_queries=3,
+            mode=mode,
+            use_async=use_async,
+            similarity_top_k=6,
+        )
+
+    scorer = Overlap()
+    response = ask(engine_of(fusion(), by_overlap(scorer)), QUERY)
+    fused = {node.node_id: node.score for node in fusion().retrieve(QUERY)}
+    assert len(fused) == 6
+    assert ids(response.source_nodes)[:2] == ["red", "bear"]
+    assert sorted(ids(response.source_nodes)) == sorted(fused)
+    assert scorer.queries == [QUERY]  # what the user asked, not what the fusion made of it
+    for node in response.source_nodes:
+        assert node.metadata["retrieval_score"] == fused[node.node_id]
+
+
+CHATS: dict[str, Callable[[Any, str], Any]] = {
+    "chat": lambda engine, message: engine.chat(message),
+    "achat": lambda engine, message: asyncio.run(engine.achat(message)),
+}
+
+
+def chatted(prompt: str) -> str:
+    return QUERY if "Standalone question:" in prompt else prompt
+
+
+@pytest.mark.parametrize("chat", CHATS.values(), ids=CHATS)
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [(ContextChatEngine, "and the red one?"), (CondensePlusContextChatEngine, QUERY)],
+)
+def test_chat_engine_ranks_for_its_condensed_question(
+    kind: Any, asked: str, chat: Callable[[Any, str], Any]
+) -> None:
+    scorer = Overlap()
+    engine = kind.from_defaults(
+        Retrieved(*nodes_of()),
+        llm=Scripted(script=chatted),
+        memory=memory(ChatMessage(role="user", content="What do pandas eat?")),
+        node_postprocessors=[by_overlap(scorer, top_n=3)],
+    )
+    response = chat(engine, "and the red one?")
+    expected = by_overlap(top_n=3).postprocess_nodes(nodes_of(), query_str=asked)
+    assert scorer.queries == [asked]
+    assert plain(response.source_nodes) == plain(expected)
+    assert in_order(str(response), ids(expected))
+    assert "rerank_status" not in str(response)
+
+
+def test_a_retriever_evaluator_measures_the_second_pass() -> None:
+    def evaluator(*behind: SecondPassRerank) -> RetrieverEvaluator:
+        return RetrieverEvaluator.from_metric_names(
+            ["mrr", "hit_rate", "precision"],
+            retriever=Retrieved(*nodes_of()),
+            node_postprocessors=list(behind),
+        )
+
+    shared = by_overlap(top_n=1)
+    with_pass = evaluator(shared)
+    assert with_pass.node_postprocessors is not None
+    assert with_pass.node_postprocessors[0] is shared
+    before = evaluator().evaluate(QUERY, ["red"]).metric_vals_dict
+    after = with_pass.evaluate(QUERY, ["red"]).metric_vals_dict
+    assert before["mrr"] == pytest.approx(1 / 5)
+    assert after == {"mrr": 1.0, "hit_rate": 1.0, "precision": 1.0}
+    # The evaluator calls the synchronous side from within its own asynchronous one.
+    assert asyncio.run(with_pass.aevaluate(QUERY, ["red"])).metric_vals_dict == after
+    assert inside_a_loop(lambda: with_pass.evaluate(QUERY, ["red"])).metric_vals_dict == after
+
+
+def store() -> SimpleDocumentStore:
+    nodes = {node.node_id: node.node for node in nodes_of()}
+    nodes["red"].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
+    kept = SimpleDocumentStore()
+    kept.add_documents(list(nodes.values()))
+    return kept
+
+
+def linked() -> list[NodeWithScore]:
+    nodes = nodes_of("car", "bear", "red")
+    nodes[2].node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
+    for node in nodes:
+        node.node.metadata["window"] = f"window_{node.node_id}"
+    return nodes
+
+
+BEHIND: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "a cutoff": (lambda: SimilarityPostprocessor(similarity_cutoff=1.5), ["red", "bear"]),
+    "reordering": (LongContextReorder, ["red", "car", "bear"]),
+    "replacement": (lambda: MetadataReplacementPostProcessor("window"), ["red", "bear", "car"]),
+    "next nodes": (
+        lambda: PrevNextNodePostprocessor(docstore=store(), num_nodes=1, mode="next"),
+        ["red", "fox", "bear", "car"],
+    ),
+    "another of ours": (lambda: SecondPassRerank("lexical"), ["red", "bear", "car"]),
+}
+
+
+@pytest.mark.parametrize(("other", "expected"), BEHIND.values(), ids=BEHIND)
+def test_other_postprocessors_behind(
+    other: Callable[[], Any], expected: list[str], ask: Ask
+) -> None:
+    response = ask(engine_of(Retrieved(*linked()), by_overlap(), other()), QUERY)
+    results = response.source_nodes
+    if isinstance(other(), PrevNextNodePostprocessor):
+        assert sorted(ids(results)) == sorted(expected)
+    else:
+        assert ids(results) == expected
+    if isinstance(other(), MetadataReplacementPostProcessor):
+        assert [one.text for one in results] == [f"window_{name}" for name in expected]

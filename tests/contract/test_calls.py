@@ -1,0 +1,413 @@
+"""How much comes out, in which order, and what one call sets; strict or not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from contract import (
+    CANNOT,
+    QUERY,
+    WAYS,
+    Answers,
+    Numbers,
+    needs,
+    numbered,
+    places,
+    quiet,
+    values,
+    way_of,
+)
+from secondpass import ConfigurationError, InputError, Reranker, RerankError
+
+TIERS = {
+    "learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
+    "expert": {"type": "tiers", "field": "level", "tiers": ["hard", "easy"]},
+}
+
+
+def first(adapter: Any, kind: str = "sync") -> str:
+    return WAYS[adapter.name][kind][0]
+
+
+def levels(adapter: Any) -> list[Any]:
+    """Documents that the scorer ranks d, c, b, a; the first and the third are hard."""
+    documents = numbered(adapter, 1, 2, 3, 4)
+    for place, document in enumerate(documents):
+        adapter.carried(document).metadata["level"] = ("hard", "easy")[place % 2]
+    return documents
+
+
+@pytest.mark.parametrize(
+    ("row", "own", "expected"),
+    [(0, None, [1, 2, 0]), (1, 2, [1, 2]), (2, 1, [1]), (3, 9, [1, 2, 0])],
+)
+def test_top_k(adapter: Any, row: int, own: int | None, expected: list[int]) -> None:
+    way = way_of(adapter, row)
+    component = adapter.make({"method": Numbers()}, top_k=own)
+    ranked, _ = adapter.run(component, way, QUERY, numbered(adapter, 1, 3, 2))
+    assert places(adapter, ranked) == expected
+
+
+@needs("options")
+@pytest.mark.parametrize(
+    ("row", "own", "of_the_call"), [(0, 2, 1), (1, 1, 3), (2, None, 2), (3, 3, 1), (2, 2, None)]
+)
+def test_top_k_of_a_call_is_for_that_call(
+    adapter: Any, row: int, own: int | None, of_the_call: int | None
+) -> None:
+    way = way_of(adapter, row)
+    component = adapter.make({"method": Numbers()}, top_k=own)
+    for option in (of_the_call, None):
+        options = {} if option is None else {"top_k": option}
+        ranked, _ = adapter.run(component, way, QUERY, numbered(adapter, 1, 3, 2), **options)
+        assert places(adapter, ranked) == [1, 2, 0][: option or own]
+    configured = adapter.make(Reranker(Numbers(), top_k=1))
+    ranked, _ = adapter.run(configured, way, QUERY, numbered(adapter, 1, 3, 2))
+    assert places(adapter, ranked) == [1]
+
+
+@pytest.mark.parametrize(
+    ("row", "floor", "expected"),
+    [(0, 3.0, [1, 2]), (1, 3.1, [1]), (2, 0.0, [1, 2, 0]), (3, 5.0, [])],
+)
+def test_a_threshold_is_inclusive(
+    adapter: Any, row: int, floor: float, expected: list[int]
+) -> None:
+    way = way_of(adapter, row)
+    component = adapter.make({"method": Numbers()}, floor=floor)
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 2, 4, 3))
+    assert places(adapter, ranked) == expected
+    if report is not None:
+        assert len(report["left_out"].get("floor", [])) == 3 - len(expected)
+
+
+class Probable(Numbers):
+    score_kind = "probability"
+
+
+def test_depth_leaves_a_tail_and_blended_scores_are_kept_beside_it(adapter: Any, way: str) -> None:
+    config = {"method": Probable(), "blend": {"original": 0.5, "normalize": "none"}}
+    component = adapter.make(config, depth=2)
+    if "score" in CANNOT[adapter.name]:
+        component = adapter.make({"method": Numbers()}, depth=2)
+    ranked, _ = adapter.run(component, way, QUERY, numbered(adapter, 0.2, 0.9, 0.5, 0.4))
+    assert places(adapter, ranked) == [1, 0, 2, 3]
+    assert values(adapter, ranked, "rerank_status") == ["scored"] * 2 + ["tail"] * 2
+    assert values(adapter, ranked, "rerank_score") == [0.9, 0.2, None, None]
+    if "score" not in CANNOT[adapter.name]:
+        assert [adapter.carried(one).score for one in ranked] == [1.0, 0.75, 0.5, 0.25]
+        finals = values(adapter, ranked, "rerank_final_score")
+        assert finals == [pytest.approx(0.825), pytest.approx(0.6), None, None]
+
+
+@needs("options.depth", "options.floor")
+def test_depth_and_threshold_of_a_call(adapter: Any, way: str) -> None:
+    component = adapter.make({"method": Numbers()}, depth=1)
+    documents = numbered(adapter, 1, 2, 3)
+    ranked, _ = adapter.run(component, way, QUERY, documents, depth=3, floor=2.0)
+    assert places(adapter, ranked) == [2, 1]
+    ranked, _ = adapter.run(component, way, QUERY, documents)
+    assert places(adapter, ranked) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("order", ["lost_in_the_middle", TIERS["learn"]])
+def test_an_order_of_the_configuration(adapter: Any, way: str, order: Any) -> None:
+    component = adapter.make({"method": Numbers(), "order": order})
+    ranked, _ = adapter.run(component, way, QUERY, levels(adapter))
+    assert places(adapter, ranked) == ([3, 1, 0, 2] if isinstance(order, str) else [3, 1, 2, 0])
+    if "options" not in CANNOT[adapter.name]:
+        ranked, _ = adapter.run(component, way, QUERY, levels(adapter), order="none")
+        assert places(adapter, ranked) == [3, 2, 1, 0]
+
+
+@needs("options")
+@pytest.mark.parametrize(
+    ("row", "order", "expected"),
+    [
+        (0, "none", [3, 2, 1, 0]),
+        (1, "learn", [3, 1, 2, 0]),
+        (2, TIERS["expert"], [2, 0, 3, 1]),
+        (3, "lost_in_the_middle", [3, 1, 0, 2]),
+    ],
+)
+def test_an_order_of_a_call_is_for_that_call(
+    adapter: Any, row: int, order: Any, expected: list[int]
+) -> None:
+    way = way_of(adapter, row)
+    component = adapter.make({"method": Numbers(), "orders": TIERS})
+    ranked, _ = adapter.run(component, way, QUERY, levels(adapter), order=order)
+    assert places(adapter, ranked) == expected
+    scores = [adapter.carried(one).score for one in ranked]
+    assert scores == sorted(scores, reverse=True)
+    ranked, _ = adapter.run(component, way, QUERY, levels(adapter))
+    assert places(adapter, ranked) == [3, 2, 1, 0]
+
+
+@needs("report")
+@pytest.mark.parametrize(
+    ("by", "places_expected", "scores"),
+    [("learn", [1, 3, 0, 2], [1.0, 0.75, 0.5, 0.25]), ("none", [0, 1, 2, 3], [1, 0.75, 0.5, 0.25])],
+)
+def test_an_order_where_nothing_was_judged(
+    adapter: Any, by: str, places_expected: list[int], scores: list[float]
+) -> None:
+    component = adapter.make(quiet(Answers(OSError()), orders=TIERS))
+    ranked, report = adapter.run(component, first(adapter), QUERY, levels(adapter), order=by)
+    assert report["status"] == "unchanged"
+    assert places(adapter, ranked) == places_expected
+    assert [adapter.carried(one).score for one in ranked] == scores
+    finals = [1 - place / 4 for place in places_expected]
+    assert values(adapter, ranked, "rerank_final_score") == finals
+
+
+class Listens:
+    """Notes the context and the instruction of its tasks."""
+
+    name = "listens"
+    score_kind = "unbounded"
+    scale = None
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def judge(self, task: Any) -> Any:
+        self.seen.append(task.context)
+        yield from ()
+        raise OSError
+
+
+@needs("options")
+def test_the_context_of_a_call_reaches_the_method(adapter: Any, way: str) -> None:
+    method = Listens()
+    component = adapter.make(Reranker(method, log_level="debug"))
+    adapter.run(component, way, QUERY, numbered(adapter, 1, 2), context={"user": 7})
+    adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
+    assert method.seen == [{"user": 7}, None]
+
+
+@needs("options", "report")
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_instruction_that_is_not_used_is_reported(adapter: Any, kind: str) -> None:
+    component = adapter.make("lexical")
+    documents = numbered(adapter, 1, 2)
+    _, report = adapter.run(
+        component, first(adapter, kind), QUERY, documents, instruction="prefer owls"
+    )
+    assert [issue["code"] for issue in report["issues"]] == ["instruction_not_used"]
+    assert "owls" not in str(report)
+
+
+WRONG = [
+    ({"top_k": 0}, r"top_(k|n)"),
+    ({"top_k": -1}, r"top_(k|n)"),
+    ({"top_k": "5"}, r"top_(k|n): give a whole number"),
+    ({"top_k": 1.5}, r"top_(k|n): give a whole number"),
+    ({"top_k": True}, r"top_(k|n): give a whole number"),
+    ({"order": "sideways"}, "order"),
+    ({"order": {"type": "tires"}}, "(?s)order.*tiers"),
+    ({"order": 7}, "order"),
+    ({"instruction": 7}, "instruction: give a string, not 7"),
+]
+
+
+@needs("options")
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_options_of_a_call_are_named(
+    adapter: Any, options: dict[str, Any], message: str
+) -> None:
+    scorer = Numbers()
+    component = adapter.make({"method": scorer, "orders": TIERS})
+    for ways in WAYS[adapter.name].values():
+        for way in ways:
+            if way.startswith("pipeline"):  # which wraps errors
+                continue
+            for documents in ([], numbered(adapter, 1, 2)):
+                with pytest.raises(ValueError, match=message):
+                    adapter.run(component, way, QUERY, documents, **options)
+    assert scorer.seen == []
+
+
+@needs("options.depth", "options.floor")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 0}, "^depth: "),
+        ({"floor": "x"}, "give a finite number"),
+        ({"floor": float("nan")}, "give a finite number"),
+        ({"floor": True}, "give a finite number"),
+    ],
+)
+def test_wrong_depth_and_threshold_of_a_call_are_named(
+    adapter: Any, options: dict[str, Any], message: str
+) -> None:
+    for kind in ("sync", "async"):
+        component = adapter.make("lexical")
+        with pytest.raises(InputError, match=message):
+            adapter.run(component, first(adapter, kind), QUERY, numbered(adapter, 1), **options)
+
+
+def test_of_an_id_the_best_is_kept_and_the_others_are_reported(adapter: Any, way: str) -> None:
+    documents = [
+        adapter.given(text, id_, score, {"place": place})
+        for place, (id_, text, score) in enumerate(
+            [("a", "1", 0.2), ("b", "2", None), ("a", "1", 0.9), ("b", "2", 0.1), ("c", "3", 0.5)]
+        )
+    ]
+    scorer = Numbers()
+    ranked, report = adapter.run(
+        adapter.make({"method": scorer}, dedupe=True), way, QUERY, documents
+    )
+    if "score" not in CANNOT[adapter.name]:
+        assert places(adapter, ranked) == [4, 3, 2]
+    assert [adapter.carried(one).id for one in ranked] == ["c", "b", "a"]
+    assert len(scorer.seen[0]) == 3
+    if report is not None:
+        assert [*report["left_out"]["duplicate"]] == [0, 1]
+    kept, _ = adapter.run(adapter.make({"method": Numbers()}, dedupe=False), way, QUERY, documents)
+    assert places(adapter, kept) == [4, 1, 3, 0, 2]
+
+
+# ---------------------------------------------------------------------- what fails
+
+FAILURES: dict[str, object] = {
+    "raises": OSError("gone"),
+    "empty": [],
+    "short": [1.0],
+    "nan": [float("nan")] * 3,
+    "text": "abc",
+    "nothing": None,
+    "long": [1.0] * 4,
+}
+
+
+@pytest.mark.parametrize(("row", "answer"), enumerate(FAILURES.values()), ids=FAILURES)
+def test_a_failure_keeps_the_order_or_raises_under_strict(
+    adapter: Any, row: int, answer: object
+) -> None:
+    way = way_of(adapter, row)
+    documents = numbered(adapter, 1, 2, 3)
+    component = adapter.make(quiet(Answers(answer)))
+    ranked, report = adapter.run(component, way, QUERY, documents)
+    assert places(adapter, ranked) == [0, 1, 2]
+    assert values(adapter, ranked, "rerank_status") == ["unjudged"] * 3
+    if report is not None:
+        assert report["status"] == "unchanged"
+        assert report["issues"]
+    strict = adapter.make(quiet(Answers(answer)), strict=True)
+    with pytest.raises(Exception, match="strict") as raised:
+        adapter.run(strict, way, QUERY, documents)
+    error = raised.value.__cause__ if way.startswith("pipeline") else raised.value
+    assert isinstance(error, RerankError)
+    assert [item.position for item in error.ranking] == [0, 1, 2]
+
+
+def test_a_part_that_fails_costs_its_documents_only(adapter: Any, way: str) -> None:
+    component = adapter.make(quiet(Answers([1.0, None, 3.0])))
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2, 3))
+    assert places(adapter, ranked) == [2, 0, 1]
+    assert values(adapter, ranked, "rerank_status") == ["scored", "scored", "backfilled"]
+    assert report is None or report["status"] == "partial"
+
+
+def test_a_fallback_ranks_and_is_reported(adapter: Any, way: str) -> None:
+    component = adapter.make(quiet(Answers(OSError()), fallback=[Numbers()]))
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 3, 2))
+    assert places(adapter, ranked) == [1, 2, 0]
+    assert report is None or (report["status"], report["method"]) == ("degraded", "numbers")
+
+
+# ---------------------------------------------------------------------- thresholds
+
+
+@needs("parameters")
+def test_ranks_have_no_threshold(adapter: Any) -> None:
+    name = adapter.names["floor"]
+    for reranker in ("listwise_guided", Reranker.from_preset("listwise_guided")):
+        ready = isinstance(reranker, Reranker) and adapter.name == "haystack"
+        message = "beside a ready Reranker" if ready else "are ranks"
+        with pytest.raises(ConfigurationError, match=rf"{name}: .*{message}"):
+            adapter.make(reranker, floor=0.5)
+    component = adapter.make("listwise_guided")
+    with pytest.raises(ConfigurationError, match=rf"{name}: .*use top_k"):
+        setattr(component, name, 0.5)
+
+
+@needs("parameters")
+def test_a_threshold_holds_for_lists_of_any_length(adapter: Any) -> None:
+    # By minmax, the score of a single document is 0.5, and that of the best of any two is 1.
+    good = "Wombats live in burrows in the forests of Australia."
+    bad = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
+    component = adapter.make("embedded")
+    setattr(component, adapter.names["floor"], 0.6)
+
+    def ranked(*texts: str) -> list[Any]:
+        documents = [adapter.given(text, text[:3], None) for text in texts]
+        return adapter.run(component, first(adapter), "where do wombats live", documents)[0]
+
+    (alone,) = ranked(good)
+    assert adapter.carried(alone).score == 0.5
+    assert adapter.carried(alone).metadata["rerank_score"] > 0.6
+    assert [adapter.carried(one).text for one in ranked(*bad, good)] == [good]
+    assert ranked(*bad) == []
+
+
+@needs("parameters")
+def test_a_threshold_fitted_for_another_depth_is_refused(adapter: Any) -> None:
+    fitted = {"method": "lexical", "depth": 100}
+    config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
+    adapter.make(config, depth=100)
+    with pytest.raises(ConfigurationError, match=r"floor\.fitted\.depth: was fitted for depth"):
+        adapter.make(config, depth=3)
+
+
+# ---------------------------------------------------------------------- candidates needed
+
+
+@needs("parameters")
+@pytest.mark.parametrize(
+    ("reranker", "settings", "top_k", "needed"),
+    [
+        ({"method": "lexical", "depth": 50}, {}, None, 50),
+        ({"method": "lexical", "depth": 50}, {"top_k": 80}, None, 80),
+        ({"method": "lexical", "depth": 50}, {}, 80, 80),
+        ({"method": "lexical", "depth": None}, {}, 5, None),
+        ({"method": "lexical"}, {"depth": 30}, None, 30),
+        ("listwise_guided", {}, None, None),
+        ("listwise_guided", {"top_k": 5}, None, 15),
+        ("listwise_guided", {"top_k": 5}, 2, 6),
+        ("lexical", {"depth": 20}, None, 20),
+        (Reranker("lexical", depth=30, top_k=40), {}, None, 40),
+    ],
+)
+def test_candidates_needed(
+    adapter: Any, reranker: Any, settings: dict[str, Any], top_k: int | None, needed: int | None
+) -> None:
+    component = adapter.make(reranker, **settings)
+    assert component.candidates_needed(top_k) == needed
+    for wrong in (0, -1, 1.5, "5", True):
+        with pytest.raises(ValueError, match="top_k"):
+            component.candidates_needed(wrong)
+
+
+@needs("life")
+def test_models_are_warmed_up_and_closed(adapter: Any) -> None:
+    scorer = Numbers()
+    component = adapter.make(Reranker(scorer))
+    warm_up, awarm_up, close, aclose = adapter.life(component)
+    assert scorer.events == []
+
+    async def life() -> None:
+        await awarm_up()
+        await aclose()
+
+    for act in (lambda: (warm_up(), close()), lambda: asyncio.run(life())):
+        scorer.events.clear()
+        act()
+        assert [event for event, _ in scorer.events] == ["warm_up", "close"]
+    # Once more by a ranking, which loads models too.
+    adapter.run(component, first(adapter), QUERY, numbered(adapter, 1))
+    close()
+    assert [event for event, _ in scorer.events][2:] == ["score", "close"]

@@ -1,0 +1,884 @@
+"""The core's tables of faults through each adapter: nothing is lost, whatever happens.
+
+A case is played through an adapter; what comes out is put back into the shape of a ranking, and
+what the core's own tests demand of a ranking is demanded of it. In `make test` adapters, providers
+and entry points take turns at the faults; all of them are met by all in `make test-long`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from types import coroutine
+from typing import Any
+
+import pytest
+
+import fake_provider as fake
+import odd_candidates
+import rerank_fault_cases
+from contract import CANNOT, WAYS, Adapter, Carried, Odd, adapter_of
+from fake_provider import FakeProvider
+from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, GROUPS, MARKER, Case, name_of
+from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
+    _closing,
+    _environment,
+    _quick_retries,
+    _sdks,
+)
+from llm_fault_checks import (
+    DEADLINE,
+    KEY,
+    KEY_VARIABLE,
+    SLACK,
+    codes_of,
+    configuration,
+    expected,
+    has_happened,
+    promises,
+)
+from patience import patiently
+from rankings import KEYS
+from sampling import sampled
+from secondpass import Candidate, EngineInfo, Issue, Ranking, Report, RerankError, Usage
+from secondpass.errors import LLMError
+from secondpass.types import Ranked
+
+pytestmark = pytest.mark.usefixtures("quick_retries")
+
+QUERY = "zebras at night"
+"""Stands in no error, log, report or repr either."""
+LOGGERS = ("secondpass", "haystack_integrations", "llama_index")
+MODES = ("sync", "async", "strict")
+LANGUAGE_MODELS = [name for name in WAYS if "language models" not in CANNOT[name]]
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider(schemaless=["compatible"]) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+
+
+# ---------------------------------------------------------------------- playing a case
+
+
+def metadata_of(place: int) -> dict[str, Any]:
+    """Metadata that tells the place, and can be changed by mistake."""
+    return {"place": place, "nested": {"list": [place]}}
+
+
+def id_of(place: int, candidate: Candidate) -> str:
+    """Documents need an id of their own where the candidate has none."""
+    return candidate.id or f"d{place}"
+
+
+def retrieval_score_of(place: int) -> float:
+    """The wrong way round, so that an order that sinks is not one that merely came along."""
+    return 0.1 + place / 100
+
+
+def documents_of(adapter: Adapter, candidates: Sequence[Candidate]) -> list[Any]:
+    return [
+        adapter.given(one.text, id_of(place, one), retrieval_score_of(place), metadata_of(place))
+        for place, one in enumerate(candidates)
+    ]
+
+
+def report_of(values: Mapping[str, Any]) -> Report:
+    """The report that values were made of; they have to be plain JSON for that."""
+    plain = json.loads(json.dumps(values))
+    issues = [
+        Issue(**{**issue, "positions": tuple(issue["positions"]), "ids": tuple(issue["ids"])})
+        for issue in plain["issues"]
+    ]
+    engines = tuple(EngineInfo(**engine) for engine in plain["engines"])
+    usage = Usage(**plain["usage"])
+    return Report(**{**plain, "issues": tuple(issues), "usage": usage, "engines": engines})
+
+
+class Components:
+    """Components by adapter, configuration and mode; one of its own for a case that changes it."""
+
+    def __init__(self, closing: Callable[[Any], Any]) -> None:
+        self.closing = closing
+        self.made: dict[str, Any] = {}
+
+    def get(
+        self,
+        adapter: Adapter,
+        config: dict[str, Any],
+        strict: bool,
+        provider: FakeProvider,
+        fresh: bool = False,
+    ) -> Any:
+        known = json.dumps([adapter.name, config, strict])
+        if fresh or known not in self.made:
+            component = adapter.make(config, strict=strict)
+            self.closing(adapter.core(component))
+            if fresh:
+                return component
+            provider.play()
+            self._warm_up(adapter, component)
+            self.made[known] = component
+        return self.made[known]
+
+    def playing(
+        self,
+        adapter: Adapter,
+        case: Any,
+        provider: FakeProvider,
+        configured: Callable[[Any], dict[str, Any]],
+        strict: bool,
+    ) -> Callable[[Any], tuple[Any, FakeProvider]]:
+        """What `survives_llm` and `survives_rerank` take as ``make``, for a case of their tables.
+
+        Args:
+            case: whose script the provider plays.
+            provider: that the component asks.
+            configured: the component's configuration, of the case or the case with longer times.
+            strict: whether it raises.
+        """
+
+        def make(attempt: Any) -> tuple[Any, FakeProvider]:
+            component = self.get(adapter, configured(attempt), strict, provider, case.fresh)
+            provider.play(*case.script)
+            return component, provider
+
+        return make
+
+    def _warm_up(self, adapter: Adapter, component: Any) -> None:
+        """Open the client, and learn what the server cannot do.
+
+        Once more if the short deadline of a case did not suffice for the first call of an SDK.
+        """
+        documents = documents_of(adapter, [Candidate("1", id="a"), Candidate("2", id="b")])
+        for _ in range(5):
+            try:
+                way = WAYS[adapter.name]["sync"][0]
+                report = adapter.run(component, way, QUERY, documents)[1]
+            except RerankError as error:
+                report = error.ranking.report.to_dict()
+            codes = {issue["code"] for issue in report["issues"]} if report else set()
+            if not codes & {"deadline", "timeout"}:
+                return
+
+
+@pytest.fixture(scope="module")
+def components(closing: Callable[[Any], Any]) -> Components:
+    return Components(closing)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case came to.
+
+    Attributes:
+        ranking: what came out as a ranking, or what the error carried; None without a report.
+        order: the places of what came out.
+        seconds: how long it took.
+        error: under ``strict``.
+    """
+
+    ranking: Ranking | None
+    order: tuple[int, ...]
+    seconds: float
+    error: RerankError | None
+
+
+def played(
+    adapter: Adapter,
+    component: Any,
+    way: str,
+    candidates: Sequence[Candidate],
+    caplog: pytest.LogCaptureFixture,
+    strict: bool = False,
+) -> Outcome:
+    """Run once, and check all that holds whatever the provider did."""
+    given = documents_of(adapter, candidates)
+    before = copy.deepcopy(given)
+    same = [*given]
+    caplog.set_level(logging.INFO)
+    for name in LOGGERS:
+        caplog.set_level(logging.DEBUG, name)
+    has_scores = "score" not in CANNOT[adapter.name]
+    texts: list[str] = []
+    error: RerankError | None = None
+    began = time.perf_counter()
+    try:
+        out, values = adapter.run(component, way, QUERY, given)
+        report = None if values is None else report_of(values)
+    except Exception as raised:
+        took = time.perf_counter() - began
+        assert strict
+        # A pipeline makes an error of its own of it.
+        assert isinstance(raised, RerankError) != way.startswith("pipeline")
+        error = raised if isinstance(raised, RerankError) else raised.__cause__  # type: ignore[assignment]
+        assert isinstance(error, RerankError)
+        for one in (raised, error):
+            texts += [str(one), repr(one), repr(one.args)]
+        texts += [repr(one) for one in (error.__cause__, error.__context__) if one is not None]
+        items = error.ranking.items
+        ranking = ranking_of(
+            [
+                Carried(
+                    item.text, item.id, None, {**item.candidate.metadata, **provenance_of(item)}
+                )
+                for item in items
+            ],
+            candidates,
+            error.ranking.report,
+            has_scores,
+        )
+        order = error.ranking.order
+    else:
+        took = time.perf_counter() - began
+        carried = [adapter.carried(one) for one in out]
+        if has_scores:
+            falling([one.score for one in carried])
+        order = tuple(one.place for one in carried)
+        ranking = ranking_of(carried, candidates, report or Report("ok"), has_scores)
+        assert not {id(one.metadata) for one in carried} & {
+            id(adapter.carried(one).metadata) for one in given
+        }
+        texts += [] if report is None else [repr(report), json.dumps(report.to_dict())]
+    assert sorted(order) == list(range(len(candidates)))
+    # By identity, and by all that is in them.
+    assert [id(one) for one in given] == [id(one) for one in same]
+    assert given == before
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    secrets = (KEY, MARKER, QUERY, fake.LEAK)
+    assert not [secret for secret in secrets for text in texts if secret in text]
+    assert KEY not in repr(component)
+    without_report = error is None and report is None
+    return Outcome(None if without_report else ranking, order, took, error)
+
+
+def provenance_of(item: Ranked) -> dict[str, Any]:
+    return {
+        "rerank_score": item.rerank_score,
+        "rerank_final_score": item.final_score,
+        "retrieval_score": item.candidate.score,
+        "rerank_rank": item.rank,
+        "rerank_status": item.status,
+    }
+
+
+def ranking_of(
+    carried: Sequence[Carried],
+    candidates: Sequence[Candidate],
+    report: Report,
+    has_scores: bool,
+) -> Ranking:
+    """What came out as the ranking that it was made of; each is what stood at its place."""
+    items = []
+    for rank, one in enumerate(carried, 1):
+        place, meta = one.place, one.metadata
+        assert one.text == candidates[place].text
+        assert one.id == id_of(place, candidates[place])
+        span = meta.get("rerank_span")
+        stated = KEYS if span is None else {*KEYS, "rerank_span"}
+        assert meta.keys() == metadata_of(place).keys() | stated
+        assert {name: meta[name] for name in metadata_of(place)} == metadata_of(place)
+        assert meta["rerank_rank"] == rank
+        if has_scores:
+            assert meta["retrieval_score"] == retrieval_score_of(place)
+        assert (meta["rerank_score"] is None) == (meta["rerank_status"] != "scored")
+        items.append(
+            Ranked(
+                rank,
+                place,
+                candidates[place],
+                meta["rerank_status"],
+                meta["rerank_score"],
+                one.score,
+                (),
+                meta,
+                None if span is None else tuple(span),
+            )
+        )
+    return Ranking(QUERY, tuple(items), report)
+
+
+def falling(scores: Sequence[Any]) -> None:
+    """Finite floats of Python's own, none above the one before."""
+    assert all(type(score) is float and math.isfinite(score) for score in scores)
+    assert all(one >= following for one, following in pairwise(scores))
+
+
+def survives_llm(
+    adapter: Adapter,
+    make: Callable[[Case], tuple[Any, Any]],
+    way: str,
+    case: Case,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    strict: bool,
+) -> None:
+    """A case of the table of language models, through the adapter.
+
+    Args:
+        make: the component for a case, and what counts as its provider.
+    """
+    for attempt in patiently(case):
+        component, provider = make(attempt)
+        outcome = played(adapter, component, way, case.candidates, caplog, strict)
+        ranking = outcome.ranking
+        if ranking is None or has_happened(ranking, case, provider):
+            break
+    assert outcome.seconds <= attempt.limits.get("deadline", DEADLINE) + SLACK
+    if ranking is None:
+        order_without_report(outcome, case)
+        return
+    promises(ranking, case, provider.calls)
+    expected(ranking, case, provider)
+    assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
+
+
+def survives_rerank(
+    adapter: Adapter,
+    make: Callable[[Any], tuple[Any, Any]],
+    way: str,
+    case: Any,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    strict: bool,
+) -> None:
+    """A case of the table of rerank APIs, through the adapter."""
+    candidates = rerank_fault_cases.CANDIDATES
+    for attempt in patiently(case):
+        component, provider = make(attempt)
+        outcome = played(adapter, component, way, candidates, caplog, strict)
+        ranking = outcome.ranking
+        if ranking is None or case.happened(ranking, len(provider.requests)):
+            break
+    deadline = attempt.limits.get("deadline", rerank_fault_cases.DEADLINE)
+    assert outcome.seconds <= deadline + rerank_fault_cases.SLACK
+    if ranking is None:
+        order_without_report(outcome, case)
+        return
+    report = ranking.report
+    rerank_fault_cases.promises(ranking, case, len(provider.requests))
+    assert report.status in case.status.split()
+    codes = codes_of(report)
+    if case.codes != "*":
+        assert codes & set(case.codes.split()) or not (case.codes or codes)
+    fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
+    assert fewest <= len(provider.requests) <= most
+    for item in ranking:
+        nothing = report.status == "unchanged" or item.position in case.unscored
+        assert (item.rerank_score is None) == nothing
+    if case.order is not None:
+        assert ranking.order == case.order
+    assert (outcome.error is not None) == (strict and report.status != "ok")
+
+
+def order_without_report(outcome: Outcome, case: Any) -> None:
+    if case.status == "unchanged":
+        assert outcome.order == tuple(range(len(outcome.order)))
+    elif case.status == "ok" and case.order is None:
+        assert outcome.order[0] == BEST_FIRST[0]
+
+
+# ---------------------------------------------------------------------- the tables
+
+
+def rotation(cases: Iterable[tuple[str, Any, Sequence[str], bool]]) -> list[Any]:
+    """Each case with each adapter and flavour in each mode, by one of its entry points in turn.
+
+    The core runs the table too. So of each case one row is usual, and none where the last of its
+    four members says so; the others are ``long``.
+    """
+    rows = []
+    for number, (group, case, flavours, wanted) in enumerate(cases):
+        ways = [(name, flavour, mode) for mode in MODES for flavour in flavours for name in WAYS]
+        usual = number * (len(WAYS) + 1) % len(ways)
+        for index, (name, flavour, mode) in enumerate(ways):
+            kinds = ("sync", "async") if mode == "strict" else (mode,)
+            entries = [way for kind in kinds for way in WAYS[name][kind]]
+            entry = entries[(number + index) // 2 % len(entries)]
+            marks = () if wanted and index == usual else (pytest.mark.long,)
+            id_ = name_of(f"{group}-{case.name}-{name}-{flavour}-{mode}-{entry}")
+            values = (name, case, flavour, mode == "strict", entry)
+            rows.append(pytest.param(*values, id=id_, marks=marks))
+    return rows
+
+
+def llm_runs() -> list[Any]:
+    """The table of language models' faults.
+
+    What a model says is usually said by a model of the framework's (`spoken_runs`), without HTTP.
+    """
+    spoken = {case.name for group, case in spoken_cases() if group == "payload"}
+    return rotation(
+        (group, case, case.flavours, not (group == "payload" and case.name in spoken))
+        for group, cases in GROUPS.items()
+        for case in cases
+    )
+
+
+def rerank_runs() -> list[Any]:
+    """The table of rerank APIs' faults; every other one is usual.
+
+    Whether a language model or a rerank API is asked is nothing that an adapter could see.
+    """
+    return rotation(
+        (case.group, case, tuple(api for api in case.apis if api != "bedrock"), number % 2 == 0)
+        for number, case in enumerate(rerank_fault_cases.CASES)
+    )
+
+
+def llm_config(provider: FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
+    """The configuration of the core's own test, which the adapter makes strict by itself."""
+    config = configuration(provider, flavour, case, False)
+    del config["strict"]
+    return config
+
+
+def rerank_config(provider: FakeProvider, api: str, case: Any) -> dict[str, Any]:
+    """An endpoint of the fake provider."""
+    method = {
+        "type": "endpoint",
+        "api": api,
+        "model": "m",
+        "base_url": f"http://127.0.0.1:{provider.port}/{api}",
+        "api_key_env": KEY_VARIABLE,
+        **case.settings,
+    }
+    limits = {"deadline": rerank_fault_cases.DEADLINE, "retries": 1, "repair": 0, **case.limits}
+    return {"method": method, "limits": limits}
+
+
+@cache
+def spoken_cases() -> list[tuple[str, Case]]:
+    """The cases that a framework's own model object can play, and their groups."""
+    return [
+        (group, case)
+        for group in ("envelope", "payload")
+        for case in GROUPS[group]
+        if "openai" in case.flavours and is_sayable(case)
+    ]
+
+
+PROBE = "".join(f'<doc id="{index}">{index} text</doc>' for index in range(1, 7))
+
+
+def is_sayable(case: Case) -> bool:
+    """Whether the fault is in what a model says, which needs no HTTP to be said."""
+    for step in case.script:
+        try:
+            reply = reply_of(step, [{"role": "user", "content": PROBE}])
+            if not isinstance(reply["choices"][0]["message"]["content"], str | None):
+                return False
+        except (TypeError, LookupError):
+            return False
+    return True
+
+
+def reply_of(step: fake.Step, messages: list[dict[str, Any]]) -> Any:
+    """The reply that a step sends for these messages in OpenAI's dialect; None for no JSON."""
+    body = {"messages": messages}
+    request = fake.Request(0, "openai", "/openai/v1/chat/completions", {}, body, 0.0)
+    wire = b"".join(part for part in step(request) if isinstance(part, bytes))
+    head, _, body = wire.partition(b"\r\n\r\n")
+    try:
+        return json.loads(body) if b" 200 " in head[:13] else None
+    except (ValueError, RecursionError):
+        return None
+
+
+class Script:
+    """A language model that plays the steps of a case as replies, and counts as a provider."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.requests: list[Any] = []
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.requests)
+
+    def __call__(self, messages: list[dict[str, Any]]) -> Any:
+        step = self.case.script[min(len(self.requests), len(self.case.script) - 1)]
+        self.requests.append(messages)
+        return reply_of(step, messages)
+
+
+class Returns(Script):
+    """One that returns what a function makes of nothing."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        super().__init__(PLAIN)
+        self.make = make
+
+    def __call__(self, messages: list[dict[str, Any]]) -> Any:
+        self.requests.append(messages)
+        return Odd(self.make())
+
+
+PLAIN = Case("a model of a framework's", (), "unchanged", "*", (1, 3))
+"""For faults that need no script."""
+
+
+def spoken_config(case: Case) -> dict[str, Any]:
+    """The method of a case, and limits; the model comes by another way."""
+    return {
+        "method": {"type": "graded", **case.method},
+        "limits": {"deadline": DEADLINE, "retries": 1, "repair": 1, **case.limits},
+    }
+
+
+def in_turn(names: Iterable[Any], usual: int = 1) -> list[Any]:
+    """Each with each kind of model of each adapter, by each first entry point, strict or not.
+
+    Args:
+        names: strings, or pairs of a group and a case.
+        usual: how many of these are not ``long``, in turn.
+    """
+    ways = [
+        (name, kind, WAYS[name][mode][0], strict)
+        for strict in (False, True)
+        for mode in ("sync", "async")
+        for kind in (0, 1)
+        for name in LANGUAGE_MODELS
+    ]
+    rows = []
+    for number, one in enumerate(names):
+        shown = one if isinstance(one, str) else f"{one[0]}-{one[1].name}"
+        for index, (name, kind, way, strict) in enumerate(ways):
+            # The second of two differs from the first in every respect.
+            places = [number * 5 % len(ways), len(ways) - 1 - number * 5 % len(ways)][:usual]
+            marks = () if index in places else (pytest.mark.long,)
+            mode = "strict" if strict else "tolerant"
+            value = one if isinstance(one, str) else one[1]
+            id_ = f"{shown}-{name}-{kind}-{way}-{mode}"
+            rows.append(pytest.param(name, value, kind, way, strict, id=id_, marks=marks))
+    return rows
+
+
+@pytest.mark.parametrize(("name", "case", "flavour", "strict", "way"), sampled(llm_runs(), 24))
+# What Google's SDK has to say about words that it does not know, to those who want to hear it.
+@pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
+def test_faults_of_language_models(
+    name: str,
+    case: Case,
+    flavour: str,
+    strict: bool,
+    way: str,
+    provider: FakeProvider,
+    components: Components,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    adapter = adapter_of(name)
+    make = components.playing(
+        adapter, case, provider, lambda attempt: llm_config(provider, flavour, attempt), strict
+    )
+    survives_llm(adapter, make, way, case, caplog, strict=strict)
+    assert {request.flavour for request in provider.requests} <= {flavour}
+
+
+@pytest.mark.parametrize(("name", "case", "api", "strict", "way"), sampled(rerank_runs(), 15))
+def test_faults_of_rerank_apis(
+    name: str,
+    case: Any,
+    api: str,
+    strict: bool,
+    way: str,
+    provider: FakeProvider,
+    components: Components,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    adapter = adapter_of(name)
+    make = components.playing(
+        adapter, case, provider, lambda attempt: rerank_config(provider, api, attempt), strict
+    )
+    survives_rerank(adapter, make, way, case, caplog, strict=strict)
+    assert {request.key for request in provider.requests} == {KEY}
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "kind", "way", "strict"), sampled(in_turn(spoken_cases()), 24)
+)
+def test_replies_of_a_frameworks_model(
+    name: str, case: Case, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = adapter_of(name)
+
+    def make(attempt: Case) -> tuple[Any, Script]:
+        script = Script(case)
+        llm = adapter.llm(adapter.llms[kind], script)
+        return adapter.make(spoken_config(attempt), llm=llm, strict=strict), script
+
+    survives_llm(adapter, make, way, case, caplog, strict=strict)
+
+
+SECRET = f"{MARKER}, the key {KEY}"
+"""What errors of a framework's model may hold, and no report may repeat."""
+
+RAISED: dict[str, Callable[[], BaseException]] = {
+    "RuntimeError": lambda: RuntimeError(SECRET),
+    "KeyError": lambda: KeyError(SECRET),
+    "ValueError": lambda: ValueError(SECRET),
+    "TimeoutError": lambda: TimeoutError(SECRET),
+    "ConnectionError": lambda: ConnectionError(SECRET),
+    "OSError": lambda: OSError(5, SECRET),
+    "AssertionError": lambda: AssertionError(SECRET),
+    "NotImplementedError": NotImplementedError,
+    "MemoryError": MemoryError,
+    "RecursionError": lambda: RecursionError(SECRET),
+    "StopIteration": lambda: StopIteration(SECRET),
+    "GeneratorExit": lambda: GeneratorExit(SECRET),
+    "CancelledError": lambda: asyncio.CancelledError(SECRET),
+    "SystemExit": lambda: SystemExit(SECRET),
+    "ExceptionGroup": lambda: ExceptionGroup(SECRET, [ValueError(SECRET)]),
+    "LLMError": lambda: LLMError("it is too busy", "rate_limited", retryable=True),
+}
+
+
+def raising(make: Callable[[], BaseException]) -> Callable[[], Any]:
+    """A function that raises what another makes."""
+
+    def raises() -> Any:
+        raise make()
+
+    return raises
+
+
+@coroutine
+def a_coroutine(value: object = None) -> Iterator[None]:
+    """What an asynchronous function returns, but that Python keeps quiet if it is not awaited.
+
+    It would tell whichever test is under way when the collector finds it.
+    """
+    yield
+    return value
+
+
+RETURNED: dict[str, Callable[[], Any]] = {
+    "None": lambda: None,
+    "a string": lambda: "{}",
+    "a number": lambda: 5,
+    "a list": lambda: ["{}"],
+    "nothing": dict,
+    "a mapping": lambda: {"message": {"content": "{}"}},
+    "replies None": lambda: {"replies": None},
+    "replies a string": lambda: {"replies": "5 4 3"},
+    "replies a number": lambda: {"replies": 5},
+    "replies a mapping": lambda: {"replies": {"a": 1}},
+    "replies a set": lambda: {"replies": {"a"}},
+    "replies a generator": lambda: {"replies": (one for one in ("a", "b"))},
+    "a reply None": lambda: {"replies": [None]},
+    "a reply that is a string": lambda: {"replies": ["{}"]},
+    "a generator": lambda: (one for one in ("a", "b")),
+    "a coroutine": a_coroutine,
+    "an object": object,
+    **{f"raising {name}": raising(make) for name, make in RAISED.items()},
+}
+"""What is a response of neither framework."""
+
+
+@pytest.mark.parametrize(
+    ("name", "returned", "kind", "way", "strict"), sampled(in_turn(RETURNED, 2), 36)
+)
+def test_what_a_frameworks_model_may_return_or_raise(
+    name: str, returned: str, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = adapter_of(name)
+    odd = Returns(RETURNED[returned])
+    llm = adapter.llm(adapter.llms[kind], odd)
+    component = adapter.make(spoken_config(PLAIN), llm=llm, strict=strict)
+    survives_llm(adapter, lambda _: (component, odd), way, PLAIN, caplog, strict=strict)
+
+
+# ---------------------------------------------------------------------- deadlines and cancellation
+
+
+@pytest.mark.parametrize(("name", "hanging", "kind", "way", "strict"), in_turn(["hanging"], 2))
+def test_a_model_that_hangs_is_left_at_the_deadline(
+    name: str, hanging: str, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = adapter_of(name)
+    let_go = threading.Event()
+    case = Case("", (), "unchanged", "deadline", 1, None, limits={"deadline": 0.15})
+
+    def make(attempt: Case) -> tuple[Any, Script]:
+        odd = Returns(lambda: let_go.wait(60))
+        llm = adapter.llm(adapter.llms[0], odd)
+        return adapter.make(spoken_config(attempt), llm=llm, strict=strict), odd
+
+    survives_llm(adapter, make, way, case, caplog, strict=strict)
+    let_go.set()
+
+
+def cancelled(adapter: Adapter, component: Any, asked: Callable[[], bool]) -> None:
+    """Cancel a ranking when the question is out; it has to end so, and at once."""
+
+    async def go() -> None:
+        documents = documents_of(adapter, CANDIDATES)
+        task = asyncio.create_task(adapter.arun(component, QUERY, documents))
+        while not asked():
+            await asyncio.sleep(0.002)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+
+
+SERVED = [
+    (name, flavour, bool((number + index) % 2))
+    for number, flavour in enumerate([*FLAVOURS, *rerank_fault_cases.APIS])
+    for index, name in enumerate(WAYS)
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "flavour", "strict"),
+    [
+        pytest.param(*row, marks=() if index % 4 == 0 else (pytest.mark.long,))
+        for index, row in enumerate(SERVED)
+    ],
+)
+def test_after_a_cancelled_call_the_next_is_as_usual(
+    name: str,
+    flavour: str,
+    strict: bool,
+    provider: FakeProvider,
+    components: Components,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    adapter = adapter_of(name)
+    if flavour in FLAVOURS:
+        config = llm_config(provider, flavour, Case("", ()))
+    else:
+        config = rerank_config(provider, flavour, rerank_fault_cases.CASES[0])
+    component = components.get(adapter, config, strict, provider)
+    provider.play(fake.silence())
+    cancelled(adapter, component, lambda: bool(provider.requests))
+    for kind in ("async", "sync"):
+        provider.play()
+        outcome = played(adapter, component, WAYS[name][kind][0], CANDIDATES, caplog)
+        assert outcome.order == BEST_FIRST
+        assert outcome.ranking is None or outcome.ranking.report.status == "ok"
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_cancellation_passes_while_a_model_hangs(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = adapter_of(name)
+    let_go = threading.Event()
+    case = Case("", (fake.good(),), "ok", "", 1, 1)
+    script, hanging = Script(case), threading.Event()
+
+    def answer(messages: list[dict[str, Any]]) -> Any:
+        if not hanging.is_set():
+            hanging.set()
+            return Odd(let_go.wait(60))
+        return script(messages)
+
+    component = adapter.make(spoken_config(case), llm=adapter.llm(adapter.llms[0], answer))
+    cancelled(adapter, component, hanging.is_set)
+    let_go.set()
+    way = WAYS[name]["async"][0]
+    survives_llm(adapter, lambda _: (component, script), way, case, caplog, strict=False)
+
+
+# ---------------------------------------------------------------------- odd candidates
+
+
+ODD = [
+    (name, candidates, method, mode)
+    for number, candidates in enumerate(odd_candidates.LISTS)
+    for index, method in enumerate(
+        ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
+    )
+    for place, name in enumerate(WAYS)
+    for mode in [("sync", "async")[(number + index + place) % 2]]
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "method", "mode"),
+    [
+        pytest.param(*row, id="-".join(row), marks=() if index % 19 == 0 else (pytest.mark.long,))
+        for index, row in enumerate(ODD)
+    ],
+)
+def test_odd_candidates(
+    name: str,
+    candidates: str,
+    method: str,
+    mode: str,
+    provider: FakeProvider,
+    components: Components,
+) -> None:
+    adapter = adapter_of(name)
+    provider.play()
+    config = {
+        "method": {**odd_candidates.METHODS[method], "llm": provider.llm("openai")},
+        "limits": {"deadline": 60, "retries": 0, "repair": 0},
+        "log_level": "debug",
+        "dedupe": False,
+    }
+    component = components.get(adapter, config, False, provider)
+    provider.play()
+    given = []
+    for place, one in enumerate(odd_candidates.LISTS[candidates]):
+        candidate = one if isinstance(one, Candidate) else Candidate(one)
+        text = candidate.text if isinstance(candidate.text, str) else None
+        named = candidate.metadata or {}
+        if name == "llama_index":  # where they are validated
+            named = {key: value for key, value in named.items() if type(key) is str}
+            candidate = Candidate(
+                text, candidate.id if isinstance(candidate.id, str) else None, candidate.score
+            )
+        id_ = candidate.id or f"d{place}"
+        given.append(adapter.given(text, id_, candidate.score, {**named, "place": place}))
+    before = [adapter.carried(one) for one in given]
+    ranked, _ = adapter.run(component, WAYS[name][mode][0], QUERY, given)
+    none_lost([adapter.carried(one) for one in ranked], before, method, "score" in CANNOT[name])
+    for one, earlier in zip(given, before, strict=True):
+        now = adapter.carried(one)
+        assert now.metadata is earlier.metadata
+        assert (now.text, now.id) == (earlier.text, earlier.id)
+
+
+def none_lost(
+    carried: Sequence[Carried], sources: Sequence[Carried], method: str, scoreless: bool
+) -> None:
+    """Each document of a list of odd ones came out once, as it was, and judged if it has a text."""
+    if not scoreless:
+        falling([one.score for one in carried])
+    assert sorted(one.place for one in carried) == list(range(len(sources)))
+    for rank, one in enumerate(carried, 1):
+        before = sources[one.place]
+        assert one.text is before.text
+        assert one.id == before.id
+        assert one.metadata is not before.metadata
+        mine = KEYS - before.metadata.keys()
+        assert one.metadata.keys() == before.metadata.keys() | mine
+        assert all(one.metadata[key] is value for key, value in before.metadata.items())
+        assert one.metadata.get("rerank_rank", rank) == rank
+    head = {one.place for one in sources[:100] if isinstance(one.text, str)}
+    scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
+    if method.startswith("listwise") and len(head) < 2:
+        return  # one that only orders need not ask about one
+    assert {one.place for one in scored} == head
+    if method.startswith("graded"):
+        keys = [(-fake.by_number(one.text), one.place) for one in scored]
+        assert keys == sorted(keys)

@@ -1,0 +1,304 @@
+"""The framework's own language models: asked, kept, saved and survived."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from contract import QUERY, WAYS, Odd, needs, numbered, places, quiet, says, values
+from secondpass import ConfigurationError, Reranker, RerankError
+
+
+def numbers_in(messages: list[dict[str, Any]]) -> dict[str, float]:
+    """The passages that a model was shown: label -> its number."""
+    shown = re.findall(r'<doc id="([^"]*)">([^<]*)</doc>', messages[-1]["content"])
+    return {label: float(text.rsplit(maxsplit=1)[-1]) for label, text in shown}
+
+
+class Model:
+    """Answers by the numbers of the passages, in the form asked for; notes what it was asked."""
+
+    def __init__(self, **usage: int) -> None:
+        self.usage = usage
+        self.asked: list[list[dict[str, Any]]] = []
+        self.where: list[Any] = []
+        self.error: Exception | None = None
+
+    def __call__(self, messages: list[dict[str, Any]]) -> Any:
+        self.asked.append(messages)
+        try:
+            self.where.append(asyncio.get_running_loop())
+        except RuntimeError:
+            self.where.append(threading.get_ident())
+        if self.error is not None:
+            raise self.error
+        numbers = numbers_in(messages)
+        ranking = sorted(numbers, key=lambda label: -numbers[label])
+        listwise = '"ranking"' in "".join(one["content"] for one in messages)
+        reply = {"ranking": ranking} if listwise else numbers
+        return says(json.dumps(reply), **self.usage)
+
+
+def ranked_by(adapter: Any, kind: str, config: Any, model: Callable[..., Any], **more: Any) -> Any:
+    return adapter.make(config, llm=adapter.llm(kind, model), **more)
+
+
+@needs("language models")
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("method", ["graded", "listwise"])
+def test_a_model_of_the_framework_is_asked(adapter: Any, way: str, kind: int, method: str) -> None:
+    model = Model(prompt_tokens=11, completion_tokens=7)
+    component = ranked_by(adapter, adapter.llms[kind], {"method": method}, model)
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 4, 2, 3))
+    assert places(adapter, ranked) == [1, 3, 2, 0]
+    assert len(model.asked) == 1
+    assert "castle garden" in model.asked[0][-1]["content"]
+    asynchronous = way in WAYS[adapter.name]["async"]
+    assert (type(model.where[0]) is not int) == (asynchronous and kind == 1)
+    if report is not None:
+        assert (report["status"], report["method"]) == ("ok", f"{method} by scripted")
+        usage = report["usage"]
+        assert (usage["calls"], usage["input_tokens"], usage["output_tokens"]) == (1, 11, 7)
+
+
+@needs("language models")
+def test_system_and_turns_are_messages_of_their_roles(adapter: Any) -> None:
+    model = Model()
+    component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, model)
+    adapter.run(component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2))
+    assert [one["role"] for one in model.asked[0]] == ["system", "user"]
+
+
+@needs("language models")
+def test_a_reply_that_was_refused_is_shown_to_the_model_again(adapter: Any) -> None:
+    model = Model()
+
+    def first_words(messages: list[dict[str, Any]]) -> Any:
+        reply = model(messages)
+        return says("Well, the second.") if len(model.asked) == 1 else reply
+
+    component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, first_words)
+    ranked, report = adapter.run(
+        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
+    )
+    assert places(adapter, ranked) == [1, 0]
+    assert [issue["code"] for issue in report["issues"]] == ["asked_again"]
+    roles = [one["role"] for one in model.asked[1]]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert model.asked[1][2]["content"] == "Well, the second."
+
+
+@needs("language models")
+def test_the_asynchronous_side_runs_in_the_callers_loop(adapter: Any) -> None:
+    model = Model()
+    component = ranked_by(adapter, adapter.llms[1], {"method": "listwise"}, model)
+
+    async def inside() -> Any:
+        first = await adapter.arun(component, QUERY, numbered(adapter, 1, 2))
+        second, _ = adapter.run(  # as evaluators do, inside a loop
+            component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
+        )
+        assert places(adapter, first) == places(adapter, second) == [1, 0]
+        return asyncio.get_running_loop()
+
+    loop = asyncio.run(inside())
+    assert model.where[0] is loop
+    assert type(model.where[1]) is int
+
+
+@needs("language models")
+def test_it_stands_in_for_the_model_of_presets_stages_and_fallbacks(adapter: Any) -> None:
+    llm = adapter.llm(adapter.llms[0], Model())
+    cascade = {
+        "method": {"type": "cascade", "stages": ["lexical", {"type": "listwise", "depth": 3}]},
+        "fallback": ["graded"],
+    }
+    core = adapter.core(adapter.make(cascade, llm=llm))
+    assert core.method.stages[1].method.llm.name == "scripted"
+    assert core.fallback[0].method.llm.name == "scripted"
+    preset = adapter.make("blended_scores", llm=llm)
+    assert adapter.core(preset).method.name == "graded by scripted"
+    with pytest.raises(ConfigurationError, match="no method asks one"):
+        adapter.make("lexical", llm=llm)
+    with pytest.raises(ConfigurationError, match="set it on the Reranker"):
+        adapter.make(Reranker("lexical"), llm=llm)
+    for name in ("model",):
+        with pytest.raises(ConfigurationError, match=f"{name}: the language model object has"):
+            adapter.make({"method": "listwise"}, llm=llm, **{adapter.names[name]: "x"})
+
+
+@needs("language models")
+def test_objects_that_are_no_model_are_refused(adapter: Any) -> None:
+    kind = type(adapter.llm(adapter.llms[0], Model()))
+    own = adapter.names["llm"]
+    for wrong in ("gpt-4.1-mini", kind, 5, object(), {"type": "openai"}):
+        with pytest.raises(ConfigurationError, match=f"{own}: give an? "):
+            adapter.make({"method": "listwise"}, llm=wrong)
+
+
+@needs("language models")
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_failing_model_loses_nothing_and_tells_no_secret(
+    adapter: Any, way: str, kind: int
+) -> None:
+    model = Model()
+    model.error = RuntimeError("sk-secret and the passage")
+    config = quiet("listwise")
+    component = ranked_by(adapter, adapter.llms[kind], config, model)
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
+    assert places(adapter, ranked) == [0, 1]
+    if report is not None:
+        assert report["status"] == "unchanged"
+        assert "sk-secret" not in json.dumps(report)
+    strict = ranked_by(adapter, adapter.llms[kind], config, model, strict=True)
+    with pytest.raises(Exception, match="strict") as raised:
+        adapter.run(strict, way, QUERY, numbered(adapter, 1, 2))
+    error = raised.value.__cause__ if way.startswith("pipeline") else raised.value
+    assert isinstance(error, RerankError)
+    assert "sk-secret" not in f"{error} {raised.value}"
+
+
+@needs("language models")
+@pytest.mark.parametrize("reason", ["content_filter", "refusal"])
+def test_a_refusal_is_reported(adapter: Any, reason: str) -> None:
+    component = ranked_by(adapter, adapter.llms[1], quiet("listwise"), lambda _: says("no", reason))
+    ranked, report = adapter.run(
+        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
+    )
+    assert places(adapter, ranked) == [0, 1]
+    assert [issue["code"] for issue in report["issues"]] == ["content_filter"]
+
+
+@needs("language models")
+@pytest.mark.parametrize("reason", ["length", "max_tokens"])
+def test_a_reply_that_was_cut_counts_as_far_as_it_goes(adapter: Any, reason: str) -> None:
+    def cut(messages: list[dict[str, Any]]) -> Any:
+        whole = json.dumps(numbers_in(messages))
+        return says(whole[: whole.rindex(",") + 3], reason)
+
+    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), cut)
+    ranked, report = adapter.run(
+        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 3, 7, 1, 9, 5)
+    )
+    assert places(adapter, ranked) == [3, 1, 0, 2, 4]
+    assert (report["status"], report["issues"][0]["code"]) == ("partial", "not_in_reply")
+
+
+@needs("language models")
+def test_a_batch_that_fails_costs_its_documents_only(adapter: Any, way: str) -> None:
+    model = Model(prompt_tokens=10, completion_tokens=3)
+
+    def one_fails(messages: list[dict[str, Any]]) -> Any:
+        if 9.0 in numbers_in(messages).values():
+            raise RuntimeError("down")
+        return model(messages)
+
+    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), one_fails, batch_size=2)
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 3, 7, 1, 9, 5))
+    statuses = dict(
+        zip(places(adapter, ranked), values(adapter, ranked, "rerank_status"), strict=True)
+    )
+    assert (statuses[0], statuses[1], statuses[3]) == ("scored", "scored", "unjudged")
+    assert report is None or report["status"] == "partial"
+
+
+@needs("language models")
+@pytest.mark.parametrize("option", ["context", "instruction"])
+def test_context_and_instruction_of_a_call_reach_the_prompt(
+    adapter: Any, way: str, option: str
+) -> None:
+    model = Model()
+    component = ranked_by(adapter, adapter.llms[1], {"method": "listwise"}, model)
+    adapter.run(component, way, QUERY, numbered(adapter, 1, 2), **{option: "about owls"})
+    adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
+    assert [f"<{option}>about owls</{option}>" in one[-1]["content"] for one in model.asked] == [
+        True,
+        False,
+    ]
+
+
+@needs("language models")
+def test_it_is_saved_or_given_again(adapter: Any) -> None:
+    for reranker in (
+        "listwise_guided",
+        {"method": {"type": "graded", "scale": [0, 3]}},
+        {"method": {"type": "listwise", "llm": {"timeout": 300}}},
+    ):
+        llm = adapter.llm(adapter.llms[0], Model())
+        component = adapter.make(reranker, llm=llm)
+        text = adapter.save(component)
+        again = adapter.load(text, llm=llm)
+        assert adapter.save(again) == text
+        assert adapter.core(again).method.name == adapter.core(component).method.name
+        timeout = 300 if "timeout" in str(reranker) else 60.0
+        for one in (component, again, copy.copy(component), copy.deepcopy(component)):
+            assert adapter.core(one).method.llm.timeout == timeout
+            if reranker != "listwise_guided":  # which asks in another form
+                way = WAYS[adapter.name]["sync"][0]
+                ranked, _ = adapter.run(one, way, QUERY, numbered(adapter, 1, 2))
+                assert places(adapter, ranked) == [1, 0]
+        assert getattr(copy.deepcopy(component), adapter.names["llm"]) is llm
+
+
+@needs("language models")
+def test_no_documents_ask_no_model(adapter: Any, way: str) -> None:
+    model = Model()
+    component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, model)
+    assert adapter.run(component, way, QUERY, [])[0] == []
+    assert model.asked == []
+
+
+@needs("language models")
+def test_concurrent_calls_are_as_runs_one_by_one(adapter: Any) -> None:
+    model = Model(prompt_tokens=11)
+    config = {"method": {"type": "listwise", "window": 4, "stride": 2}}
+    component = ranked_by(adapter, adapter.llms[1], config, model)
+
+    def documents(shift: int) -> list[Any]:
+        return numbered(adapter, *(1 + (index * 7 + shift) % 10 for index in range(1 + shift % 9)))
+
+    way = WAYS[adapter.name]["sync"][0]
+    alone = [
+        [adapter.carried(one) for one in adapter.run(component, way, QUERY, documents(n))[0]]
+        for n in range(16)
+    ]
+
+    async def together() -> list[Any]:
+        calls = [adapter.arun(component, QUERY, documents(n)) for n in range(16)]
+        return [[adapter.carried(one) for one in call] for call in await asyncio.gather(*calls)]
+
+    for _ in range(2):  # the second in another event loop
+        assert asyncio.run(together()) == alone
+
+
+@needs("language models")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_model_with_a_key_is_asked_once(adapter: Any, tmp_path: Any, asynchronous: bool) -> None:
+    settings = {"method": "listwise", "cache": str(tmp_path / "answers.sqlite")}
+    with pytest.raises(ConfigurationError, match=r"cache: cannot be set: .*'cache_key'"):
+        ranked_by(adapter, adapter.llms[0], settings, Model())
+    way = WAYS[adapter.name]["async" if asynchronous else "sync"][0]
+    for version in (1, 2):
+        model = Model()
+        llm = adapter.llm(adapter.llms[0], model)
+        object.__setattr__(llm, "cache_key", {"version": version})
+        component = adapter.make(settings, llm=llm)
+        results = [adapter.run(component, way, QUERY, numbered(adapter, 1, 2)) for _ in range(2)]
+        assert [places(adapter, ranked) for ranked, _ in results] == [[1, 0]] * 2
+        assert [report["usage"]["cached"] for _, report in results] == [0, 1]
+        assert len(model.asked) == 1
+
+
+@needs("language models")
+def test_what_is_no_response_loses_nothing(adapter: Any, way: str) -> None:
+    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), lambda _: Odd(None))
+    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
+    assert places(adapter, ranked) == [0, 1]
+    assert report is None or report["status"] == "unchanged"
