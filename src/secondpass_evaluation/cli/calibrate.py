@@ -110,7 +110,7 @@ def calibrate(
             per=per.value,
             probabilities=probabilities,
             relevant=relevant,
-            retriever=searched.retriever([stage] if stage else [], vectors.folder, progress),
+            retriever=searched.retriever([stage] if stage else None, vectors.folder, progress),
             behind=stage,
             depth=depth,
             concurrency=amount.concurrency,

@@ -157,7 +157,6 @@ def evaluate(
     searched = parts.open(suite_name, limit=amount.limit, depth=depth)
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
-    needed = {*(stages or searched.default_stages), *(behinds or ())}
     if dry_run:  # which reads a journal, but creates none
         begun = resume and journal_path is not None and journal_path.exists()
         journal_path = journal_path if begun else None
@@ -167,7 +166,7 @@ def evaluate(
         progress_bars(output.quiet) as progress,
         open_journal(journal_path, resume=resume) as journal,
     ):
-        retriever = searched.retriever(needed, vectors.folder, progress)
+        retriever = searched.retriever(stages, vectors.folder, progress, behind=behinds or ())
         if dry_run:
             expected = expected_comparison(
                 rerankers,

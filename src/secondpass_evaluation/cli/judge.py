@@ -149,7 +149,6 @@ def judge(
     ):
         searched = open_inputs(source, documents, max(_RETRIEVED, depth))
         queries = searched.suite.queries
-        needed = {*(stages or ()), *([behind.value] if behind else ())}
         try:
             judgements = judge_queries(
                 queries,
@@ -157,7 +156,9 @@ def judge(
                 corpus=searched.suite.corpus,
                 candidates=searched.suite.candidates,
                 pool=pool_rerankers(pool, dry_run=dry_run),
-                retriever=searched.retriever(needed, vectors.folder, progress),
+                retriever=searched.retriever(
+                    stages, vectors.folder, progress, behind=[behind.value] if behind else ()
+                ),
                 first_stages=stages,
                 behind=behind.value if behind else None,
                 retrieved=_RETRIEVED,

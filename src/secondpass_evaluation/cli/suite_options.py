@@ -156,18 +156,24 @@ class Searched:
         return ["given"] if self.suite.candidates is not None else ["vector", "lexical", "hybrid"]
 
     def retriever(
-        self, stages: Collection[FirstStage], vectors: Path | None, progress: Progress
+        self,
+        stages: Collection[FirstStage] | None,
+        vectors: Path | None,
+        progress: Progress,
+        *,
+        behind: Collection[FirstStage] = (),
     ) -> Retriever | None:
         """The retriever over the corpus; None if no stage searches.
 
         Args:
-            stages: the first stages that will run; none: the default.
+            stages: the first stages that will run; None: the default.
             vectors: folder to cache vectors in; None: no cache.
             progress: is told how many passages have vectors.
+            behind: first stages that rerankers run behind, in addition.
         """
         from secondpass_evaluation.cli.first_stages import IndexStage, suite_retriever
 
-        names: set[str] = {*(stages or self.default_stages)}
+        names: set[str] = {*(stages or self.default_stages), *behind}
         if self.index is not None:
             return IndexStage(self.index, names)
         return suite_retriever(self.suite, names, self.depth, vectors, progress)

@@ -129,7 +129,7 @@ def tune(
         tuning = run_tuning(
             searched.suite,
             specs,
-            retriever=searched.retriever([stage] if stage else [], vectors.folder, progress),
+            retriever=searched.retriever([stage] if stage else None, vectors.folder, progress),
             behind=stage,
             depth=depth,
             depths=depths or None,

@@ -9,6 +9,7 @@ import typer
 from fruit_suite import DOCUMENTS, QUERIES, systems
 from secondpass_evaluation.cli.first_stages import IndexStage
 from secondpass_evaluation.cli.suite_options import DocumentOptions, Searched, SuiteOptions, grouped
+from secondpass_evaluation.first_stages import FirstStages
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.suites import Suite
 
@@ -135,3 +136,10 @@ def test_a_group_is_one_parameter_and_its_options_stand_in_its_place():
     assert list(options) == ["first", "a", "b", "c", "d", "last"]
     command(first=5, a=6, b=7, c="x", d=True, last="y")
     assert calls == [(5, Outer(6, Inner(7, "x"), True), "y")]
+
+
+def test_the_default_stages_run_beside_one_that_rerankers_run_behind(suite):
+    found = SuiteOptions().open(suite, limit=None, depth=2)
+    retriever = found.retriever(None, None, lambda *_: None, behind=["lexical"])
+    search = FirstStages(found.suite, retriever, 2, lambda *_: None)
+    assert [search.retrieved(stage).reason for stage in found.default_stages] == [""] * 3

@@ -93,7 +93,7 @@ class Load:
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, id="2", marks=pytest.mark.long)])
 def test_sigterm_under_load(workers):
-    options = ("-p", "lexical", "--drain", "0.5", "--workers", str(workers))
+    options = ("-p", "lexical", "--drain", "2", "--workers", str(workers))
     with process(*options) as (running, url):
         load = Load(url, until_ready(url))
         until(lambda: load.answered >= 50)
