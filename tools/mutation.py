@@ -305,8 +305,11 @@ class _Collected:
                 _keep(task.mutant, self.killers)
             return bool(self.killers)
 
-        for number, outcome, seconds in _outcomes(self.tasks, self.options, run):
-            os.write(self.pipe, json.dumps([number, outcome, seconds]).encode() + b"\n")
+        # The first is the control, which is to end before the others begin.
+        for first, tasks in ((0, self.tasks[:1]), (1, self.tasks[1:])):
+            for number, outcome, seconds in _outcomes(tasks, self.options, run):
+                line = json.dumps([first + number, outcome, seconds])
+                os.write(self.pipe, line.encode() + b"\n")
         return True
 
 
