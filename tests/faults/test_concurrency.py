@@ -113,25 +113,6 @@ def test_reports_have_their_own_errors(provider, shared):
         assert bool(ranking.report.issues) == failed
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_concurrency_is_limited(provider, shared, width):
-    provider.play(fake.good(after=0.02))
-    reranker = shared(concurrency=width)
-
-    async def main():
-        return await asyncio.gather(*(reranker.arerank(f"q{n}", given(n)) for n in range(4)))
-
-    asyncio.run(main())
-    assert provider.most_at_once <= width
-    provider.play(fake.good(after=0.02))
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: reranker.rerank(f"q{number}", given(number)), range(4)))
-    assert provider.most_at_once <= width
-    provider.play(fake.good(after=0.02))
-    list(reranker.rerank_many([(f"q{number}", given(number)) for number in range(4)]))
-    assert provider.most_at_once <= width
-
-
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_one_loop_after_another(provider, shared, flavour):
     """Clients whose connections belong to a loop that is closed would break here."""
@@ -141,29 +122,6 @@ def test_one_loop_after_another(provider, shared, flavour):
         ranking = asyncio.run(reranker.arerank("q", given(number)))
         assert ranking.report.status == "ok"
         assert reranker.rerank("q", given(number)).order == ranking.order
-
-
-def test_two_event_loops_at_once(provider, shared):
-    provider.play(fake.good(after=0.02))
-    reranker = shared()
-    results = {}
-
-    def run(number):
-        async def main():
-            return await asyncio.gather(*(reranker.arerank("q", given(number)) for _ in range(4)))
-
-        results[number] = asyncio.run(main())
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(2):
-        assert {ranking.report.status for ranking in results[number]} == {"ok"}
-        assert {ranking.order for ranking in results[number]} == {
-            reranker.rerank("q", given(number)).order
-        }
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -236,50 +194,6 @@ def test_cancelled_while_waiting(provider, shared):
         return await reranker.arerank("q", given(1))
 
     assert asyncio.run(asyncio.wait_for(main(), 60)).report.status == "ok"
-
-
-def test_timeout_of_the_caller(provider, shared):
-    provider.play(fake.silence())
-    reranker = shared()
-
-    async def main():
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(reranker.arerank("q", given(1)), 0.2)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
-                await reranker.arerank("q", given(1))
-
-    asyncio.run(main())
-
-
-def test_cancelled_tasks_free_their_slots(provider, shared):
-    """Two of six rankings hang and hold all slots until they are cancelled."""
-    hanging = []
-
-    def script(request):
-        query = request.messages[-1].partition("<query>")[2].partition("</query>")[0]
-        if query in {"q0", "q3"}:
-            hanging.append(request)
-            return fake.silence()
-        return fake.good()
-
-    provider.play_by(script)
-    reranker = shared(concurrency=4)
-
-    async def main():
-        tasks = [asyncio.ensure_future(reranker.arerank(f"q{n}", given(n))) for n in range(6)]
-        while len(hanging) < 4:
-            await asyncio.sleep(0.01)
-        tasks[0].cancel()
-        tasks[3].cancel()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    results = asyncio.run(asyncio.wait_for(main(), 60))
-    for number, result in enumerate(results):
-        if number in {0, 3}:
-            assert isinstance(result, asyncio.CancelledError)
-        else:
-            assert result.report.status == "ok"
 
 
 # ---------------------------------------------------------------------- scorers in threads
@@ -434,15 +348,6 @@ def test_keyboard_interrupt_passes(provider, shared):
     thread.join()
     provider.play()
     assert reranker.rerank("q", given(1)).report.status == "ok"
-
-
-def test_closed_reranker_opens_again(provider, shared):
-    provider.play()
-    reranker = shared()
-    for _ in range(3):
-        assert reranker.rerank("q", given(1)).report.status == "ok"
-        reranker.close()
-        reranker.close()
 
 
 def test_close_while_ranking(provider, shared):

@@ -3,13 +3,11 @@ no key."""
 
 import copy
 import math
-import pickle
 import sys
 import traceback
 
 import pytest
 
-from fake_provider import FakeProvider
 from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
 from secondpass.errors import NotSerializableError
 
@@ -35,15 +33,6 @@ def changed(path, value):
 
 
 WRONG = {
-    "limits.deadline": [0, -1, NAN, "soon", [], True],
-    "limits.calls": [0, -1, 1.5, NAN, "many", True],
-    "limits.tokens": [0, -5, 0.5, NAN, "all"],
-    "limits.cost": [0, -0.1, NAN, "cheap"],
-    "limits.concurrency": [0, -1, 2.5, None, "8 at once"],
-    "limits.retries": [-1, 0.5, None, "two"],
-    "limits.repair": [-1, 2, 0.5, None, "yes"],
-    "limits.dead_line": [5],
-    "limits": [5, "none", [1]],
     "method.llm": [None, 5, "openai", [], {}, {"model": "m"}],
     "method.llm.type": [None, 5, "open_ai", "os.system", "builtins:eval", "", ["openai"]],
     "method.llm.model": [None, "", 5, ["m"]],
@@ -100,43 +89,6 @@ def test_contradicting_settings(method):
         Reranker.from_config({"method": {**method, "llm": llm}})
 
 
-STAGES = {
-    "none": [],
-    "one": [{"type": "lexical"}],
-    "no list": {"type": "lexical"},
-    "of unknown names": ["zork", "lexical"],
-    "of numbers": [1, 2],
-    "that widen": [{"type": "lexical", "depth": 5}, {"type": "lexical", "depth": 10}],
-    "with a depth of none": [{"type": "lexical"}, {"type": "lexical", "depth": 0}],
-    "without a model": [{"type": "lexical"}, {"type": "graded"}],
-}
-
-
-@pytest.mark.parametrize("stages", STAGES.values(), ids=STAGES)
-def test_wrong_stages(stages):
-    with pytest.raises(ConfigurationError, match="stages"):
-        Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
-
-
-def test_a_cost_limit_needs_prices():
-    config = changed("limits.cost", 0.01)
-    with pytest.raises(ConfigurationError, match="prices"):
-        Reranker.from_config(config)
-
-
-def test_a_misspelt_kind_is_suggested():
-    with pytest.raises(ConfigurationError, match="anthropic"):
-        Reranker.from_config(changed("method.llm.type", "antropic"))
-
-
-def test_a_key_beside_its_variable():
-    config = changed("method.llm.api_key", KEY)
-    config["method"]["llm"]["api_key_env"] = "SOME_KEY"
-    with pytest.raises(ConfigurationError, match="api_key") as caught:
-        Reranker.from_config(config)
-    assert KEY not in "".join(traceback.format_exception(caught.value))
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -159,12 +111,6 @@ def test_no_error_shows_the_key(path, value):
     assert KEY not in repr(error.__context__) + repr(error.__cause__)
 
 
-def test_a_key_for_its_variable_is_not_shown():
-    with pytest.raises(ConfigurationError, match="api_key_env: give the name") as caught:
-        Reranker.from_config(changed("method.llm.api_key_env", KEY))
-    assert KEY not in str(caught.value)
-
-
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "google"])
 def test_a_key_from_python_is_never_shown_or_written(kind):
     llm = {"type": kind, "model": "m", "base_url": "http://127.0.0.1:1", "api_key": KEY}
@@ -176,31 +122,6 @@ def test_a_key_from_python_is_never_shown_or_written(kind):
         reranker.to_config()
     assert KEY not in "".join(traceback.format_exception(caught.value))
     assert "api_key" in str(caught.value)
-
-
-def test_round_trip():
-    config = {
-        "method": {
-            "type": "cascade",
-            "stages": [
-                {"type": "lexical", "depth": 50},
-                {
-                    "type": "listwise",
-                    "depth": 20,
-                    "window": 10,
-                    "stride": 5,
-                    "llm": {
-                        "type": "anthropic",
-                        "model": "m",
-                        "api_key_env": "SOME_KEY",
-                        "prices": {"input": 1.0, "output": 2.0},
-                    },
-                },
-            ],
-        },
-        "limits": {"deadline": 5.0, "calls": 3, "retries": 1, "repair": 0},
-    }
-    assert Reranker.from_config(config).to_config() == config
 
 
 PACKAGES = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
@@ -233,23 +154,7 @@ def test_a_missing_sdk_names_its_extra(kind, uninstalled):
         Reranker.from_config({"method": {"type": "graded", "llm": llm}})
 
 
-@pytest.mark.parametrize("kind", PACKAGES)
-def test_a_missing_sdk_needs_a_fallback(kind, uninstalled):
-    uninstalled(kind)
-    llm = {"type": kind, "model": "m", "api_key": KEY}
-    method = {"type": "graded", "llm": llm}
-    reranker = Reranker.from_config({"method": method, "fallback": ["lexical"]})
-    ranking = reranker.rerank("cat", ["dog", "cat"])
-    assert ranking.order == (1, 0)
-    assert ranking.report.status == "degraded"
-    assert {issue.code for issue in ranking.report.issues} == {"missing_extra"}
-
-
 FUNCTIONS = {
-    "returns nothing": lambda messages: None,
-    "returns a number": lambda messages: 5,
-    "returns bytes": lambda messages: b"{}",
-    "returns itself": lambda messages: messages,
     "takes no argument": lambda: "{}",
     "raises with the passage": lambda messages: 1 / len(messages[-1]["content"][:0]),
     "raises an odd error": lambda messages: (_ for _ in ()).throw(KeyError(KEY)),
@@ -278,16 +183,26 @@ def test_other_objects_are_no_models(llm):
         Reranker.from_config({"method": {"type": "graded", "llm": llm}})
 
 
-def test_the_name_of_a_variable_is_written():
-    with FakeProvider() as provider:
-        llm = provider.llm("openai", api_key_env="SOME_KEY")
-        config = {"method": {"type": "graded", "llm": llm}}
-        assert Reranker.from_config(config).to_config() == config
-
-
-def test_a_missing_extra_is_an_import_error():
-    error = MissingExtraError("openai", "the model")
-    assert isinstance(error, ImportError)
-    assert isinstance(error, RuntimeError)
-    again = pickle.loads(pickle.dumps(error))
-    assert (type(again), again.extra, str(again)) == (MissingExtraError, "openai", str(error))
+def test_round_trip():
+    config = {
+        "method": {
+            "type": "cascade",
+            "stages": [
+                {"type": "lexical", "depth": 50},
+                {
+                    "type": "listwise",
+                    "depth": 20,
+                    "window": 10,
+                    "stride": 5,
+                    "llm": {
+                        "type": "anthropic",
+                        "model": "m",
+                        "api_key_env": "SOME_KEY",
+                        "prices": {"input": 1.0, "output": 2.0},
+                    },
+                },
+            ],
+        },
+        "limits": {"deadline": 5.0, "calls": 3, "retries": 1, "repair": 0},
+    }
+    assert Reranker.from_config(config).to_config() == config

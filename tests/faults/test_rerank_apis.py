@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 import fake_provider as fake
-from fake_provider import RERANK_FAULTS, FakeProvider
+from fake_provider import RERANK_FAULTS
 from patience import is_timed, patiently
 from rerank_fault_cases import (
-    APIS,
     CANDIDATES,
     CASES,
     DEADLINE,
@@ -150,58 +149,3 @@ def test_fault(case, api, mode, provider, scorers, caplog, monkeypatch):
 
 def test_every_case_has_a_promise():
     assert set(READ) == set(RERANK_FAULTS)
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("tls", ["close", "garbage"])
-def test_a_server_that_speaks_no_tls(api, tls, reranker):
-    with FakeProvider(tls=tls) as provider:
-        base_url = f"https://127.0.0.1:{provider.port}/{api}"
-        method = {"type": "endpoint", "api": api, "model": "m", "base_url": base_url}
-        ranking = reranker(method=method, limits={"retries": 1}).rerank("query", CANDIDATES)
-        assert ranking.report.status == "unchanged"
-        assert {issue.code for issue in ranking.report.issues} == {"connection"}
-        assert provider.handshakes == ranking.report.usage.calls <= 2
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(
-    "url",
-    ["http://", "http:///v1", "http://[::1", "http://127.0.0.1:0", "http://1:99999", "http://a b"],
-)
-def test_addresses_that_lead_nowhere(api, url, reranker):
-    """Refused at once or in the ranking; never an exception of an HTTP library."""
-    method = {"type": "endpoint", "api": api, "model": "m", "base_url": url}
-    try:
-        one = reranker(method=method, limits={"retries": 0, "deadline": 60})
-    except ValueError as error:
-        assert "base_url" in str(error)
-    else:
-        ranking = one.rerank("query", CANDIDATES)
-        assert ranking.report.status == "unchanged"
-        assert ranking.report.issues
-
-
-def test_connection_refused(reranker):
-    base_url = f"http://127.0.0.1:{fake.unused_port()}"
-    one = reranker(
-        method={"type": "endpoint", "api": "tei", "base_url": base_url}, limits={"retries": 1}
-    )
-    ranking = one.rerank("query", CANDIDATES)
-    assert [issue.code for issue in ranking.report.issues] == ["connection"]
-    assert ranking.report.usage.calls == 2
-
-
-@pytest.mark.parametrize(
-    "key", ["ключ-SECRET", "sk-\r\nX-Injected: SECRET", "sk-\x00-SECRET", "sk-\udcff-SECRET"]
-)
-def test_keys_that_no_header_can_hold(key, reranker):
-    with FakeProvider() as provider:
-        base_url = provider.base_url("tei")
-        method = {"type": "endpoint", "api": "tei", "base_url": base_url, "api_key": key}
-        ranking = reranker(method=method).rerank("query", CANDIDATES)
-        assert "SECRET" not in f"{ranking.report.to_dict()} {ranking!r}"
-        assert all("x-injected" not in request.headers for request in provider.requests)
-        if not provider.requests:
-            assert ranking.report.status == "unchanged"
-            assert ranking.report.issues
