@@ -95,14 +95,7 @@ def test_a_wrong_order_is_a_wrong_call(secondpass, tmp_path, order, problem):
     ("own", "problem"),
     [
         ({"top_k": 0}, "top_k: must be 1 or more, not 0"),
-        ({"top_k": 2.0}, "top_k: give a whole number, not 2.0"),
-        ({"top_k": True}, "top_k: give a whole number, not True"),
-        ({"depth": "5"}, "depth: give a whole number, not '5'"),
         ({"order": "larn"}, "order: no ordering is named 'larn'"),
-        ({"order": {"type": "tiers"}}, "order: "),
-        ({"order": ["a"]}, "order: give a name, a mapping or a function, not a list"),
-        ({"floor": "high"}, "floor: give a finite number, not 'high'"),
-        ({"dedupe": "no"}, "dedupe: give True or False, not 'no'"),
     ],
 )
 def test_a_wrong_setting_of_a_request_is_told_with_its_line(secondpass, own, problem):
@@ -119,13 +112,6 @@ def test_unknown_keys_are_told_once_and_ignored(secondpass):
     assert told.flat.count(hint) == 1
     assert told.flat.count("the key 'topk'") == 1
     assert "standard input:2: the key 'answer' is unknown, and ignored" in told.flat
-
-
-def test_of_many_unknown_keys_some_are_told(secondpass):
-    stdin = json_lines([request(**{f"key{at}": at}) for at in range(30)])
-    told = secondpass(*LEXICAL, stdin=stdin)
-    assert told.flat.count("is unknown, and ignored") == 10
-    assert told.flat.count("further unknown keys of requests are ignored, too") == 1
 
 
 def test_candidates_of_one_query_keep_such_keys_as_metadata(secondpass):
@@ -199,12 +185,6 @@ def test_instruction_that_is_not_used_is_counted(secondpass):
     assert "prefer" not in told.out + told.err
 
 
-def test_an_instruction_must_be_a_string(secondpass):
-    told = secondpass(*LEXICAL, stdin=json_lines([request(instruction=["owls"])]))
-    assert told.code != 0
-    assert "instruction: give a string, not a list" in told.flat
-
-
 @pytest.mark.usefixtures("instructed")
 def test_an_output_is_resumed_with_the_same_instruction_only(secondpass, tmp_path):
     target = tmp_path / "out"
@@ -222,26 +202,3 @@ def test_an_output_is_resumed_with_the_same_instruction_only(secondpass, tmp_pat
     assert "its first 1 requests were different" in told.flat
     assert target.read_bytes() == before
     assert b"prefer" not in before + target.with_name("out.state").read_bytes()
-
-
-WOMBATS = "where do wombats live"
-GOOD = "Wombats live in burrows in the forests of Australia."
-BAD = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
-
-
-def test_a_threshold_holds_for_lists_of_any_length(secondpass):
-    # By minmax, the score of a single candidate is 0.5, and that of the best of any two is 1.
-    lists = [[GOOD], [*BAD, GOOD], BAD]
-    given = [{"query": WOMBATS, "candidates": texts, "floor": 0.6} for texts in lists]
-    told = secondpass("rerank", "--preset", "embedded", "--json", stdin=json_lines(given))
-    lines = told.lines()
-    assert [[one["text"] for one in line["ranking"]] for line in lines] == [[GOOD], [GOOD], []]
-    assert lines[0]["ranking"][0]["final_score"] == 0.5
-    assert lines[0]["report"]["threshold"] == {"at": 0.6, "on": "rerank"}
-
-
-def test_a_request_gives_ranks_no_threshold(secondpass):
-    given = [request(floor=0.6)]
-    told = secondpass("rerank", "--preset", "listwise_guided", "--json", stdin=json_lines(given))
-    assert told.code != 0
-    assert "are ranks" in told.flat

@@ -10,7 +10,6 @@ import yaml
 
 from secondpass import Reranker
 from secondpass.config import preset_names
-from secondpass.settings import yaml_text
 
 KEY = "sk-test-SECRET-123"
 NOTHING = {"missing": None, "warnings": []}
@@ -127,13 +126,6 @@ def test_what_is_shown_describes_the_same_reranker(secondpass, write, name):
     assert told.code == 0
     shown = Reranker.from_config(write("shown.yaml", told.out))
     assert shown.to_config() == Reranker.from_preset(name, depth=7).to_config()
-
-
-@pytest.mark.parametrize("name", ["1e5", "09", "0o10", "yes"])
-def test_a_text_like_a_number_is_shown_as_a_text(secondpass, write, name):
-    path = write("a.yaml", f"method: {{type: cross_encoder, model: '{name}'}}\n")
-    shown = yaml_text.parse(secondpass("config", "show", str(path)).out)
-    assert shown["method"]["model"] == name
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -7,12 +7,6 @@ import pytest
 from command_requests import FRUIT, LEXICAL, json_lines, requests
 
 
-def test_compressed_candidates_give_the_same_ranking(secondpass, tmp_path):
-    plain = secondpass(*LEXICAL, "-q", "fruit", stdin=json_lines(FRUIT)).out
-    (tmp_path / "fruit.jsonl.gz").write_bytes(gzip.compress(json_lines(FRUIT)))
-    assert secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.jsonl.gz").out == plain
-
-
 def test_compressed_output(secondpass, tmp_path):
     stdin = json_lines(requests(5))
     plain = secondpass(*LEXICAL, stdin=stdin).out
@@ -56,21 +50,10 @@ def test_a_compressed_run(secondpass, trec, tmp_path):
     assert plain
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (json_lines(FRUIT), "is not a gzip file"),
-        (gzip.compress(json_lines(FRUIT))[:-12], "is a gzip file that ends too early"),
-        (gzip.compress(json_lines(FRUIT))[:10] + b"xxxxxxxxxxxxxxx", "is not a gzip file"),
-        (gzip.compress(json_lines(FRUIT))[:2], "is a gzip file that ends too early"),
-        (b"", "is a gzip file that ends too early"),
-    ],
-    ids=["plain", "cut off", "damaged", "two bytes", "empty"],
-)
-def test_broken_files_are_named(secondpass, tmp_path, content, problem):
-    (tmp_path / "fruit.gz").write_bytes(content)
+def test_a_broken_file_is_named(secondpass, tmp_path):
+    (tmp_path / "fruit.gz").write_bytes(json_lines(FRUIT))
     told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.gz")
-    assert (told.code, f"fruit.gz: {problem}" in told.flat) == (1, True)
+    assert (told.code, "fruit.gz: is not a gzip file" in told.flat) == (1, True)
     assert "internal error" not in told.flat
 
 
@@ -92,8 +75,3 @@ def test_lines_are_texts(secondpass):
 def test_lines_are_never_guessed(secondpass):
     told = secondpass(*LEXICAL, "-q", "banana", stdin=b"a banana\n")
     assert (told.code, "is not JSON" in told.flat) == (1, True)
-
-
-def test_lines_need_a_query(secondpass):
-    told = secondpass(*LEXICAL, "--lines", stdin=b"a banana\n")
-    assert (told.code, "--lines: needs --query" in told.flat) == (2, True)

@@ -200,9 +200,3 @@ def test_integer_ids_come_back_as_they_were(secondpass, query_id):
     }
     table = secondpass(*LEXICAL, "--format", "table", stdin=stdin).out
     assert " 0  " in table
-
-
-def test_ids_that_are_the_same_as_text_are_repeated(secondpass):
-    lines = [{"query_id": id_, "query": "a", "candidates": ["a"]} for id_ in (7, "7")]
-    told = secondpass(*LEXICAL, stdin=json_lines(lines))
-    assert "id '7' was given before, in line 1" in told.err

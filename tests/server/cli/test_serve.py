@@ -140,7 +140,7 @@ def test_requests_under_way_are_answered():
         assert running.wait(60) == 0
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", id="1", marks=pytest.mark.long), "2"])
 def test_requests_before_the_first_is_accepted_are_answered(workers):
     options = ("-p", "lexical", "--drain", "0", "--workers", workers)
     with process(*options) as (running, url):

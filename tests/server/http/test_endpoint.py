@@ -5,6 +5,7 @@ import re
 import pytest
 
 from fakes import InOrder
+from rotation import rotated
 from secondpass import Candidate, Reranker
 from secondpass.effects import ListScores
 
@@ -45,8 +46,7 @@ def ask(server, api, **settings):
         reranker.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(("api", "kind"), rotated(APIS, KINDS))
 def test_order_of_the_process(api, kind, serving):
     local = Reranker(InOrder(KINDS[kind], score_kind=kind))
     ranking = ask(serving(local), api, scores="unbounded")
@@ -91,8 +91,13 @@ class Marking:
         return ListScores([0.5] * len(texts), spans=[match and match.span() for match in found])
 
 
-@pytest.mark.parametrize("fields", [["text"], ["title", "text"], ["text", "title"]])
-@pytest.mark.parametrize("settings", [{}, {"dedupe": True}, {"floor": 0.2}])
+@pytest.mark.parametrize(
+    ("fields", "settings"),
+    rotated(
+        [["text"], ["title", "text"], ["text", "title"]],
+        [{}, {"dedupe": True}, {"floor": 0.2}],
+    ),
+)
 def test_spans_of_the_process(fields, settings, serving):
     """They cut the same out of each candidate, whatever is rendered around it."""
     candidates = [

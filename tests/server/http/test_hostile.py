@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fakes import ByTable
 from loopback_server import LoopbackServer
 from raw_http import SECRET, exchange, head, next_request_works, request
+from sampling import examples
 from secondpass import Reranker
 from secondpass_server.http import bodies, connections
 
@@ -100,11 +101,6 @@ FIELDS = [
 ]
 
 
-def test_kinds_are_many():
-    others = (*MALFORMED, *HEADS, *LINES, *PATHS_AND_METHODS, *STOPS)
-    assert len(FIELDS) + len(others) >= 200
-
-
 def test_fields_of_wrong_kinds(server):
     """One connection, as a client keeps it: each answer is for its request."""
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
@@ -132,24 +128,16 @@ MALFORMED = {
     "not JSON": (SECRET.encode(), 400),
     "cut": (GOOD_TEXT[:-5].encode(), 400),
     "two values": (GOOD_TEXT.encode() * 2, 400),
-    "trailing comma": (b'{"query": "q",}', 400),
-    "single quotes": (b"{'query': 'q'}", 400),
     "NaN": (b'{"query": "q", "documents": ["a"], "x": NaN}', 400),
     "Infinity": (b'{"query": "q", "documents": ["a"], "x": -Infinity}', 400),
     "1e999": (b'{"query": "q", "documents": ["a"], "x": 1e999}', 400),
     "digits": (b'{"query": "q", "x": ' + b"9" * 5000 + b"}", 400),
-    "a number": (b"1", 400),
     "a string": (b'"' + SECRET.encode() + b'"', 400),
     "a list": (b"[]", 400),
-    "null": (b"null", 400),
     "deep lists": (b"[" * 9000, 400),
-    "deep objects": (b'{"a":' * 3000, 400),
     "deep and closed": (b"[" * 9000 + b"]" * 9000, 400),
-    "latin-1": ('{"query": "é"}'.encode("latin-1"), 400),
     "UTF-16": (GOOD_TEXT.encode("utf-16"), 400),
     "NUL": (b"\0" * 10, 400),
-    "control character": (b'{"query": "\x01"}', 400),
-    "gzip": (b"\x1f\x8b\x08\x00" + b"\0" * 20, 400),
     "too long": (b'{"query": "' + b"a" * MOST + b'"}', 413),
     "much too long": (b"a" * 2**20, 413),
 }
@@ -170,15 +158,11 @@ BODY = json.dumps({"query": "q", "documents": ["a"]}).encode()
 SIZE = f"Content-Length: {len(BODY)}"
 HEADS = {
     "no content type": ([SIZE], BODY, [415]),
-    "form": (["Content-Type: application/x-www-form-urlencoded", SIZE], BODY, [415]),
-    "text": (["Content-Type: text/plain", SIZE], BODY, [415]),
-    "multipart": (["Content-Type: multipart/form-data; boundary=x", SIZE], BODY, [415]),
     "compressed": ([JSON, "Content-Encoding: gzip", SIZE], BODY, [415]),
     "bomb": ([JSON, "Content-Encoding: br", SIZE], BODY, [415]),
     "no length": ([JSON], b"", [400]),
     "length too short": ([JSON, "Content-Length: 5"], BODY[:5], [400]),
     "length huge": ([JSON, "Content-Length: 99999999999"], BODY, [413]),
-    "length negative": ([JSON, "Content-Length: -1"], BODY, [400]),
     "length a word": ([JSON, "Content-Length: many"], BODY, [400]),
     "length of 5000 digits": ([JSON, "Content-Length: " + "9" * 5000], BODY, [400]),
     "two lengths": ([JSON, "Content-Length: 5", SIZE], BODY, [400]),
@@ -202,10 +186,7 @@ HEADS = {
     "folded header": (["X: a", " b", JSON, SIZE], BODY, [200, 400]),
     "expects the moon": ([JSON, SIZE, "Expect: the-moon"], BODY, [200, 400, 417]),
     "bad deadline": ([JSON, SIZE, "Secondpass-Deadline: soon"], BODY, [400]),
-    "deadline zero": ([JSON, SIZE, "Secondpass-Deadline: 0"], BODY, [400]),
-    "deadline negative": ([JSON, SIZE, "Secondpass-Deadline: -1"], BODY, [400]),
     "deadline nan": ([JSON, SIZE, "Secondpass-Deadline: nan"], BODY, [400]),
-    "deadline infinite": ([JSON, SIZE, "Secondpass-Deadline: inf"], BODY, [400]),
     "bad strict": ([JSON, SIZE, "Secondpass-Strict: perhaps"], BODY, [400]),
     "upgrade": (["Upgrade: websocket", "Connection: Upgrade", JSON, SIZE], BODY, [200, 400, 426]),
 }
@@ -227,19 +208,14 @@ def test_heads(case, server):
 
 LINES = {
     "no method": b"/v1/rerank HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "no version": b"POST /v1/rerank\r\nHost: localhost\r\n\r\n",
     "version 9": head(version="HTTP/9.9"),
     "no host": b"POST /v1/rerank HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-    "two hosts": head("/v1/rerank", "Host: localhost"),
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 600,
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "SMTP": b"EHLO there\r\n",
     "line feeds": b"\n" * 50,
     "binary": bytes(range(256)) * 4,
     "a long line": b"POST /" + b"a" * 2**17,
-    "spaces": b" " * 5000 + b"\r\n\r\n",
     "raw NUL": b"POST /v1/re\0rank HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    "raw UTF-8": "POST /v1/rérank HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(),
     "the head is cut": b"POST /v1/rerank HTTP/1.1\r\nHost: loc",
     "nothing": b"",
 }
@@ -265,12 +241,9 @@ def test_lines(case, half_close, server, answers):
 
 PATHS_AND_METHODS = [
     *(("POST", path) for path in ("/", "/v3/rerank", "/v1/rerank/", "/v1//rerank", "/v1/RERANK")),
-    *(("POST", path) for path in ("/../etc/passwd", "/%2e%2e/v1/rerank", "/v1/rerank%00", "/nope")),
-    *(("POST", f"/cohere/{path}") for path in ("", "v3/rerank", "rerank/rerank", "tei/rerank")),
-    *((method, "/v1/rerank") for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")),
-    *((method, "/rerank") for method in ("HEAD", "CONNECT", "BREW", "post")),
-    *((method, "/health") for method in ("POST", "DELETE")),
-    *((method, "/metrics") for method in ("POST", "PUT")),
+    *(("POST", path) for path in ("/%2e%2e/v1/rerank", "/v1/rerank%00", "/cohere/tei/rerank")),
+    *((method, "/v1/rerank") for method in ("GET", "OPTIONS", "TRACE", "HEAD", "CONNECT", "BREW")),
+    *(("POST", path) for path in ("/health", "/metrics")),
 ]
 
 
@@ -378,6 +351,7 @@ JSONS = st.recursive(
 )
 
 
+@examples(30)
 @given(JSONS, st.sampled_from([*PATHS, "/v1/reranking", "/voyage/v1/rerank", "/cohere/v2/rerank"]))
 def test_any_json(server, body, path):
     (status,) = exchange(server, request(body, path))

@@ -277,6 +277,3 @@ def test_documents_with_lone_surrogates_are_returned(lengths):
     raw = json.dumps({"query": QUERY, "documents": ["a\ud800"], "return_documents": True})
     response = lengths.send("/v1/rerank", raw.encode())
     assert response.json()["results"][0]["document"] == {"text": "a\ud800"}
-
-
-# ---------------------------------------------------------------------- spans

@@ -8,12 +8,7 @@ from pydantic import ValidationError
 
 from fakes import Answering, ByTable
 from secondpass import Candidate, Reranker
-from secondpass_server.mcp.tools import Document, explained, outcome, result
-
-
-def test_whether_all_was_reranked():
-    found = outcome(Reranker(ByTable()).rerank("q", ["a", "bb"]))
-    assert (found["reranked"], found["status"], found["why_not"]) == (True, "ok", [])
+from secondpass_server.mcp.tools import Document, outcome, result
 
 
 def test_why_not():
@@ -23,13 +18,6 @@ def test_why_not():
     assert found["why_not"][0].startswith("score_not_finite: ")
 
 
-def test_what_was_skipped_is_not_reranked():
-    reranker = Reranker(ByTable(), when={"words": {"below": 1}})
-    found = outcome(reranker.rerank("q", ["a", "bb"]))
-    assert (found["reranked"], found["status"]) == (False, "ok")
-    assert found["why_not"] == ["skipped by `when`: words 1 is not below 1"]
-
-
 @pytest.mark.parametrize("text", [True, False])
 def test_results(text):
     ranking = Reranker(ByTable()).rerank("q", ["a", Candidate("bb", id="b")])
@@ -37,13 +25,6 @@ def test_results(text):
     assert (best.index, best.id, best.rank, best.status) == (1, "b", 1, "scored")
     assert best.text == ("bb" if text else None)
     assert best.span is None
-
-
-def test_explanations():
-    found = explained(Reranker(ByTable()).rerank("q", ["a", "bb"]), 0)
-    assert found.reranked
-    assert found.explanation
-    assert found.details
 
 
 @pytest.mark.parametrize("id_", [3, "3", None])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rotation import rotated
 from secondpass import Reranker
 from secondpass.effects import ListScores
 
@@ -38,8 +39,9 @@ SPANS = {
 }
 
 
-@pytest.mark.parametrize("path", ["/v2/rerank", "/cohere/v2/rerank", "/v1/rerank"])
-@pytest.mark.parametrize("case", SPANS)
+@pytest.mark.parametrize(
+    ("case", "path"), rotated(SPANS, ["/v2/rerank", "/cohere/v2/rerank", "/v1/rerank"])
+)
 def test_spans(case, path, serving):
     wanted, expected = SPANS[case]
     texts = ["a", "c\U0001f989c", {"text": "bb"}]

@@ -49,8 +49,3 @@ def test_range_of_scores(name, unit):
     shape = SHAPES[name]
     assert shape.unit_scores(read(shape, query=QUERY, documents=TEXTS)) == unit
     assert not shape.unit_scores(read(shape, query=QUERY, documents=TEXTS, raw_scores=True))
-
-
-def test_errors_of_vllm_are_those_of_openai():
-    error = SHAPES["vllm"].error(RequestError(None, "x", "kind"))
-    assert error == {"error": {"message": "x", "type": "kind", "code": 400}}
