@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import fake_provider as fake
-from fake_provider import RERANK_FAULTS, End, Pause, Step, rerank_answers
-from fault_cases import name_of
-from secondpass import Candidate
+import fault_cases
+from fake_provider import RERANK_FAULTS, Step, rerank_answers
+from fault_cases import BEST_FIRST, CANDIDATES, MARKER
 
 APIS = ("cohere", "jina", "tei")
 BOUNDED = (
@@ -30,12 +30,6 @@ BY_PLACE = ("deepinfra",)
 FURTHER = tuple(api for api in (*BOUNDED, *UNBOUNDED, *SCALED, *BY_PLACE) if api not in APIS)
 KEY = "sk-test-SECRET-123"
 KEY_VARIABLE = "RERANK_FAULT_TESTS_KEY"
-MARKER = "wombats of 1899"
-"""Stands in every passage, and may stand in no error, log, report or repr."""
-
-NUMBERS = (3, 9, 5, 1, 7, 4)
-CANDIDATES = [Candidate(f"{number}: {MARKER}", id=f"c{number}") for number in NUMBERS]
-BEST_FIRST = (1, 4, 2, 5, 0, 3)
 DEADLINE = 60.0
 """Seconds of a ranking that is not about time: more than a busy machine needs."""
 SLACK = 20.0
@@ -94,107 +88,57 @@ class Case:
         )
 
 
-def good_body(request: fake.Request) -> bytes:
-    return json.dumps(fake.rerank_envelope(request, fake.rerank_rows(request))).encode()
-
-
-def whole(change: Callable[[bytes], list[Any]]) -> Step:
-    """What a function makes of the body of a good answer."""
-    return lambda request: iter(change(good_body(request)))
-
-
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-
-
-def cut(change: Callable[[bytes], bytes], *ends: Any) -> Step:
-    """A good response that a function has cut."""
-    return whole(lambda body: [change(fake.http(200, body)), *ends])
-
-
-def drip() -> Step:
-    """A good answer, a byte at a time: no read takes long, all of them together do."""
-
-    def step(request: fake.Request) -> Any:
-        for byte in fake.http(200, good_body(request)):
-            yield bytes([byte])
-            yield Pause(0.1)
-
-    return step
-
-
 def body(value: bytes, kind: str = "application/json") -> Step:
     return fake.raw(fake.http(200, value, kind=kind))
 
 
-def encoded(encoding: str, pack: Callable[[bytes], bytes] = bytes) -> Step:
-    return whole(lambda one: [fake.http(200, pack(one), {"Content-Encoding": encoding})])
+def derived(group: str, cases: Sequence[fault_cases.Case]) -> Iterator[Case]:
+    """The cases of language models that hold of any service."""
+    for case in cases:
+        yield Case(
+            group,
+            case.name,
+            case.script,
+            case.status,
+            case.codes,
+            case.requests,
+            order=BEST_FIRST if case.status == "ok" else None,
+            fresh=case.fresh,
+            limits=dict(case.limits),
+            settings=dict(case.llm),
+        )
 
 
-def passing(group: str, name: str, step: Step, code: str) -> list[Case]:
-    """A fault that may be over when asked again, once and for good."""
-    return [
-        Case(group, f"{name}, always", (step,), "unchanged", code, 2),
-        Case(group, f"{name}, once", (step, fake.good()), "ok", code, 2, order=BEST_FIRST),
-    ]
+def of_type(kind: str) -> Step:
+    return fake.good_but(lambda _, one: [fake.http(200, one, kind=kind)])
 
 
-def harmless(name: str, step: Step) -> Case:
-    return Case("transport", name, (step,), "ok", "", 1, order=BEST_FIRST)
-
-
-def stalling(name: str, step: Step) -> Case:
-    limits = {"deadline": 0.3}
-    return Case("transport", name, (step,), codes="deadline timeout", limits=limits)
-
-
-BROKEN_HTTP = {
-    "no HTTP": fake.raw(b"HELLO THERE 5\r\n\r\n", End.CLOSE),
-    "no status": fake.raw(b"HTTP/1.1 OK\r\n\r\n", End.CLOSE),
-    "two lengths": fake.raw(HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}", End.CLOSE),
-    "length that is no number": fake.raw(HEAD + b"Content-Length: five\r\n\r\n{}", End.CLOSE),
-    "header with a zero byte": fake.raw(HEAD + b"X: \x00\r\n\r\n{}", End.CLOSE),
-    "chunk size that is no number": fake.chunked(b"zz\r\n{}\r\n"),
-    "last chunk missing": fake.chunked(b"2\r\n{}\r\n", end=[End.CLOSE]),
-    "gzip that is none": encoded("gzip"),
-    "deflate that is none": encoded("deflate"),
-    "gzip that ends early": encoded("gzip", lambda one: gzip.compress(one)[:-30]),
-    "brotli, not asked for": encoded("br"),
-    "huge header": fake.many_headers(1, 2**18),
-}
+BROKEN = "connection bad_response response_too_long"
+OF_THEIR_OWN = {"gzip bomb", "forty megabytes", "not modified"}
 
 TRANSPORT = [
-    *passing("transport", "closed before a byte", fake.raw(End.CLOSE), "connection"),
-    *passing("transport", "reset before a byte", fake.raw(End.RESET), "connection"),
-    *passing(
+    *derived(
         "transport",
-        "reset in the body",
-        cut(lambda one: one[:-40], Pause(0.02), End.RESET),
-        "connection",
-    ),
-    *passing(
-        "transport",
-        "body shorter than its length",
-        cut(lambda one: one[:-9], End.CLOSE),
-        "connection",
-    ),
-    harmless("body longer than its length", cut(lambda one: one + b"more", End.CLOSE)),
-    harmless("body without a length", whole(lambda one: [HEAD + b"\r\n", one, End.CLOSE])),
-    harmless("gzip", encoded("gzip", gzip.compress)),
-    harmless("another content type", whole(lambda one: [fake.http(200, one, kind="text/plain")])),
-    harmless("no content type", whole(lambda one: [fake.http(200, one, kind="")])),
-    harmless(
-        "another character set",
-        whole(lambda one: [fake.http(200, one, kind="application/json; charset=utf-16")]),
+        [
+            case
+            for case in fault_cases.TRANSPORT
+            if case.status in {"ok", "unchanged"} and case.name not in OF_THEIR_OWN
+        ],
     ),
     *[
-        Case(
-            "transport",
-            name,
-            (step,),
-            codes="connection bad_response response_too_long",
-            requests=(1, 2),
-        )
-        for name, step in BROKEN_HTTP.items()
+        Case("transport", name, (of_type(kind),), "ok", "", order=BEST_FIRST)
+        for name, kind in {
+            "another content type": "text/plain",
+            "no content type": "",
+            "another character set": "application/json; charset=utf-16",
+        }.items()
+    ],
+    *[
+        Case("transport", name, (step,), codes=BROKEN, requests=(1, 2))
+        for name, step in {
+            "brotli, not asked for": fake.encoded("br"),
+            "huge header": fake.many_headers(1, 2**18),
+        }.items()
     ],
     Case("transport", "gzip bomb", (fake.gzip_bomb(),), codes="response_too_long", memory=120),
     Case(
@@ -204,34 +148,6 @@ TRANSPORT = [
         codes="response_too_long",
         memory=120,
     ),
-    stalling("silence", fake.silence()),
-    stalling("headers, then silence", fake.headers_then_silence()),
-    stalling("a byte at a time", drip()),
-    stalling("white space without end", fake.endless_space()),
-    stalling("headers without end", fake.endless_headers()),
-    Case(
-        "transport",
-        "silence, and the scorer's own timeout",
-        (fake.silence(),),
-        codes="timeout",
-        requests=2,
-        settings={"timeout": 0.12},
-    ),
-    Case(
-        "transport",
-        "silence once, and the scorer's own timeout",
-        (fake.silence(), fake.good()),
-        "ok",
-        "timeout",
-        2,
-        settings={"timeout": 0.12},
-        order=BEST_FIRST,
-    ),
-    *[
-        Case("transport", f"redirect {code}", (fake.redirect(code),), codes="redirected")
-        for code in (301, 302, 303, 307, 308)
-    ],
-    Case("transport", "redirect onto itself", (fake.redirect(307, loop=True),), codes="redirected"),
     Case("transport", "not modified", (fake.raw(fake.http(304)),), codes="redirected"),
     Case(
         "transport",
@@ -241,117 +157,41 @@ TRANSPORT = [
         memory=120,
         apis=("tei",),
     ),
-    Case("transport", "web page", (fake.page(),), codes="bad_response"),
-    Case("transport", "web page for 404", (fake.page(404),), codes="not_found"),
-    *passing("transport", "web page for 502", fake.page(502), "server_error"),
 ]
 
-
-def after(value: str, *more: Step, code: int = 429) -> tuple[Step, ...]:
-    return (fake.status(code, headers={"Retry-After": value}), *more)
-
-
-BODIES = {
-    "empty": b"",
-    "null": b"null",
-    "a list": b'[{"error": 5}]',
-    "a string": b'"no"',
-    "an error that is a list": b'{"error": [1, 2]}',
-    "members of odd types": b'{"error": {"message": 5}, "detail": [], "message": {}}',
-    "invalid UTF-8": b'{"error": "\xff\xfe"}',
-    "no JSON": b"upstream connect error, reset reason: overflow 5",
-    "deep nesting": b'{"error":' * 50_000,
-    "five megabytes": b'{"error": "' + b"x" * (5 * 2**20) + b'"}',
-}
-"""What stands in the body of an error."""
-
 STATUS = [
+    *derived(
+        "status",
+        [
+            case
+            for case in fault_cases.STATUS
+            if re.match(r"\d{3}(, (always|once|Retry-After.*))?$", case.name)
+        ],
+    ),
     *[
-        Case("status", f"{code}", (fake.status(code),), codes=codes, fresh=code in {401, 403})
-        for code, codes in {
-            400: "bad_request",
-            401: "authentication",
-            402: "payment",
-            403: "authentication",
-            404: "not_found",
-            405: "bad_request",
-            413: "too_long",  # passages this short cannot be cut, so it is asked once
-            422: "bad_request",
-            424: "bad_request",
-            451: "bad_request",
-        }.items()
-    ],
-    *[
-        case
-        for code, codes in {
-            408: "timeout",
-            409: "conflict",
-            429: "rate_limited",
-            **dict.fromkeys((500, 502, 503, 504, 507, 520, 529), "server_error"),
-        }.items()
-        for case in passing("status", f"{code}", fake.status(code), codes)
+        Case("status", name, (fake.status(code, message),), codes=codes)
+        for name, code, message, codes in (
+            ("400", 400, "it cannot be done", "bad_request"),
+            # Passages this short cannot be cut, so it is asked once.
+            ("413", 413, "it cannot be done", "too_long"),
+            ("422", 422, "it cannot be done", "bad_request"),
+            ("424", 424, "it cannot be done", "bad_request"),
+            ("no credit", 429, "insufficient_quota: buy more", "quota"),
+            ("no balance left", 402, "Insufficient balance", "payment quota"),
+            ("content filter", 400, "the request was blocked by our content policy",
+             "content_filter"),
+        )
     ],
     *[
         Case("status", f"success {code}", (fake.raw(fake.http(code, b"{}")),), codes="bad_response")
         for code in (201, 202, 206)
     ],
     Case("status", "success without a body", (fake.raw(fake.http(204)),), codes="bad_response"),
-    Case(
-        "status",
-        "no credit",
-        (fake.status(429, "insufficient_quota: buy more"),),
-        codes="quota",
-    ),
-    Case(
-        "status",
-        "no balance left",
-        (fake.status(402, "Insufficient balance"),),
-        codes="payment quota",
-    ),
-    Case(
-        "status",
-        "content filter",
-        (fake.status(400, "the request was blocked by our content policy"),),
-        codes="content_filter",
-    ),
-    *[
-        Case(
-            "status",
-            f"429, Retry-After: {name_of(value)!r}",
-            after(value, fake.good()),
-            "ok",
-            "rate_limited",
-            2,
-            order=BEST_FIRST,
-        )
-        for value in ("0", "0.02", "soon", "-5", "nan", "", "1e-3", fake.http_date(0))
-    ],
-    *[
-        Case("status", f"429, Retry-After: {value[:30]!r}", after(value), codes="rate_limited")
-        for value in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT")
-    ],
-    Case(
-        "status",
-        "429, Retry-After in milliseconds",
-        (fake.status(429, headers={"retry-after-ms": "20"}), fake.good()),
-        "ok",
-        "rate_limited",
-        2,
-        order=BEST_FIRST,
-    ),
-    Case(
-        "status",
-        "429, Retry-After beyond the deadline",
-        after("25"),
-        codes="rate_limited",
-        limits={"deadline": 20},
-    ),
-    Case("status", "503, Retry-After absurd", after("86400", code=503), codes="server_error"),
     *[
         Case(
             "status", f"400 with {name}", (fake.raw(fake.http(400, message)),), codes="bad_request"
         )
-        for name, message in BODIES.items()
+        for name, message in fault_cases.BODIES.items()
     ],
     *[
         Case(
@@ -363,7 +203,7 @@ STATUS = [
             2,
             order=BEST_FIRST,
         )
-        for name, message in BODIES.items()
+        for name, message in fault_cases.BODIES.items()
     ],
     Case(
         "status",
@@ -373,7 +213,7 @@ STATUS = [
         requests=(1, 2),
         memory=120,
     ),
-]
+]  # fmt: skip
 
 # What is promised for each answer of RERANK_FAULTS: the report's status, codes, and who has no
 # score. The best candidate, at position 1, is the first row of a right answer.

@@ -56,6 +56,8 @@ def raw(*parts: Wire) -> Step:
 
 def good_bytes(request: Request) -> bytes:
     """The JSON of a whole good reply, envelope included."""
+    if request.rerank:
+        return json.dumps(rerank_envelope(request, rerank_rows(request))).encode()
     reply = envelope(request, reply_text(request))
     return json.dumps(with_logprobs(reply, request, good_tokens(request))).encode()
 
