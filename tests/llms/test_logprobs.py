@@ -8,6 +8,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, replying
+from sampling import rotating
 from secondpass import Reranker
 from secondpass.asking.dispatch import validated
 from secondpass.effects import Prompt, Turn
@@ -261,9 +262,7 @@ BECAUSE = [wide(f" because{number}") for number in range(79)]
 THINKING = [wide(word) for word in ("<think>", *map(str, range(200)), "</think>", "\n\n")]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("before", [[], THINKING], ids=["answer", "after thinking"])
-@pytest.mark.parametrize("form", [replying, fake.logprobs_of_completions])
+@rotating(flavour=FLAVOURS, before=[[], THINKING], form=[replying, fake.logprobs_of_completions])
 def test_a_long_reply_is_read_by_the_first_token_of_its_answer(
     provider, model, flavour, before, form
 ):
@@ -292,10 +291,9 @@ def test_a_reply_that_is_read_by_its_first_token_is_short(provider, model, flavo
     assert limit_of(provider.requests[0]) == LIMITS[flavour]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize(
-    "start",
-    [
+@rotating(
+    flavour=FLAVOURS,
+    start=[
         "<think>The query",
         "Okay, the user",
         "",
@@ -339,10 +337,9 @@ CUT = "Could not finish the message because max_tokens or model output limit was
 LOW = "Expected a value >= 64, but got 16 instead."
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize(
-    "refusal",
-    [
+@rotating(
+    flavour=FLAVOURS,
+    refusal=[
         fake.status(400, CUT),
         fake.status(400, LOW, param="max_completion_tokens"),
         fake.status(422, "the request is not valid"),

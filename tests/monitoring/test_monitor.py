@@ -273,19 +273,6 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, caplog):
     assert rankings(folder) == {"ok": 1}
 
 
-def test_what_could_not_be_written_is_written_when_it_is_used_again(tmp_path, caplog):
-    folder = tmp_path / "monitor"
-    monitor = Monitor(folder)
-    folder.rmdir()
-    with monitor:
-        quiet().rerank("q", TEXTS)
-    assert "monitoring cannot write" in caplog.text
-    folder.mkdir()
-    with monitor:
-        quiet().rerank("q", TEXTS)
-    assert rankings(folder) == {"ok": 2}
-
-
 def test_errors_of_writing_are_logged_once(tmp_path, caplog):
     folder = tmp_path / "monitor"
     monitor = Monitor(folder, every=0.001)
@@ -301,17 +288,6 @@ def test_errors_of_writing_are_logged_once(tmp_path, caplog):
     assert f"monitoring cannot write to {folder}: No such file" in messages[0]
 
 
-def test_the_file_of_something_else_is_kept(tmp_path, caplog):
-    day = tmp_path / time.strftime("%Y-%m-%d.jsonl", time.gmtime())
-    day.write_text("not ours\n")
-    with Monitor(tmp_path):
-        quiet().rerank("q", TEXTS)
-    assert day.read_text() == "not ours\n"
-    assert f"{day}:1: is not JSON" in caplog.text
-    day.unlink()
-    assert rankings(tmp_path) == {"ok": 1}
-
-
 def test_whatever_fails_is_logged_and_nothing_is_lost(tmp_path, caplog, monkeypatch):
     with Monitor(tmp_path) as monitor:
         quiet().rerank("q", TEXTS)
@@ -320,19 +296,6 @@ def test_whatever_fails_is_logged_and_nothing_is_lost(tmp_path, caplog, monkeypa
             monitor.close()
     assert f"monitoring cannot write to {tmp_path}: AttributeError" in caplog.text
     assert rankings(tmp_path) == {"ok": 1}
-
-
-def test_old_days_are_deleted(tmp_path):
-    names = [time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400 * age)) for age in range(5)]
-    for name in names[1:]:
-        (tmp_path / f"{name}.jsonl").touch()
-    (tmp_path / "2001-notes.jsonl").touch()
-    with Monitor(tmp_path, keep=3):
-        quiet().rerank("q", TEXTS)
-    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
-        "2001-notes.jsonl",
-        *sorted(f"{name}.jsonl" for name in names[:3]),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -383,16 +346,6 @@ def test_the_lines_of_a_day_are_bounded(tmp_path, monkeypatch):
     (other,) = (counts for key, counts in days.items() if key.reranker == OTHER)
     assert (other.rankings, other.sketches["rerank.highest"].count) == (40, 40)
     assert rankings(tmp_path) == {"ok": 2 * 50}
-
-
-def test_folders_of_local_models_are_not_in_the_files(tmp_path):
-    scorer = Answering(raising)
-    scorer.model_name = "/home/someone/models/bge-small"
-    with Monitor(tmp_path):
-        quiet(scorer, fallback=["lexical"]).rerank("owls", TEXTS)
-    assert [key.reranker for key in read_days(tmp_path)] == ["bge-small"]
-    for path in tmp_path.iterdir():
-        assert "someone" not in path.read_text()
 
 
 def test_a_file_is_no_folder(tmp_path):

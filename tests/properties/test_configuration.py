@@ -91,58 +91,6 @@ def test_examples_follow_all_keywords_of_the_schema():
         fitting(part, SCHEMA["$defs"]).validate()
 
 
-FOLLOWED = st.sampled_from(
-    [
-        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        {"type": "number", "minimum": 0, "exclusiveMinimum": 2, "maximum": 3},
-        {"type": "number", "minimum": -1e300, "maximum": -1e299},
-        {"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 5},
-        {"type": "array", "items": {"type": "null"}, "minItems": 4, "maxItems": 5},
-        {"type": "string", "minLength": 2, "maxLength": 4, "pattern": "^[A-Z_]"},
-        {"type": "object", "additionalProperties": False},
-        {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "propertyNames": {"enum": ["query", "env"]},
-            "not": {"required": ["env"]},
-        },
-        {"anyOf": [{"type": "null"}, {"const": 1}], "not": {"type": "null"}},
-    ]
-)
-
-
-@given(FOLLOWED.flatmap(lambda schema: st.tuples(st.just(schema), fitting(schema, {}))))
-def test_examples_fit_their_schema(drawn):
-    schema, value = drawn
-    jsonschema.Draft202012Validator(schema).validate(value)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "integer", "multipleOf": 2},
-        {"type": "string", "format": "uri"},
-        {"type": "array", "uniqueItems": True},
-        {"type": "object", "minProperties": 1},
-        {"type": "object", "required": ["x"]},
-        {"type": "object", "properties": {"x": {}}, "propertyNames": {"enum": ["y"]}},
-        {"type": "null", "minimum": 1},
-        {"$ref": "#/$defs/x", "required": ["y"]},
-        {"anyOf": [{"type": "integer"}], "minimum": 1},
-        {"enum": [1, 2], "minimum": 2},
-        {"const": 1, "maximum": 0},
-        {"allOf": [{"type": "null"}]},
-        {"oneOf": [{"type": "null"}]},
-        {"if": {}, "then": {"type": "null"}},
-        {"minimum": 1},
-    ],
-    ids="-".join,
-)
-def test_no_examples_for_a_keyword_they_do_not_follow(schema):
-    with pytest.raises(NotImplementedError):
-        fitting(schema, {})
-
-
 @SLOW
 @given(CONFIGURATIONS, st.data())
 def test_schema_and_loader_accept_the_same(path, configuration, data):

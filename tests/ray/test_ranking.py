@@ -97,15 +97,10 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
         (b"{", "is not JSON"),
         (b'{"query": "\xff"}', "is not UTF-8"),
         (b"{}", "needs a 'query': a string, not nothing"),
-        (b'{"query": "q"}', "needs 'candidates': a list, not nothing"),
-        (b'{"query": "q", "candidates": [5]}', "candidate 1: must be an object or a string"),
         (b'{"query": "q", "candidates": [], "top_k": 0}', "top_k: must be 1 or more"),
-        (b'{"query": "q", "candidates": [{"text": "a", "score": "x"}]}', "must be a number"),
-        (b'{"query": NaN, "candidates": []}', "NaN is not a JSON number"),
-        (b'{"query": "q", "candidates": [{"text": "a", "score": 1e999}]}', "a number is too large"),
         (b'{"query":' + b"[" * 9999 + b"]" * 9999 + b"}", "nested too deeply"),
     ],
-    ids=range(10),
+    ids=range(5),
 )
 def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
     good = json_lines(requests(2)).splitlines()

@@ -203,7 +203,7 @@ STATUS = [
             2,
             order=BEST_FIRST,
         )
-        for name, message in fault_cases.BODIES.items()
+        for name, message in fault_cases.SOME_BODIES.items()
     ],
     Case(
         "status",
@@ -249,20 +249,11 @@ READ = {
 
 ODD_BODIES = {
     "nothing": (b"", "bad_response"),
-    "white space": (b" \n ", "bad_response"),
     "prose": (b"the best is 5, then 3", "bad_response"),
     "half of it": (b'{"results": [{"index": 0, "relevance_score": 0.', "bad_response"),
-    "two values": (b'{"results": []} {"results": []}', "bad_response"),
     "null": (b"null", "reply_refused"),
-    "true": (b"true", "reply_refused"),
-    "a number": (b"5", "reply_refused"),
-    "a string": (b'"[0, 1]"', "reply_refused"),
     "an error": (b'{"error": {"code": 503, "message": "5 of 9"}}', "reply_refused"),
-    "an empty mapping": (b"{}", "reply_refused"),
-    "numbers": (b"[0.9, 0.1, 0.5, 0.3, 0.2, 0.4]", "reply_refused"),
     "deep nesting": (b"[" * 100_000, "bad_response"),
-    "deep nesting that ends": (b"[" * 50_000 + b"]" * 50_000, "bad_response"),
-    "deep mappings": (b'{"results":' * 50_000, "bad_response"),
     "invalid UTF-8": (b"\xff\xfe\xfa" * 9, "bad_response"),
     "a number of five thousand digits": (b'{"results": ' + b"9" * 5000 + b"}", "bad_response"),
     "megabytes of brackets": (b"{[" * 10**6, "response_too_long"),
