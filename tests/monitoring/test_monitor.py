@@ -298,6 +298,19 @@ def test_whatever_fails_is_logged_and_nothing_is_lost(tmp_path, caplog, monkeypa
     assert rankings(tmp_path) == {"ok": 1}
 
 
+def test_old_days_are_deleted(tmp_path):
+    names = [time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400 * age)) for age in range(5)]
+    for name in names[1:]:
+        (tmp_path / f"{name}.jsonl").touch()
+    (tmp_path / "2001-notes.jsonl").touch()
+    with Monitor(tmp_path, keep=3):
+        quiet().rerank("q", TEXTS)
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
+        "2001-notes.jsonl",
+        *sorted(f"{name}.jsonl" for name in names[:3]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -346,6 +359,16 @@ def test_the_lines_of_a_day_are_bounded(tmp_path, monkeypatch):
     (other,) = (counts for key, counts in days.items() if key.reranker == OTHER)
     assert (other.rankings, other.sketches["rerank.highest"].count) == (40, 40)
     assert rankings(tmp_path) == {"ok": 2 * 50}
+
+
+def test_folders_of_local_models_are_not_in_the_files(tmp_path):
+    scorer = Answering(raising)
+    scorer.model_name = "/home/someone/models/bge-small"
+    with Monitor(tmp_path):
+        quiet(scorer, fallback=["lexical"]).rerank("owls", TEXTS)
+    assert [key.reranker for key in read_days(tmp_path)] == ["bge-small"]
+    for path in tmp_path.iterdir():
+        assert "someone" not in path.read_text()
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -235,7 +235,9 @@ def test_circuit_closes(monkeypatch):
 
 def test_other_errors_open_no_circuit():
     client = Echo()
-    for request in (Status(400), Status(429), ValueError(), LLMError("no", "bad_response")):
+    # Whose text says that the key is refused, but may be that of a passage.
+    doubtful = Status(400, body={"message": "API key not valid. Please pass a valid API key."})
+    for request in (doubtful, Status(429), ValueError(), LLMError("no", "bad_response")):
         error_of(client, request)
     assert ask(client).text == "hello"
 
