@@ -1,15 +1,11 @@
 """The command as a whole: terminals and pipes, and that no input gives a traceback."""
 
 import json
-import os
-import pty
-import subprocess
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from command_calls import SCRIPT
 from terminals import on_a_terminal
 
 # Each example is a whole run of the command, so there are fewer of them than usual.
@@ -22,37 +18,8 @@ shared_folder = settings(
 # ---------------------------------------------------------------------- streams
 
 
-def in_a_terminal(*arguments):
-    """What the command shows in a terminal, as a process."""
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        [*SCRIPT, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env={
-            **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
-            "TERM": "xterm",
-        },
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    run.wait(60)
-    return shown.decode()
-
-
 def test_colour_is_for_terminals_that_want_it(secondpass):
     arguments = ["presets", "lexical"]
-    assert "\x1b[" in in_a_terminal(*arguments)
     assert "\x1b[" in on_a_terminal(*arguments)
     assert "\x1b[" not in secondpass(*arguments).out
     wrong = ["rerank", "--preset", "nosuch"]

@@ -164,17 +164,6 @@ def test_asynchronous_function():
     assert loops[0] is loops[1]
 
 
-def test_rerank_works_inside_a_running_loop():
-    async def function(messages):
-        await asyncio.sleep(0)
-        return graded(shown_in(messages))
-
-    async def act():
-        return Reranker(Graded(function)).rerank("q", ["1 a", "2 b"])
-
-    assert asyncio.run(act()).order == (1, 0)
-
-
 # ---------------------------------------------------------------------- what comes back
 
 
@@ -191,21 +180,6 @@ def test_not_a_reply(said):
         complete(lambda messages: said)
     assert caught.value.code == "bad_response"
     assert not caught.value.retryable
-
-
-def test_an_llm_error_says_what_went_wrong():
-    busy = LLMError("my server is busy", "busy", retryable=True, retry_after=0.0)
-    says = [busy, "{}", '{"none": 1}']
-
-    def function(messages):
-        said = says.pop(0)
-        if isinstance(said, Exception):
-            raise said
-        return said
-
-    ranking = Reranker(Graded(function), log_level="debug").rerank("q", ["1 a"])
-    assert [issue.code for issue in ranking.report.issues] == ["reply_refused"]
-    assert ranking.report.usage.calls == 3
 
 
 # ---------------------------------------------------------------------- settings
@@ -238,15 +212,3 @@ def test_a_function_is_made_a_language_model():
 def test_not_serializable():
     with pytest.raises(NotSerializableError):
         Reranker(Graded(plain)).to_config()
-
-
-@pytest.mark.parametrize("limit", ["cost", "tokens"])
-def test_cost_limit(limit):
-    def function(messages):
-        return Completion(graded(shown_in(messages)), input_tokens=1000, output_tokens=100)
-
-    llm = CallableLLM(function, prices=Prices(1, 10))
-    ranking = Reranker(Graded(llm), limits={limit: 1 if limit == "cost" else 2000}).rerank(
-        "q", ["1 a", "2 b"]
-    )
-    assert ranking.report.usage.cost == pytest.approx(0.002)

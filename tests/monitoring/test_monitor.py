@@ -139,20 +139,6 @@ def test_cancelled_rankings(tmp_path):
     assert rankings(tmp_path) == {"cancelled": 1}
 
 
-def test_adapters(tmp_path):
-    from haystack import Document
-    from llama_index.core.schema import NodeWithScore, TextNode
-
-    from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-    from llama_index.postprocessor.secondpass import SecondPassRerank
-
-    with Monitor(tmp_path):
-        SecondPassRanker(quiet()).run("q", [Document(content=text) for text in TEXTS])
-        nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
-        SecondPassRerank(quiet()).postprocess_nodes(nodes, query_str="q")
-    assert rankings(tmp_path) == {"ok": 2}
-
-
 @given(query=st.text("αβγδ", min_size=4), text=st.text("κλμν", min_size=4), code=st.text())
 @examples(6)
 def test_no_text(tmp_path_factory, query, text, code):

@@ -219,30 +219,3 @@ def test_errors_hold_no_exception_of_an_sdk(flavour, make, provider):
         asyncio.run(service.complete(request))
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-
-
-def test_a_key_in_the_address(make, provider):
-    provider.play(fake.status(404))
-    one = make("tei", f"{provider.base_url('tei')}/{KEY}")
-    message = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
-    assert KEY not in message
-    assert "model my-model" in message
-
-
-def test_a_key_given_in_python_and_none(provider, closing):
-    provider.play(fake.status(404, "no such path", leak=False))
-    for given, told in (({"api_key": KEY}, "key of api_key"), ({}, "no key")):
-        method = {"type": "endpoint", "api": "tei", "base_url": provider.base_url("tei"), **given}
-        one = closing(Reranker.from_config({"method": method}))
-        message = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
-        assert told in message
-        assert "no such path" in message
-
-
-def test_a_circuit_says_where(make, provider):
-    provider.play(fake.status(403))
-    one = make("tei")
-    one.rerank(QUERY, [PASSAGE, "b"])
-    message = one.rerank(QUERY, [PASSAGE, "b"]).report.issues[0].message
-    assert "key of MY_KEY" in message
-    assert "http://127.0.0.1" in message

@@ -408,22 +408,11 @@ STATUS = [
             "rate_limited",
             2,
         )
-        for value in (
-            "0",
-            "0.02",
-            "soon",
-            "-5",
-            "nan",
-            "",
-            "0x10",
-            "1e-3",
-            "1, 2",
-            fake.http_date(0),
-        )
+        for value in ("0.02", "soon", fake.http_date(0))
     ],
     *[
         fatal(f"429, Retry-After: {name_of(value)[:30]!r}", after(value), "rate_limited")
-        for value in ("86400", "1e9", "Fri, 31 Dec 9999 23:59:59 GMT", fake.http_date(7200))
+        for value in ("86400", "Fri, 31 Dec 9999 23:59:59 GMT")
     ],
     *[
         # Numbers that no float holds: as good as none, or for ever.
@@ -433,7 +422,7 @@ STATUS = [
             codes="rate_limited",
             requests=(1, 2),
         )
-        for value in ("inf", "1e999", "9" * 400, "Fri, 99 Zzz 99999 99:99:99 GMT")
+        for value in ("inf", "9" * 400)
     ],
     Case(
         "429, Retry-After in milliseconds",
@@ -507,34 +496,20 @@ def without(name: str, google: str, anthropic: str) -> Step:
     )
 
 
+def counts(value: Any) -> dict[str, Any]:
+    """The usage of each API, with this for every count."""
+    names = ("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens")
+    return dict.fromkeys((*names, "promptTokenCount", "candidatesTokenCount"), value)
+
+
 ODD_USAGE = {
     "empty": {},
     "a string": "5",
     "a list": [1, 2],
-    "strings": {
-        "prompt_tokens": "5",
-        "completion_tokens": "5",
-        "input_tokens": "5",
-        "output_tokens": "5",
-        "promptTokenCount": "x",
-        "candidatesTokenCount": "x",
-    },
-    "negative": {
-        "prompt_tokens": -5,
-        "completion_tokens": -5,
-        "input_tokens": -5,
-        "output_tokens": -5,
-        "promptTokenCount": -5,
-        "candidatesTokenCount": -5,
-    },
+    "strings": counts("5"),
+    "negative": counts(-5),
     "booleans": {"prompt_tokens": True, "input_tokens": True, "output_tokens": False},
-    "nulls": {
-        "prompt_tokens": None,
-        "completion_tokens": None,
-        "input_tokens": None,
-        "output_tokens": None,
-        "promptTokenCount": None,
-    },
+    "nulls": counts(None),
 }
 
 ENVELOPE = [
