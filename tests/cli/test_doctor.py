@@ -93,6 +93,7 @@ def test_a_stored_answer_does_not_stand_for_the_service(secondpass, write, tmp_p
     assert secondpass("doctor", "--config", config).code == 1
 
 
+@pytest.mark.long  # imports torch; `tests/scorers` has what is wrong with a model
 def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
     """A model that lacks weights, and one that does not know an answer."""
     monkeypatch.setattr(known_answers, "doubt", DOUBT)

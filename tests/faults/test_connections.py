@@ -11,6 +11,7 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider
 from rankings import codes
+from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import Reranker
 
@@ -28,7 +29,7 @@ def rank(reranker):
 
     def ranked(mode, flavour, base_url, key="sk-test-SECRET-123", deadline=60):
         service = {"model": "m", "base_url": base_url, "api_key": key}
-        if flavour in fake.RERANK_APIS:
+        if flavour in DIALECTS:
             method = {"type": "endpoint", "api": flavour, **service}
         else:
             method = {"type": "graded", "llm": {"type": flavour, **service}}

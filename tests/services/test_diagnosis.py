@@ -13,6 +13,7 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider, http
 from fault_fixtures import _closing, _environment, _sdks
+from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError
@@ -151,7 +152,7 @@ def make(provider, closing, monkeypatch):
     def reranker(flavour, base_url=None, **whole):
         base_url = base_url or provider.base_url(flavour)
         given = {"model": "my-model", "base_url": base_url, "api_key_env": "MY_KEY"}
-        if flavour in fake.RERANK_APIS:
+        if flavour in DIALECTS:
             method = {"type": "endpoint", "api": flavour, **given}
         else:
             method = {"type": "graded", "llm": {"type": flavour, **given}}
@@ -206,8 +207,8 @@ def test_a_connection_that_fails(flavour, make):
 def test_errors_hold_no_exception_of_an_sdk(flavour, make, provider):
     provider.play(fake.status(404))
     one = make(flavour)
-    service = one.method if flavour in fake.RERANK_APIS else one.method.llm
-    if flavour in fake.RERANK_APIS:
+    service = one.method if flavour in DIALECTS else one.method.llm
+    if flavour in DIALECTS:
         from secondpass.apis.endpoint import Pairs
 
         request = Pairs(QUERY, [PASSAGE])

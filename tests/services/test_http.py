@@ -14,6 +14,7 @@ import pytest
 import fake_provider as fake
 from fake_provider import FakeProvider, http
 from fault_fixtures import _closing, _environment, _sdks
+from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import Reranker
 from secondpass.apis import endpoint
@@ -45,7 +46,7 @@ def provider():
 @pytest.fixture
 def make(provider, closing):
     def reranker(flavour, **limits):
-        if flavour in fake.RERANK_APIS:
+        if flavour in DIALECTS:
             method = {
                 "type": "endpoint",
                 "api": flavour,
@@ -323,7 +324,7 @@ def test_keys_that_no_header_can_hold(flavour, unfit, provider, monkeypatch, clo
     if source == "variable":
         monkeypatch.setenv("MY_KEY", key)
         given = {"api_key_env": "MY_KEY"}
-    if flavour in fake.RERANK_APIS:
+    if flavour in DIALECTS:
         base_url = provider.base_url(flavour)
         method = {"type": "endpoint", "api": flavour, "model": "m", "base_url": base_url, **given}
     else:

@@ -65,11 +65,14 @@ class Dialect:
 
     def reply(self, rows: Any) -> Any:
         """The answer around rows."""
-        if not self.rows:
-            return rows
+        return {**self.usage, **self.around(rows)} if self.rows else rows
+
+    def around(self, rows: Any) -> dict[str, Any]:
+        """The part of the answer that holds the rows."""
+        held: dict[str, Any] = rows
         for name in reversed(self.rows.split(".")):
-            rows = {name: rows}
-        return {**self.usage, **rows}
+            held = {name: held}
+        return held
 
 
 def _text(document: Any) -> str:

@@ -12,22 +12,17 @@ import fake_provider as fake
 import fault_cases
 from fake_provider import RERANK_FAULTS, Step, rerank_answers
 from fault_cases import BEST_FIRST, CANDIDATES, MARKER
+from rerank_dialects import DIALECTS
 
 APIS = ("cohere", "jina", "tei")
-BOUNDED = (
-    *("cohere", "voyage", "vllm", "vllm_score"),
-    *("azure", "bedrock", "contextual", "dashscope", "vertex", "zeroentropy"),
-)
-"""Those whose scores are probabilities, and nothing else."""
-UNBOUNDED = (
-    *("jina", "mixedbread", "llama_cpp", "elastic", "litellm", "nvidia", "nvidia_nim"),
-    *("openrouter", "pinecone", "sglang"),
-)
 SCALED = ("tei", "infinity")
 """Those that send probabilities or logits, by a setting."""
-BY_PLACE = ("deepinfra",)
+BY_PLACE = tuple(api for api, dialect in DIALECTS.items() if not dialect.index)
 """Those that send a score for each document, in their order."""
-FURTHER = tuple(api for api in (*BOUNDED, *UNBOUNDED, *SCALED, *BY_PLACE) if api not in APIS)
+UNBOUNDED = tuple(api for api, dialect in DIALECTS.items() if dialect.kind != "probability")
+BOUNDED = tuple(api for api in DIALECTS if api not in (*UNBOUNDED, *SCALED, *BY_PLACE))
+"""Those whose scores are probabilities, and nothing else."""
+FURTHER = tuple(api for api in DIALECTS if api not in APIS)
 KEY = "sk-test-SECRET-123"
 KEY_VARIABLE = "RERANK_FAULT_TESTS_KEY"
 DEADLINE = 60.0

@@ -1,7 +1,7 @@
 """A provider of language models and rerank APIs on the loopback interface, with faults by script.
 
-It speaks OpenAI Chat Completions, Anthropic Messages, Gemini ``generateContent``, and nine rerank
-APIs (:data:`RERANK_APIS`). All are served by one port, each under the first part of its path::
+It speaks OpenAI Chat Completions, Anthropic Messages, Gemini ``generateContent``, and the rerank
+APIs (:mod:`rerank_dialects`). All are served by one port, each under the first part of its path::
 
     with FakeProvider() as provider:
         provider.play(status(500), good())          # the last step is repeated
@@ -61,12 +61,10 @@ from fake_provider.replies import (
 )
 from fake_provider.requests import (
     APIS,
-    RERANK_APIS,
     End,
     Grade,
     Pause,
     Request,
-    RerankApi,
     Script,
     Step,
     Wire,
@@ -105,7 +103,6 @@ __all__ = [
     "INPUT_TOKENS",
     "LEAK",
     "OUTPUT_TOKENS",
-    "RERANK_APIS",
     "RERANK_FAULTS",
     "TOO_LONG",
     "TOO_LONG_ELSEWHERE",
@@ -115,7 +112,6 @@ __all__ = [
     "Grade",
     "Pause",
     "Request",
-    "RerankApi",
     "Script",
     "Step",
     "Token",

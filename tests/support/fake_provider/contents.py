@@ -275,6 +275,6 @@ def rerank_answers(change: Callable[[list[dict[str, Any]]], Any]) -> Step:
             return
         reply = rerank_envelope(request, [])
         api = request.rerank
-        yield http(200, {**reply, **api.reply(rows)} if api and api.rows else rows)
+        yield http(200, {**reply, **api.around(rows)} if api and api.rows else rows)
 
     return step

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from fake_provider.logprobs import Token
-from fake_provider.requests import RERANK_APIS, Grade, Request
+from fake_provider.requests import Grade, Request
+from rerank_dialects import DIALECTS
 
 _WORDS = re.compile(r"ONLY one word: (.+) or (.+)\.")
 
@@ -167,10 +168,10 @@ def envelope(request: Request, text: str) -> dict[str, Any]:
 
 def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> Any:
     """The reply of the rerank API that was asked, around rows of ``index`` and ``score``."""
-    api = request.rerank or RERANK_APIS["tei"]
+    api = request.rerank or DIALECTS["tei"]
     if not api.index:
         return {
-            **api.reply([row["score"] for row in sorted(results, key=lambda row: row["index"])])
+            **api.around([row["score"] for row in sorted(results, key=lambda row: row["index"])])
         }
     names = {"score": api.score, "index": api.index}
     rows = [{names.get(name, name): value for name, value in row.items()} for row in results]
@@ -183,9 +184,9 @@ def rerank_envelope(request: Request, results: Sequence[Mapping[str, Any]]) -> A
         return rows
     if request.api == "cohere":
         meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
-        return {"id": "r1", **api.reply(rows), "meta": meta}
+        return {"id": "r1", **api.around(rows), "meta": meta}
     usage = {"prompt_tokens": INPUT_TOKENS, "total_tokens": INPUT_TOKENS}
-    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, **api.reply(rows)}
+    return {"id": "r1", "model": "fake", "object": "rerank", "usage": usage, **api.around(rows)}
 
 
 def rerank_rows(request: Request, grade: Grade = by_number) -> list[dict[str, Any]]:

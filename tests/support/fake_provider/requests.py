@@ -1,4 +1,4 @@
-"""What comes in, what goes over the wire, and the rerank APIs."""
+"""What comes in, and what goes over the wire."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from rerank_dialects import DIALECTS, Dialect
 
 
 class End(enum.Enum):
@@ -51,7 +53,7 @@ class Request:
         for ending, api in APIS.items():
             if self.path.partition("?")[0].endswith(ending):
                 return api
-        return self.flavour if self.flavour in RERANK_APIS else ""
+        return self.flavour if self.flavour in DIALECTS else ""
 
     @property
     def key(self) -> str:
@@ -79,9 +81,9 @@ class Request:
         return {label: html.unescape(text) for label, text in passages}
 
     @property
-    def rerank(self) -> RerankApi | None:
+    def rerank(self) -> Dialect | None:
         """The rerank API that was asked, by its name or by its path."""
-        return RERANK_APIS.get(self.flavour) or RERANK_APIS.get(self.api)
+        return DIALECTS.get(self.flavour) or DIALECTS.get(self.api)
 
     @property
     def labels(self) -> list[str]:
@@ -143,55 +145,6 @@ APIS = {
 }
 """The dialect that the end of a path belongs to."""
 
-
-@dataclass(frozen=True)
-class RerankApi:
-    """Where a rerank API has the documents, the rows (empty: the whole answer), index and score.
-
-    Names inside others are joined by dots. Without ``index``, the answer has a score for each
-    document, in their order; ``named`` indices are strings.
-    """
-
-    documents: str = "documents"
-    rows: str = "results"
-    score: str = "relevance_score"
-    index: str = "index"
-    named: bool = False
-
-    def reply(self, rows: Any) -> dict[str, Any]:
-        """The part of the answer that holds the rows."""
-        reply: Any = rows
-        for name in reversed(self.rows.split(".")):
-            reply = {name: reply}
-        whole: dict[str, Any] = reply
-        return whole
-
-
-RERANK_APIS = {
-    "cohere": RerankApi(),
-    "jina": RerankApi(),
-    "tei": RerankApi("texts", "", "score"),
-    "voyage": RerankApi(rows="data"),
-    "mixedbread": RerankApi("input", "data", "score"),
-    "vllm": RerankApi(),
-    "vllm_score": RerankApi("text_2", "data", "score"),
-    "infinity": RerankApi(),
-    "llama_cpp": RerankApi(),
-    "nvidia": RerankApi("passages", "rankings", "logit"),
-    "nvidia_nim": RerankApi("passages", "rankings", "logit"),
-    "deepinfra": RerankApi(rows="scores", index=""),
-    "sglang": RerankApi(rows="", score="score"),
-    "elastic": RerankApi("input", "rerank"),
-    "pinecone": RerankApi(rows="data", score="score"),
-    "dashscope": RerankApi("input.documents", "output.results"),
-    "contextual": RerankApi(),
-    "zeroentropy": RerankApi(),
-    "litellm": RerankApi(),
-    "openrouter": RerankApi(),
-    "azure": RerankApi(),
-    "bedrock": RerankApi("sources", score="relevanceScore"),
-    "vertex": RerankApi("records", "records", "score", "id", named=True),
-}
 
 _FENCE = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.DOTALL)
 
