@@ -121,16 +121,6 @@ def test_candidates_of_one_query_keep_such_keys_as_metadata(secondpass):
     assert "unknown" not in told.err
 
 
-def test_an_output_made_with_another_order_is_not_gone_on_with(secondpass, tmp_path):
-    call, stdin = (*LEXICAL, "--output", tmp_path / "out"), json_lines([request()])
-    assert secondpass(*call, stdin=stdin).code == 0
-    told = secondpass(*call, "--order", "lost_in_the_middle", "--resume", stdin=stdin)
-    assert (told.code, "another choice of options" in told.flat) == (1, True)
-    changed = json_lines([request(top_k=1)])
-    told = secondpass(*call, "--resume", stdin=changed)
-    assert (told.code, "were different" in told.flat) == (1, True)
-
-
 def test_a_table_has_as_many_rows_as_a_request_asks_for(secondpass):
     many = [{"id": f"d{at}", "text": f"owl {at}"} for at in range(14)]
     stdin = json_lines([{"query": "owl", "candidates": many, "top_k": 12}])

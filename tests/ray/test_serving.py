@@ -155,7 +155,6 @@ def test_clients(preset, deployed):
     check_clients(url, preset)
 
 
-ONE = json.dumps({**BODY, "model": "one"})
 MALFORMED = {
     "not JSON": ("/v1/rerank", b"{", {}, 400),
     "not an object": ("/v1/rerank", b"[]", {}, 400),

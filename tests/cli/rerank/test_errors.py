@@ -4,8 +4,6 @@ import pytest
 
 from command_requests import LEXICAL, json_lines, requests
 
-LINE = {"query_id": "a", "query": "x", "candidates": []}
-
 
 @pytest.mark.parametrize(
     ("stdin", "told"),

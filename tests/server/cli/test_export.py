@@ -83,18 +83,11 @@ def test_force_keeps_the_file_with_a_warning(secondpass, model, pairs, refused):
     assert (model / "onnx" / "model.onnx").is_file()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([{"query": "q", "text": "a"}, {"query": "q"}], ":2: 'text' must be a text"),
-        ("", ": has no pairs"),
-        ([{"query": "q", "text": "a"}], "pairs: no query has more than 10 passages"),
-    ],
-)
-def test_wrong_pairs(secondpass, model, write, content, message):
-    done = secondpass("export", model, "--pairs", write("pairs.jsonl", content))
+def test_wrong_pairs(secondpass, model, write):
+    pairs = write("pairs.jsonl", [{"query": "q", "text": "a"}])
+    done = secondpass("export", model, "--pairs", pairs)
     assert done.code == 1
-    assert message in done.err
+    assert "pairs: no query has more than 10 passages" in done.err
     assert not (model / "onnx").exists()
 
 

@@ -11,7 +11,6 @@ from secondpass_server.http.keys import Keys
 from secondpass_server.http.settings import ServerSettings
 
 OLD, NEW = "old-key-0001", "new-key-0002"
-BODY = {"query": "q", "documents": ["a"]}
 
 
 @pytest.fixture(autouse=True)
