@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from math import inf
 from unittest.mock import patch
 
 import jsonschema
@@ -12,8 +13,205 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sampling import examples
-from schema_examples import NULL, changed, fitting
 from secondpass import ConfigurationError, MissingExtraError, Reranker, config
+
+UNSET = "SCHEMA_UNSET"
+NULL = "SCHEMA_NULL"
+"""Variables: one is not set, the other has to hold ``null``."""
+
+WORDS = [
+    *["a", "text", "{query} {documents}", "The document {id} fits.", "https://host/v1", "é"],
+    *["NAME_A", "_B", "missing.yaml", "no/such/file.yml"],
+]
+FREE = st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3) | st.just("v"), max_size=2)
+
+ANNOTATIONS = {"title", "description", "default", "not"}
+"""Keywords that any schema may have. ``not`` is a filter."""
+
+BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+
+KEYWORDS = {
+    "object": {"properties", "required", "additionalProperties", "propertyNames"},
+    "array": {"items", "minItems", "maxItems"},
+    "integer": BOUNDS,
+    "number": BOUNDS,
+    "string": {"minLength", "maxLength", "pattern"},
+    "boolean": set(),
+    "null": set(),
+}
+
+
+def fitting(schema, definitions, depth=0):
+    """A strategy of values that the schema allows."""
+    values = _fitting(schema, definitions, depth)
+    if "not" not in schema:
+        return values
+    unwanted = jsonschema.Draft202012Validator({**schema["not"], "$defs": definitions})
+    return values.filter(lambda value: not unwanted.is_valid(value))
+
+
+def _fitting(schema, definitions, depth):
+    if "$ref" in schema:
+        _only(schema, {"$ref"})
+        target = definitions
+        for step in schema["$ref"].removeprefix("#/$defs/").split("/"):
+            target = target[step]
+        return st.deferred(lambda: fitting(target, definitions, depth))
+    if "anyOf" in schema:
+        _only(schema, {"anyOf"})
+        options = schema["anyOf"]
+        if depth > 4:  # cascades of cascades end
+            shallow = [o for o in options if "enum" in o or o.get("type") not in {None, "object"}]
+            options = shallow or options[:1]
+        return st.one_of([fitting(option, definitions, depth) for option in options])
+    if "const" in schema:
+        _only(schema, {"const"})
+        return st.just(schema["const"])
+    if "enum" in schema:
+        _only(schema, {"enum", "type"})
+        return st.sampled_from(schema["enum"])
+    if "type" not in schema:
+        _only(schema, set())
+        return FREE
+    _only(schema, {"type"} | KEYWORDS[schema["type"]])
+    return BY_TYPE[schema["type"]](schema, definitions, depth)
+
+
+def _only(schema, keywords):
+    if unknown := set(schema) - keywords - ANNOTATIONS:
+        raise NotImplementedError(f"no values for {sorted(unknown)} in {schema}")
+
+
+def _object(schema, definitions, depth):
+    properties = schema.get("properties", {})
+    required = schema.get("required", [])
+    if set(properties) == {"env", "default"}:
+        return _variable(properties["default"], definitions, depth)
+    if not properties:
+        return _mapping(schema, definitions, depth)
+    _only(schema, {"type", "properties", "required", "additionalProperties"})
+    parts = {name: fitting(part, definitions, depth + 1) for name, part in properties.items()}
+    needed = {name: parts.pop(name) for name in required}
+    some = (
+        st.lists(st.sampled_from(sorted(parts)), max_size=3, unique=True) if parts else st.just([])
+    )
+    return some.flatmap(
+        lambda names: st.fixed_dictionaries({**needed, **{name: parts[name] for name in names}})
+    )
+
+
+def _mapping(schema, definitions, depth):
+    _only(schema, {"type", "additionalProperties", "propertyNames"})
+    inner = schema.get("additionalProperties", True)
+    if inner is False:
+        return st.just({})
+    names = st.sampled_from("xyz")
+    if "propertyNames" in schema:
+        names = fitting(schema["propertyNames"], definitions, depth)
+    values = fitting(inner if isinstance(inner, dict) else {}, definitions, depth + 1)
+    return st.dictionaries(names, values, max_size=2)
+
+
+def _variable(default, definitions, depth):
+    kinds = [option.get("type") for option in default.get("anyOf", [default])]
+    unset = fitting(default, definitions, depth).map(lambda d: {"env": UNSET, "default": d})
+    held = [{"env": NULL}] if "null" in kinds else []
+    return st.one_of([unset, *map(st.just, held)])
+
+
+def _array(schema, definitions, depth):
+    fewest = schema.get("minItems", 0)
+    most = schema.get("maxItems", max(3, fewest))
+    return st.lists(
+        fitting(schema.get("items", {}), definitions, depth + 1), min_size=fewest, max_size=most
+    )
+
+
+def _number(schema, _definitions, _depth):
+    least, above = schema.get("minimum", -5), schema.get("exclusiveMinimum", -inf)
+    most, below = schema.get("maximum", 900), schema.get("exclusiveMaximum", inf)
+    return st.floats(
+        max(least, above),
+        min(most, below),
+        exclude_min=above >= least,
+        exclude_max=below <= most,
+        allow_subnormal=False,
+    ).map(lambda x: x if x != int(x) else int(x))
+
+
+def _integer(schema, _definitions, _depth):
+    least = max(schema.get("minimum", -3), schema.get("exclusiveMinimum", -inf) + 1)
+    most = min(schema.get("maximum", 999), schema.get("exclusiveMaximum", inf) - 1)
+    return st.integers(least, most)
+
+
+def _string(schema, _definitions, _depth):
+    words = [
+        word
+        for word in WORDS
+        if re.search(schema.get("pattern", ""), word)
+        and schema.get("minLength", 0) <= len(word) <= schema.get("maxLength", inf)
+    ]
+    return st.sampled_from(words)
+
+
+BY_TYPE = {
+    "object": _object,
+    "array": _array,
+    "integer": _integer,
+    "number": _number,
+    "string": _string,
+    "boolean": lambda *_: st.booleans(),
+    "null": lambda *_: st.none(),
+}
+
+
+def changed(config, data):
+    """The configuration with one of its parts replaced, removed or added, at a place drawn."""
+    places = [*_places(config)]
+    holder, key = data.draw(st.sampled_from(places))
+    value = data.draw(
+        st.sampled_from(
+            [
+                None,
+                0,
+                1,
+                -1,
+                0.5,
+                True,
+                "",
+                "text",
+                "lexical",
+                [],
+                ["text"],
+                {},
+                {"type": "lexical"},
+            ]
+            + [{"env": UNSET, "default": v} for v in (None, 1, "text", 0.5, [], {})]
+            + [{"env": 5}, {"env": NULL}, {"env": ""}, "sk-SECRET", {"preset": "lexical"}]
+        )
+    )
+    action = data.draw(st.sampled_from(["replace", "remove", "add"]))
+    if action == "remove":
+        del holder[key]
+    elif action == "add" and isinstance(holder, dict):
+        names = ["depth", "floor", "type", "preset", "zork", "api_key", "env", "default", "stages"]
+        holder[data.draw(st.sampled_from(names))] = value
+    else:
+        holder[key] = value
+    return config
+
+
+def _places(value):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield value, key
+            yield from _places(item)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield value, index
+            yield from _places(item)
+
 
 SCHEMA = config.json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
