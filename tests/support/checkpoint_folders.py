@@ -137,6 +137,11 @@ def bare(folder: Path, auto: str = "AutoModel") -> Path:
     return folder
 
 
+def without_head(folder: Path) -> Path:
+    """A classifier whose checkpoint is that of its encoder."""
+    return edit_weights(write_classifier(folder), without("classifier"))
+
+
 def masked(folder: Path) -> Path:
     """A masked language model."""
     return bare(folder, "AutoModelForMaskedLM")

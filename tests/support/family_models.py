@@ -93,7 +93,7 @@ def write_causal_family(folder: Path, kind: str, auto_map: str = "") -> Path:
 def write_t5(folder: Path) -> Path:
     """A sequence to sequence model with a tokenizer of pieces."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
     words = "▁true ▁false ▁the ▁cat ▁sat ▁Query ▁Document ▁Relevant : .".split()
@@ -102,6 +102,7 @@ def write_t5(folder: Path) -> Path:
     vocabulary += [(word, -1.0) for word in words]
     vocabulary += [(letter, -3.0) for letter in letters if letter not in words]
     tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
+    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -132,6 +133,8 @@ def write_listwise(folder: Path) -> Path:
     from safetensors.torch import load_file, save_file
 
     write_causal_family(folder, "Qwen3")
+    edit(folder, "config.json", max_position_embeddings=8192)
+    edit(folder, "tokenizer_config.json", model_max_length=8192)
     weights = {
         key: value
         for key, value in load_file(folder / "model.safetensors").items()
@@ -305,7 +308,7 @@ def gemma(
     instruction: str | None = None,
     max_length: int = 512,
 ) -> list[float]:
-    """FlagEmbedding 1.4.2, inference/reranker/decoder_only/base.py, ``compute_score_single_gpu``."""
+    """FlagEmbedding 1.4.2, inference/reranker/decoder_only/base.py, ``BaseLLMReranker``."""
     del instruction
     model, tokenizer = _causal(folder)
 
@@ -372,7 +375,7 @@ def jina_v3(
     weights = load_file(folder / "model.safetensors")
     first, second = weights["projector.0.weight"], weights["projector.2.weight"]
     marks = {name: tokenizer.convert_tokens_to_ids(name) for name in CHAT[3:]}
-    most = 1024
+    most = tokenizer.model_max_length
 
     def cut(text: str, length: int) -> tuple[str, int]:
         ids = tokenizer(text, truncation=True, max_length=length)["input_ids"]
@@ -428,7 +431,7 @@ def jina_v3(
         text, length = cut(passage, 2048)
         waiting.append(text)
         room -= length
-        if len(waiting) >= 125 or room <= 0:
+        if len(waiting) >= 125 or room <= 2048:
             flush()
             room = most - 2 * size
     if waiting:

@@ -356,7 +356,13 @@ class CrossEncoderScorer:
                 f"{loaded.score_kind!r}, and only logits have probabilities"
             )
         doubt = loaded.engine.doubt() if self.known_answers else None
-        return CachedPairs(loaded, self.score_cache, doubt)
+        return CachedPairs(
+            loaded.engine,
+            self.score_cache,
+            doubt,
+            score_kind=loaded.score_kind,
+            takes_instruction=loaded.takes_instruction,
+        )
 
 
 def _probability(logit: float) -> float:
@@ -368,19 +374,27 @@ class CachedPairs:
     """Scores pairs by an engine, unless their scores are remembered.
 
     Args:
-        loaded: the model; scores of one that reads lists are not remembered.
+        engine: scores of one that reads lists are not remembered.
         cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
         doubt: why the model is doubtful; None if it is not.
+        score_kind: of the scores.
+        takes_instruction: whether the model reads the instruction of a call.
     """
 
     def __init__(
-        self, loaded: choice.Loaded, cache: int | str | None, doubt: str | None = None
+        self,
+        engine: PairEngine | ListEngine,
+        cache: int | str | None,
+        doubt: str | None = None,
+        *,
+        score_kind: ScoreKind = "logit",
+        takes_instruction: bool = False,
     ) -> None:
-        self._engine = engine = loaded.engine
+        self._engine = engine
         self.doubt = doubt
-        self.score_kind, self.takes_instruction = loaded.score_kind, loaded.takes_instruction
+        self.score_kind, self.takes_instruction = score_kind, takes_instruction
         self._cache: ScoreCache | None = None
-        if cache is not None and isinstance(engine, PairEngine):
+        if cache is not None and not isinstance(engine, ListEngine):
             self._cache = open_cache(cache)
             self._namespace = namespace(engine.model.identity())
 

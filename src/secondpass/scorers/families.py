@@ -54,8 +54,7 @@ _NO_RERANKER = {
     "Model": "it is an encoder that was not trained as a reranker",
     "ForCausalLM": (
         "it has no read-out of a reranker: neither the ids of its answer tokens nor its template "
-        "are known. Use its author's files for sentence-transformers, whose modules.json has a "
-        "LogitScore"
+        "are known, unless its author's files for sentence-transformers have a LogitScore"
     ),
 }
 """Why models are no rerankers as they are, by the end of their class's name."""
@@ -131,7 +130,7 @@ class Match:
             values = config if file == "config.json" else facts.own
             for place, value in (wanted_values or {}).items():
                 actual_value = _lookup(values, place)
-                if actual_value is None or (value != "*" and actual_value != value):
+                if actual_value is None or value not in ("*", actual_value):
                     return None
                 found.append(f"{place} {actual_value!r}")
         for name in self.files:
@@ -563,8 +562,8 @@ def recognise(
             raise ModelLoadError(_own_code(model, facts))
         raise ModelLoadError(
             f"the model {model!r} is {with_article(facts.architecture or 'model of no class')} that"
-            f" fits no description of a reranker: {reason}, or describe it in `family`, as "
-            f"`secondpass doctor {model}` drafts"
+            f" fits no description of a reranker: {reason}. If it is one, name its family in "
+            f"`family`, or describe it there; `secondpass doctor {model}` drafts that"
         )
     if len(found) > 1:
         names = " and ".join(item.name for item in found)

@@ -70,11 +70,13 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
         if isinstance(setting, Mapping):
             described: T = from_mapping(self._cls, setting)
             return described
-        if isinstance(setting, PathLike) or (isinstance(setting, str) and re.search(_PATH, setting)):
+        if isinstance(setting, PathLike):
             return self._from_file(fspath(setting))
-        if isinstance(setting, str) and setting in self:
-            return self[setting]
         if isinstance(setting, str):
+            if re.search(_PATH, setting):
+                return self._from_file(setting)
+            if setting in self:
+                return self[setting]
             hint = suggestion(setting, list(self))
             raise ConfigurationError(f"has no such name: {describe(setting)}{hint}")
         raise ConfigurationError(

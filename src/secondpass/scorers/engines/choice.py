@@ -18,7 +18,7 @@ from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_families import FamilyModel
-from secondpass.scorers.engines.torch_pairs import TorchModel
+from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
 from secondpass.scorers.engines.torch_vectors import VectorModel, VectorPairs
 from secondpass.scorers.families import Recognised, recognise
@@ -276,17 +276,7 @@ def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -
     kind = recognised.family.run.model
     device, precision = settings.device, settings.precision
     if kind in {"SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"}:
-        vectors = VectorModel(
-            source,
-            kind,
-            device=device,
-            precision="exact" if precision == "auto" else precision,
-            query_length=None,
-            document_length=None,
-            batch_size=settings.batch_size,
-            options={**options, "max_length": None},
-        )
-        return VectorPairs(vectors, {"model": source.name, "options": settings.option_key}), recognised
+        return _vectors(settings, kind), recognised
     prompts: Any = {"prompt": settings.prompt, "prompt_name": settings.prompt_name}
     model: TorchModel | FamilyModel
     if kind == "CrossEncoder":
@@ -305,3 +295,26 @@ def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -
             **prompts,
         )
     return model, recognised
+
+
+def _vectors(settings: EngineSettings, kind: str) -> VectorPairs:
+    """A model that encodes each text by itself."""
+    source, prompt = settings.source, settings.prompt
+    if settings.prompt_name is not None or (prompt is not None and INSTRUCTION in prompt):
+        raise ModelLoadError(
+            f"the model {source.name!r} is a {kind}: prompt takes no {INSTRUCTION}, and prompt_name"
+            " cannot be set"
+        )
+    options = {key: value for key, value in settings.options.items() if key != "max_length"}
+    identity = {"model": source.name, "files": source.stamp(), "options": settings.option_key}
+    model = VectorModel(
+        source,
+        kind,
+        device=settings.device,
+        precision="exact" if settings.precision == "auto" else settings.precision,
+        query_length=None,
+        document_length=settings.max_length,
+        batch_size=settings.batch_size,
+        options=options if prompt is None else {**options, "prompts": {"query": prompt}},
+    )
+    return VectorPairs(model, {**identity, "prompt": prompt, "max_length": settings.max_length})

@@ -157,8 +157,11 @@ class FamilyInputs:
             if ends and excess <= len(rows[last]):
                 rows[last] = rows[last][: len(rows[last]) - excess]
                 break
-            excess += attempt  # the tokens at a cut may become more
             sizes = [count_tokens(self._tokenizer, text) for text in (first, second)]
+            if not attempt:  # what is left by the rest, as authors count it
+                rest = self._rows(first, "", instruction)
+                excess = max(1, sum(map(len, rest)) + around + sizes[1] - self.longest)
+            excess += attempt  # the tokens at a cut may become more
             room = max(0, sum(sizes) - excess)
             kept = longest_first(sizes[0], sizes[1], room)
             if sizes[0] <= 3 * room // 4:
