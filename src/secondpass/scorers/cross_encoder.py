@@ -69,10 +69,10 @@ class CrossEncoderScorer:
             directory. None is the hub's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
-        prompt: an instruction prepended to each pair, or in its place in the description of a
-            family, for models that were trained with one. A
-            prompt with ``{instruction}`` is used only in calls that have an instruction, which
-            replaces it; other calls use ``prompt_name``, or else the model's default prompt.
+        prompt: an instruction prepended to each pair, or put in its place by the description of the
+            family, for models that were trained with one. A prompt with ``{instruction}`` is used
+            only in calls that have an instruction, which replaces it; other calls use
+            ``prompt_name``, or else the model's default prompt.
         prompt_name: the name of one of the model's own prompts, instead of ``prompt``.
         batch_size: maximum number of pairs per forward pass. None limits only their tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
@@ -91,9 +91,9 @@ class CrossEncoderScorer:
         tokenizer_kwargs: the same for the tokenizer.
         config_kwargs: the same for the model's configuration.
 
-    Only torch supports ``family``, ``prompt``, ``prompt_name``, ``trust_remote_code``, the three mappings, and
-    a ``precision`` other than ``auto`` and ``exact``. Rerankers with the same settings share one
-    loaded model. Safe for use from many threads, and after a fork.
+    Only torch supports ``family``, ``prompt``, ``prompt_name``, ``trust_remote_code``, the three
+    mappings, and a ``precision`` other than ``auto`` and ``exact``. Rerankers with the same
+    settings share one loaded model. Safe for use from many threads, and after a fork.
     """
 
     joins_calls = True
@@ -174,7 +174,7 @@ class CrossEncoderScorer:
 
     @property
     def score_kind(self) -> ScoreKind:
-        """What the scores mean: known for certain when the model is loaded, or ``family`` is set."""
+        """What the scores mean; known for certain if the model is loaded, or ``family`` is set."""
         pairs = self._pairs.loaded
         kind = self._kind if pairs is None else pairs.score_kind
         return "probability" if self.activation == "sigmoid" else kind
@@ -201,6 +201,12 @@ class CrossEncoderScorer:
         """Why the model is doubtful; None if it is not, or is not loaded."""
         pairs = self._pairs.loaded
         return None if pairs is None else pairs.doubt
+
+    @property
+    def loaded_model(self) -> Any:
+        """The engine's model, for ``secondpass doctor``; None if it is not loaded."""
+        pairs = self._pairs.loaded
+        return None if pairs is None else pairs.model
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the score cache, for a report."""
@@ -402,6 +408,11 @@ class CachedPairs:
     def info(self) -> EngineInfo:
         """How the model runs."""
         return self._engine.info
+
+    @property
+    def model(self) -> Any:
+        """The loaded model."""
+        return self._engine.model
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[float]]:
         """One score per pair."""

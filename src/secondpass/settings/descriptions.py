@@ -28,7 +28,7 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
         noun: what is described, for messages.
     """
 
-    def __init__(self, folder: str, cls: type[T], noun: str) -> None:
+    def __init__(self, folder: str, cls: type, noun: str) -> None:
         self._folder = files("secondpass") / "data" / folder
         self._cls, self._noun = cls, noun
         names = sorted(file.name for file in self._folder.iterdir())
@@ -66,7 +66,8 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
             ConfigurationError: there is no such name or file, or the description is wrong.
         """
         if isinstance(setting, self._cls):
-            return setting
+            known: T = setting
+            return known
         if isinstance(setting, Mapping):
             described: T = from_mapping(self._cls, setting)
             return described

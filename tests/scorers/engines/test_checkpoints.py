@@ -43,7 +43,10 @@ WRONG = {
     "untemplated": (folders.untemplated, "has no template: .*prompt"),
     "unable": (folders.unable, "cannot read pairs: The chat template .* cannot carry"),
     "sequence to sequence": (folders.sequence_to_sequence, "is a T5ForConditionalGeneration"),
-    "listwise": (folders.listwise, r"has 3 tokens in place of .<\|im_start\|>., which its family needs"),
+    "listwise": (
+        folders.listwise,
+        r"has 3 tokens in place of .<\|im_start\|>., which its family needs",
+    ),
     "incomplete": (
         folders.incomplete,
         r"has no bert\.encoder\.layer\.1\.attention\.self\.query\.weight, which",

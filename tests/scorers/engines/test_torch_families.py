@@ -207,7 +207,7 @@ def test_a_blend_by_value_needs_the_kind(tmp_path):
     assert "of kind 'similarity'" in report.issues[0].message
     with pytest.raises(ConfigurationError):  # known at once
         Reranker({**method, "family": "jina-reranker-v3"}, **settings)
-    with pytest.raises(ModelLoadError, match="activation: .*'similarity', and only logits"):
+    with pytest.raises(ModelLoadError, match=r"activation: .*'similarity', and only logits"):
         scorer_of(folder, activation="sigmoid").warm_up()
 
 

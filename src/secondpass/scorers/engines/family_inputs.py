@@ -158,7 +158,7 @@ class FamilyInputs:
                 rows[last] = rows[last][: len(rows[last]) - excess]
                 break
             sizes = [count_tokens(self._tokenizer, text) for text in (first, second)]
-            if not attempt:  # what is left by the rest, as authors count it
+            if not attempt and not any(affixes(second)):  # what the rest leaves, as authors do
                 rest = self._rows(first, "", instruction)
                 excess = max(1, sum(map(len, rest)) + around + sizes[1] - self.longest)
             excess += attempt  # the tokens at a cut may become more
@@ -227,9 +227,11 @@ class FamilyInputs:
         for match in [*self._pattern.finditer(template), None]:
             text = template[place : match.start() if match else len(template)]
             filled = PLACEHOLDER.sub(
-                lambda found: "$"
-                if found[1] == "$"
-                else self._as_characters(values[found[1]], written=written),
+                lambda found: (
+                    "$"
+                    if found[1] == "$"
+                    else self._as_characters(values[found[1]], written=written)
+                ),
                 text,
             )
             pieces.append((filled, False))

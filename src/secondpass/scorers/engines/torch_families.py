@@ -178,6 +178,11 @@ class FamilyModel(TorchRunner):
         self._truncated.add(query, [passages[index] for row in rendered for index in row.cut])
         return [FamilyPair(row, row.length) for row in rendered]
 
+    def sample_ids(self, query: str, passage: str) -> Sequence[int]:
+        """The tokens that the model is given for a pair, or for a list of one passage."""
+        render = self.inputs.pairs if self._read.vectors is None else self.inputs.lists
+        return render(query, [passage])[0].ids
+
     def run(self, pairs: Sequence[FamilyPair]) -> list[float]:
         """The score of each pair."""
         return self._thread.submit(self._scores, [pair.rendered for pair in pairs]).result()
@@ -293,23 +298,24 @@ class FamilyModel(TorchRunner):
         tensors: dict[str, Any] = {
             key: torch.tensor(value, device=device) for key, value in features.items()
         }
+        first: Any
+        second: Any
         if self._run.model == "classifier":
             logits = model(**tensors).logits
-            wanted = [self._read.label, self._read.minus]
+            first, second = self._read.label, self._read.minus
         elif self._run.model == "seq2seq":
             start = model.config.decoder_start_token_id
             starts = torch.full((len(rows), 1), start, device=device)
             logits = model(**tensors, decoder_input_ids=starts, use_cache=False).logits[:, 0]
-            wanted = [*self._tokens, None][:2]
+            first, second, *_ = *self._tokens, None
         else:
             # Later positions do not matter to a causal model, so padding at the right is exact.
             last = torch.tensor(lengths, device=device) - 1
-            places, index = last.unique(return_inverse=True)
+            places, index = torch.unique(last, return_inverse=True)
             every = model(**tensors, logits_to_keep=places, use_cache=False).logits
             logits = every[torch.arange(len(rows), device=device), index]
-            wanted = [*self._tokens, None][:2]
-        first, second = wanted
-        number = logits[:, first].float()
+            first, second, *_ = *self._tokens, None
+        number: Tensor = logits[:, first].float()
         return number if second is None else number - logits[:, second].float()
 
     def _instruction(self, instruction: str | None) -> str | None:
@@ -343,4 +349,3 @@ def _tensors(name: str, facts: ModelFacts | None, names: Sequence[str]) -> list[
             )
         found.append(tensor)
     return found
-

@@ -92,7 +92,7 @@ class TorchModel(TorchRunner):
         self._prompt = prompt
 
         def construct() -> CrossEncoder:
-            encoder = CrossEncoder(source.name, **self.arguments)
+            encoder: CrossEncoder = CrossEncoder(source.name, **self.arguments)
             set_pad_token(source.name, encoder.tokenizer, encoder.transformers_model)
             return encoder
 

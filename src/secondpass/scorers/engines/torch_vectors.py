@@ -15,8 +15,8 @@ from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pace import Pace
 from secondpass.scorers.engines.runtimes import Precision
-from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
 from secondpass.scorers.engines.torch_runner import BUDGET, BUDGET_ON_GPU
+from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.families import recognise
 from secondpass.scorers.hub import HubModel
@@ -98,7 +98,7 @@ class VectorModel:
             facts = read_facts(source, offline=offline)
             if facts is not None and kind == "MultiVectorEncoder":
                 recognise(source.name, facts, trusted=trusted, late_interaction=True)
-            encoder = load_checked(
+            encoder: MultiVectorEncoder = load_checked(
                 source.name,
                 facts,
                 lambda: getattr(sentence_transformers, kind)(source.name, **arguments),
