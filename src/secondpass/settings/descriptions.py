@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import yaml_text
@@ -66,8 +66,7 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
             ConfigurationError: there is no such name or file, or the description is wrong.
         """
         if isinstance(setting, self._cls):
-            known: T = setting
-            return known
+            return cast("T", setting)
         if isinstance(setting, Mapping):
             described: T = from_mapping(self._cls, setting)
             return described

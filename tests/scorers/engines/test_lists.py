@@ -1,6 +1,7 @@
 """Lists that a model reads as a whole."""
 
 import time
+from types import SimpleNamespace
 
 from secondpass.scorers import known_answers
 from secondpass.scorers.engines.lists import ListEngine
@@ -16,12 +17,8 @@ class Listed:
 
     def score_list(self, query, passages, instruction=None):
         self.lists.append((query, [*passages], instruction))
-
-        class Scores:
-            scores = [float(len(passage)) for passage in passages]
-            blocks = 2 if len(passages) > 2 else 1
-
-        return Scores
+        scores = [float(len(passage)) for passage in passages]
+        return SimpleNamespace(scores=scores, blocks=2 if len(passages) > 2 else 1)
 
 
 def test_copies_are_read_once_and_lists_apart():

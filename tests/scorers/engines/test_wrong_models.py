@@ -7,7 +7,7 @@ import pytest
 import checkpoint_folders as folders
 import family_models as families
 from command_fixtures import *  # noqa: F403
-from secondpass import RerankError, Reranker
+from secondpass import Reranker, RerankError
 from secondpass.errors import SecondPassError
 from secondpass.scorers.engines.exporting import export
 from tiny_models import write_classifier
@@ -34,6 +34,7 @@ def haystack(config):
 def llama_index(config):
     pytest.importorskip("llama_index.core")
     from llama_index.core.schema import NodeWithScore, TextNode
+
     from llama_index.postprocessor.secondpass import SecondPassRerank
 
     nodes = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in "ab"]

@@ -60,7 +60,9 @@ def doctor(
     *,
     family: Annotated[
         str | None,
-        typer.Option(help="The family of MODEL: the name of one, or a YAML file that describes it."),
+        typer.Option(
+            help="The family of MODEL: the name of one, or a YAML file that describes it."
+        ),
     ] = None,
     preset_name: Preset = None,
     config: Config = None,

@@ -50,7 +50,7 @@ def inspect_model(model: str, family: Any = None) -> dict[str, Any]:
         "family": recognised.name,
         "title": found.title,
         "reasons": [*recognised.reasons],
-        "read_out": _read_out(found),
+        "read_out": read_out(found),
         "score_kind": found.scale.kind,
         "cut": _cut(found),
         "verified": None if verified is None else verified.version or verified.address,
@@ -98,8 +98,8 @@ def _logits(module: Any, tokenizer: Any) -> str:
     return f"the logit of {' minus that of '.join(names)} at the last token"
 
 
-def _read_out(family: Family) -> str:
-    """Where the score is read, in words."""
+def read_out(family: Family) -> str:
+    """Where the score of a family that can be run is read, in words."""
     read, run = family.read, family.run
     assert read is not None
     assert run is not None

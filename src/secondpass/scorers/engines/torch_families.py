@@ -178,10 +178,10 @@ class FamilyModel(TorchRunner):
         self._truncated.add(query, [passages[index] for row in rendered for index in row.cut])
         return [FamilyPair(row, row.length) for row in rendered]
 
-    def sample_ids(self, query: str, passage: str) -> Sequence[int]:
+    def sample_ids(self, query: str, passage: str) -> list[int]:
         """The tokens that the model is given for a pair, or for a list of one passage."""
         render = self.inputs.pairs if self._read.vectors is None else self.inputs.lists
-        return render(query, [passage])[0].ids
+        return [*render(query, [passage])[0].ids]
 
     def run(self, pairs: Sequence[FamilyPair]) -> list[float]:
         """The score of each pair."""
