@@ -30,8 +30,9 @@ from secondpass.scorers.engines.score_cache import (
 )
 from secondpass.scorers.engines.sharing import Shared, shared
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
-from secondpass.scorers.families import FAMILIES, FAMILY_SETTING, recognise
+from secondpass.scorers.families import FAMILIES, FAMILY_SETTING
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, Issue, ScoreKind
 

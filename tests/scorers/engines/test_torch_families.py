@@ -315,7 +315,22 @@ def named_twice(folder):
     return families.write_causal_family(folder.with_name("zerank-2-qwen3-reranker"), "Qwen3")
 
 
+def truncated(folder):
+    path = families.write_listwise(folder) / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return folder
+
+
+def disagreeing(folder):
+    """A classifier by one file, a bi-encoder by another."""
+    folders.embedder(folder)
+    folders.edit(folder, "config.json", architectures=["BertForSequenceClassification"])
+    return folder
+
+
 WRONG = {
+    "truncated": (truncated, "cannot be loaded: SafetensorError"),
+    "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
     "plain language model": (causal("Qwen3"), "fits no description .* no read-out"),
     "plain language model of another family": (causal("Qwen2"), "fits no description"),
     "tokens of another model": (untokened, "in place of '<.im_start.>', which its family needs"),

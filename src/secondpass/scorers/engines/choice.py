@@ -21,8 +21,8 @@ from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
 from secondpass.scorers.engines.torch_vectors import VectorModel, VectorPairs
-from secondpass.scorers.families import Recognised, recognise
 from secondpass.scorers.hub import UNREACHABLE, HubModel
+from secondpass.scorers.recognition import Recognised, recognise
 from secondpass.types import ScoreKind
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]

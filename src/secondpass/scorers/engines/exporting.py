@@ -30,8 +30,8 @@ from secondpass.scorers.engines.pairs import PairEngine, Requests
 from secondpass.scorers.engines.processor import has_fast_bfloat16, usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import TorchModel
-from secondpass.scorers.families import recognise
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
 from secondpass.types import Progress
 
 if TYPE_CHECKING:

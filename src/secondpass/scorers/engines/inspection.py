@@ -8,8 +8,9 @@ from typing import Any
 from secondpass.concurrency.lazy import is_installed
 from secondpass.errors import ModelLoadError, SecondPassError
 from secondpass.scorers.engines.facts import ModelFacts, read_facts
-from secondpass.scorers.families import Family, recognise
+from secondpass.scorers.families import Family
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
 
 QUERY, PASSAGE = "Which fruit is rich in potassium?", "Bananas are rich in potassium."
 

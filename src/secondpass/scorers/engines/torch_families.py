@@ -14,8 +14,8 @@ from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.families import Recognised
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import Recognised
 
 if TYPE_CHECKING:
     from torch import Tensor

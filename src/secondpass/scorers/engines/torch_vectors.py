@@ -18,8 +18,8 @@ from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_runner import BUDGET, BUDGET_ON_GPU
 from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
 from secondpass.scorers.engines.truncated import TruncatedPairs
-from secondpass.scorers.families import recognise
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
 from secondpass.types import EngineInfo, ScoreKind
 
 if TYPE_CHECKING:
