@@ -201,6 +201,7 @@ def sections() -> dict[str, list[Part]]:
             Part("run", families.Run, "`run:` of such a description."),
             Part("read", families.Read, "`read:` of such a description."),
             Part("vectors", families.Vectors, "`vectors:` of `read`."),
+            Part("head", families.Head, "`head:` of `read`."),
             Part("scale", families.Scale, "`scale:` of such a description."),
         ],
         "Language models": [

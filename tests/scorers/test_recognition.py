@@ -4,7 +4,9 @@ import pytest
 
 from secondpass import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
+from secondpass.scorers.families import FAMILIES, Family
 from secondpass.scorers.recognition import recognise
+from secondpass.settings import from_mapping
 
 
 def facts(name="model", architecture="", *, modules=None, saved=None, own=None, **config):
@@ -111,3 +113,17 @@ def test_the_author_s_code_needs_a_native_class_or_trust():
 def test_what_fits_none_is_refused_with_its_reason(architecture, reason):
     with pytest.raises(ModelLoadError, match=f"fits no description of a reranker: .*{reason}"):
         recognise("m", facts("m", architecture))
+
+
+def test_a_name_breaks_ties(monkeypatch):
+    """Of two descriptions that fit, that which names the model is of it."""
+    own = {
+        "title": "own",
+        "match": {"architectures": "LlamaForSequenceClassification", "name": "rankllama"},
+        "run": {"model": "classifier"},
+        "read": {"label": 0},
+    }
+    monkeypatch.setitem(FAMILIES, "own", from_mapping(Family, own))
+    architecture = "LlamaForSequenceClassification"
+    assert recognise("m", facts("rankllama-v1", architecture)).name == "own"
+    assert recognise("m", facts("other", architecture)).name == "classifier"

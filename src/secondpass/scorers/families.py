@@ -335,6 +335,26 @@ class Vectors:
 
 @configurable
 @dataclass(frozen=True)
+class Head:
+    """Scores by a head whose matrices the checkpoint has beside the encoder.
+
+    Attributes:
+        weights: the names of its matrices, in order; a bias of the same name is added if there is
+            one. The last has one row.
+        position: the hidden state that it reads: of the first token, the last, or the mean of all.
+        layer: the layer that it reads, counted from 0 for the embeddings, as that layer returns it;
+            None is what the model returns.
+        activation: a function of torch between two matrices, such as ``relu``; None is none.
+    """
+
+    weights: Annotated[Sequence[str], OneOrMore(), MinLen(1)]
+    position: Literal["first", "last", "mean"] = "first"
+    layer: Annotated[int, Ge(0)] | None = None
+    activation: Literal["relu", "gelu", "tanh", "silu"] | None = None
+
+
+@configurable
+@dataclass(frozen=True)
 class Read:
     """Where the score is read. Exactly one of these; ``minus`` is beside ``logit`` or ``label``.
 
@@ -346,6 +366,7 @@ class Read:
             the last token, a sequence to sequence model at the first that it writes.
         minus: a second label or token, whose number is subtracted.
         vectors: at control tokens.
+        head: of an encoder.
     """
 
     own: bool = False
@@ -353,11 +374,12 @@ class Read:
     logit: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     minus: Annotated[int, Ge(0)] | Annotated[str, MinLen(1)] | None = None
     vectors: Annotated[Vectors | None, nested(Vectors, optional=True)] = None
+    head: Annotated[Head | None, nested(Head, optional=True)] = None
 
     def __post_init__(self) -> None:
-        given = [self.own or None, self.label, self.logit, self.vectors]
+        given = [self.own or None, self.label, self.logit, self.vectors, self.head]
         if sum(value is not None for value in given) != 1:
-            raise ConfigurationError("give one of own, label, logit and vectors")
+            raise ConfigurationError("give one of own, label, logit, vectors and head")
         if self.minus is not None and self.label is None and self.logit is None:
             raise ConfigurationError([Problem(("minus",), "is for label and logit only")])
 
@@ -456,12 +478,13 @@ class Family:
         if by_sentence_transformers != self.read.own:
             message = "is for the classes of sentence-transformers, and they have no other"
             raise ConfigurationError([Problem(("read", "own"), message)])
-        if by_sentence_transformers != (self.input.of == "own") and self.run.model != "classifier":
+        reads_pairs = self.run.model == "classifier" or self.read.head is not None
+        if by_sentence_transformers != (self.input.of == "own") and not reads_pairs:
             message = f"cannot be {self.input.of!r} with run.model {self.run.model!r}"
             raise ConfigurationError([Problem(("input", "of"), message)])
         if (self.read.label is None) != (self.run.model != "classifier") or (
             (self.read.logit is None) != (self.run.model not in {"causal", "seq2seq"})
-            or (self.read.vectors is None) != (self.run.model != "encoder")
+            or (self.read.vectors is self.read.head) != (self.run.model != "encoder")
         ):
             message = f"has no read-out that run.model {self.run.model!r} has"
             raise ConfigurationError([Problem(("read",), message)])

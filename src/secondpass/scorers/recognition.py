@@ -121,7 +121,8 @@ def _fitting(model: str, facts: ModelFacts, setting: Any) -> list[Recognised]:
     ]
     # What is said of the author's code is more than what its class is called.
     by_code = [item for item in found if item.family.names_code]
-    return by_code or found
+    by_name = [item for item in found if any(match.name for match in item.family.match)]
+    return by_code or by_name or found
 
 
 def _own_code(model: str, facts: ModelFacts) -> str:

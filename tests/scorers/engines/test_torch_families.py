@@ -275,6 +275,39 @@ def test_labels_of_a_classifier_can_be_read(tmp_path):
     assert scorer.score_pairs("cat", texts) == pytest.approx(theirs, abs=1e-4)
 
 
+@pytest.mark.parametrize("position", ["first", "last", "mean"])
+@pytest.mark.parametrize("layer", [None, 1])
+def test_a_head_in_the_checkpoint(tmp_path, position, layer):
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = folders.bare(tmp_path / "model")
+    head = {"scorer.0.weight": torch.randn(8, 32), "scorer.0.bias": torch.randn(8)}
+    head["scorer.2.weight"] = torch.randn(1, 8)
+    folders.edit_weights(folder, lambda weights: weights | head)
+    read = {"weights": ["scorer.0.weight", "scorer.2.weight"], "activation": "tanh"}
+    own = {
+        "title": "a head",
+        "match": {"architectures": "BertModel"},
+        "run": {"model": "encoder"},
+        "read": {"head": {**read, "position": position, "layer": layer}},
+    }
+    model, tokenizer = (
+        AutoModel.from_pretrained(folder).eval(),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    texts, theirs = ["dog", "", "the cat sat"], []
+    for text in texts:
+        output = model(**tokenizer("cat", text, return_tensors="pt"), output_hidden_states=True)
+        states = (output.last_hidden_state if layer is None else output.hidden_states[layer])[0]
+        state = {"first": states[0], "last": states[-1], "mean": states.mean(0)}[position]
+        inner = torch.tanh(head["scorer.0.weight"] @ state + head["scorer.0.bias"])
+        theirs.append((head["scorer.2.weight"] @ inner).item())
+    assert scorer_of(folder, family=own).score_pairs("cat", texts) == pytest.approx(
+        theirs, abs=1e-4
+    )
+
+
 # ---------------------------------------------------------------------- wrong ones
 
 

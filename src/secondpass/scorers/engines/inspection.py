@@ -115,6 +115,12 @@ def read_out(family: Family) -> str:
         tokens = f"{read.vectors.query!r} and {read.vectors.passage!r}"
         through = f", through {', '.join(read.vectors.projector)}" if read.vectors.projector else ""
         return f"the cosine of the hidden states at {tokens}{through}"
+    if read.head is not None:
+        layer = "" if read.head.layer is None else f" of layer {read.head.layer}"
+        place = {"mean": "the mean token"}.get(
+            read.head.position, f"the {read.head.position} token"
+        )
+        return f"the head {', '.join(read.head.weights)} at {place}{layer}{divided}"
     return f"what sentence-transformers' {run.model} returns, without its activation"
 
 

@@ -155,6 +155,7 @@ class FamilyModel(TorchRunner):
                     instruction=constant,
                 )
                 self._set_read_out(model, facts)
+                self._check_ends(model)
                 return model
 
             def score(model: Any) -> Tensor:
@@ -254,8 +255,20 @@ class FamilyModel(TorchRunner):
             weights = next(model.parameters())
             self._matrices = [
                 matrix.to(device=weights.device, dtype=weights.dtype)
-                for matrix in _tensors(name, facts, read.vectors.projector)
+                for matrix in _tensors(name, facts, read.vectors.projector).values()
             ]
+        elif read.head is not None:
+            names = [
+                name
+                for weight in read.head.weights
+                for name in (weight, weight.removesuffix("weight") + "bias")
+            ]
+            optional = [name for name in names if name not in read.head.weights]
+            weights = next(model.parameters())
+            self._head = {
+                key: matrix.to(device=weights.device, dtype=weights.dtype)
+                for key, matrix in _tensors(name, facts, names, optional).items()
+            }
         elif read.logit is not None:
             wanted_ids = [read.logit] if read.minus is None else [read.logit, read.minus]
             self._tokens = [token_id(name, self.tokenizer, token) for token in wanted_ids]
@@ -270,6 +283,18 @@ class FamilyModel(TorchRunner):
                     f"the model {name!r} has {model.config.num_labels} labels; a reranker has one, "
                     "or read.minus names a second"
                 )
+
+    def _check_ends(self, model: Any) -> None:
+        """Check that a causal classifier finds the end of what it reads."""
+        if self._run.model != "classifier":
+            return
+        pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+        [row] = self.inputs.pairs("a", ["a"])
+        if pad is not None and row.ids and row.ids[-1] == pad:
+            raise ModelLoadError(
+                f"the model {self._source.name!r} has the pad token at the end of each text; set "
+                "tokenizer_kwargs: {pad_token: …} to another token of its vocabulary"
+            )
 
     def _sample(self, model: Any) -> Tensor:
         """What a missing weight would change."""
@@ -308,6 +333,8 @@ class FamilyModel(TorchRunner):
             starts = torch.full((len(rows), 1), start, device=device)
             logits = model(**tensors, decoder_input_ids=starts, use_cache=False).logits[:, 0]
             first, second, *_ = *self._tokens, None
+        elif self._read.head is not None:
+            return self._headed(model, tensors, lengths)
         else:
             # Later positions do not matter to a causal model, so padding at the right is exact.
             last = torch.tensor(lengths, device=device) - 1
@@ -318,6 +345,32 @@ class FamilyModel(TorchRunner):
         number: Tensor = logits[:, first].float()
         return number if second is None else number - logits[:, second].float()
 
+    def _headed(self, model: Any, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Tensor:
+        """The numbers of a head on the hidden states of an encoder."""
+        import torch
+
+        head = self._read.head
+        assert head is not None
+        if head.layer is None:
+            hidden = model(**tensors).last_hidden_state
+        else:
+            hidden = model(**tensors, output_hidden_states=True).hidden_states[head.layer]
+        if head.position == "mean":
+            mask = tensors["attention_mask"][..., None].to(hidden.dtype)
+            state = (hidden * mask).sum(1) / mask.sum(1)
+        elif head.position == "first":
+            state = hidden[:, 0]
+        else:
+            rows = torch.arange(len(lengths), device=hidden.device)
+            state = hidden[rows, torch.tensor(lengths, device=hidden.device) - 1]
+        for number, name in enumerate(head.weights):
+            if number and head.activation is not None:
+                state = getattr(torch.nn.functional, head.activation)(state)
+            bias = self._head.get(name.removesuffix("weight") + "bias")
+            state = torch.nn.functional.linear(state, self._head[name], bias)
+        scores: Tensor = state.float().reshape(len(lengths))
+        return scores
+
     def _instruction(self, instruction: str | None) -> str | None:
         """The instruction of a call, within the prompt of the configuration."""
         if instruction is None or self._prompt is None:
@@ -325,8 +378,10 @@ class FamilyModel(TorchRunner):
         return self._prompt.replace(INSTRUCTION, instruction)
 
 
-def _tensors(name: str, facts: ModelFacts | None, names: Sequence[str]) -> list[Tensor]:
-    """Weights of the checkpoint that its class of transformers does not have.
+def _tensors(
+    name: str, facts: ModelFacts | None, names: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, Tensor]:
+    """Weights of the checkpoint that its class of transformers does not have, by their names.
 
     Raises:
         ModelLoadError: the checkpoint lacks one.
@@ -334,7 +389,7 @@ def _tensors(name: str, facts: ModelFacts | None, names: Sequence[str]) -> list[
     from safetensors import safe_open
 
     index = None if facts is None else facts.read("model.safetensors.index.json")
-    found = []
+    found: dict[str, Tensor] = {}
     for key in names:
         file = (index or {}).get("weight_map", {}).get(key, "model.safetensors")
         path = None if facts is None else facts.find(file)
@@ -342,10 +397,12 @@ def _tensors(name: str, facts: ModelFacts | None, names: Sequence[str]) -> list[
         if path is not None:
             with safe_open(path, "pt") as tensors:
                 tensor = tensors.get_tensor(key) if key in tensors.keys() else None  # noqa: SIM118
+        if tensor is None and key in optional:
+            continue
         if tensor is None:
             raise ModelLoadError(
                 f"the model {name!r} cannot be loaded: its checkpoint has no {key}, which its "
                 "scores need"
             )
-        found.append(tensor)
+        found[key] = tensor
     return found
