@@ -149,7 +149,12 @@ def masked(folder: Path) -> Path:
 
 def sparse(folder: Path) -> Path:
     """A masked language model as sentence-transformers stores SPLADE."""
-    masked(folder)
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    write_classifier(folder)
+    torch.manual_seed(0)
+    BertForMaskedLM(BertConfig.from_pretrained(folder)).save_pretrained(folder)
     edit(folder, "config_sentence_transformers.json", model_type="SparseEncoder")
     return folder
 
