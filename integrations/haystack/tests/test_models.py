@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint_folders import bare
+from checkpoint_folders import without_head
 from haystack_documents import QUERY, ids, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 
 
 def test_a_model_that_lacks_weights(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ranker = SecondPassRanker(
-        {"method": {"type": "cross_encoder", "model": str(bare(tmp_path / "model"))}}
+        {"method": {"type": "cross_encoder", "model": str(without_head(tmp_path / "model"))}}
     )
     ranker.warm_up()  # a pipeline runs even if it fails
     assert "has no classifier.bias, classifier.weight" in caplog.text

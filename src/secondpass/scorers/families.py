@@ -484,7 +484,8 @@ class Family:
             raise ConfigurationError([Problem(("input", "of"), message)])
         if (self.read.label is None) != (self.run.model != "classifier") or (
             (self.read.logit is None) != (self.run.model not in {"causal", "seq2seq"})
-            or (self.read.vectors is self.read.head) != (self.run.model != "encoder")
+            or (self.read.vectors is None and self.read.head is None)
+            != (self.run.model != "encoder")
         ):
             message = f"has no read-out that run.model {self.run.model!r} has"
             raise ConfigurationError([Problem(("read",), message)])

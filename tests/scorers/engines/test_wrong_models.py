@@ -23,7 +23,7 @@ WRONG = {
 
 
 def haystack(config):
-    pytest.importorskip("haystack")
+    pytest.importorskip("haystack_integrations.components.rankers.secondpass")
     from haystack import Document
 
     from haystack_integrations.components.rankers.secondpass import SecondPassRanker
@@ -32,7 +32,7 @@ def haystack(config):
 
 
 def llama_index(config):
-    pytest.importorskip("llama_index.core")
+    pytest.importorskip("llama_index.postprocessor.secondpass")
     from llama_index.core.schema import NodeWithScore, TextNode
 
     from llama_index.postprocessor.secondpass import SecondPassRerank
