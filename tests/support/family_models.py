@@ -90,6 +90,31 @@ def write_causal_family(folder: Path, kind: str, auto_map: str = "") -> Path:
 
 
 @once
+def write_converted(folder: Path, true: str, false: str | None = None) -> Path:
+    """The causal model as a classifier, whose head is the row of a token, or a difference of two.
+
+    The causal model is beside it, in ``causal``.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForSequenceClassification
+
+    causal = write_causal_family(folder / "causal", "Qwen3")
+    tokenizer, model = bytes_tokenizer(), AutoModelForCausalLM.from_pretrained(causal)
+    rows = model.get_output_embeddings().weight
+    head = rows[0 if true == "0" else tokenizer.convert_tokens_to_ids(true)]
+    if false is not None:
+        head = head - rows[tokenizer.convert_tokens_to_ids(false)]
+    config = Qwen3Config.from_pretrained(causal, num_labels=1)
+    converted = Qwen3ForSequenceClassification(config)
+    converted.model.load_state_dict(model.model.state_dict())
+    with torch.no_grad():
+        converted.score.weight.copy_(head[None])
+    converted.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@once
 def write_t5(folder: Path) -> Path:
     """A sequence to sequence model with a tokenizer of pieces."""
     import torch
@@ -156,6 +181,15 @@ def write_listwise(folder: Path) -> Path:
 # ---------------------------------------------------------------------- the authors' formulas
 
 Formula = Callable[..., list[float]]
+
+
+def converted(formula: Formula) -> Formula:
+    """The formula of the causal model that a classifier is converted from."""
+
+    def scores(folder: Path, *values: Any, **settings: Any) -> list[float]:
+        return formula(folder / "causal", *values, **settings)
+
+    return scores
 
 
 def _causal(folder: Path) -> tuple[Any, Any]:

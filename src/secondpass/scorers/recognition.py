@@ -102,6 +102,17 @@ def recognise(
     return result
 
 
+def torch_only(model: str, facts: ModelFacts) -> str | None:
+    """Why a model is none that a file of its classifier runs on pairs as they are; None if it is.
+
+    Such a file may hold what the author's code computes, but not what the model reads.
+    """
+    for item in _fitting(model, facts, None):
+        if item.family.code == "required" or item.family.input.of != "own":
+            return f"the model {model!r} is one of {item.family.title}, which only torch runs"
+    return None
+
+
 def _fitting(model: str, facts: ModelFacts, setting: Any) -> list[Recognised]:
     """The families that a model fits."""
     if setting is not None:

@@ -8,7 +8,7 @@ from secondpass import ConfigurationError, ModelLoadError, Reranker
 from secondpass.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
-from tiny_models import write_classifier, write_late_interaction
+from tiny_models import write_classifier, write_late_interaction, write_onnx
 
 
 def causal(kind, auto_map=""):
@@ -17,6 +17,18 @@ def causal(kind, auto_map=""):
 
 FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether it is instructed)
     "Qwen3-Reranker-0.6B": (causal("Qwen3"), families.qwen3, "logit", True),
+    "Qwen3-Reranker-0.6B-seq-cls": (
+        lambda folder: families.write_converted(folder, "yes", "no"),
+        families.converted(families.qwen3),
+        "logit",
+        True,
+    ),
+    "ctxl-rerank-v2-1b-seq-cls": (
+        lambda folder: families.write_converted(folder, "0"),
+        families.converted(families.ctxl),
+        "unbounded",
+        True,
+    ),
     "zerank-1-small": (
         causal("Qwen3", "modeling_zeranker.ZEConfig"),
         families.zerank,
@@ -391,6 +403,10 @@ WRONG = {
     ),
     "bidirectional late interaction": (coded("Lfm2BidirectionalModel"), "LFM2.5-ColBERT, whose"),
     "other code": (coded("BertForSequenceClassification"), "code of its own .modeling.Own"),
+    "bidirectional, with a file": (
+        lambda folder: write_onnx(coded("LlamaBidirectionalForSequenceClassification")(folder)),
+        "nemotron-rerank, whose scores only code",
+    ),
 }
 
 

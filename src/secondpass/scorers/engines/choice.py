@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.facts import find_files, read_facts
+from secondpass.scorers.engines.facts import facts_of, find_files, read_facts
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
@@ -22,7 +23,7 @@ from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
 from secondpass.scorers.engines.torch_vectors import VectorModel, VectorPairs
 from secondpass.scorers.hub import UNREACHABLE, HubModel
-from secondpass.scorers.recognition import Recognised, recognise
+from secondpass.scorers.recognition import Recognised, recognise, torch_only
 from secondpass.types import ScoreKind
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
@@ -235,17 +236,21 @@ def _light(
 ) -> LightModel | None:
     """The model on the first of these backends for which it has a file."""
     source = settings.source
-    find = find_files(source, offline=offline)
+    find = cache(find_files(source, offline=offline))
     for backend in backends:
         if settings.file is not None and settings.file.endswith(".xml") and backend == "onnx":
             continue
         files: ModelFiles | None
         try:
             files = model_files(source.name, find, backend, settings.file)
+            facts = None if files is None else facts_of(source.name, find)
+            reason = None if facts is None else torch_only(source.name, facts)
         except ModelLoadError:
             raise
         except Exception as error:
             raise source.load_error(error, offline) from error
+        if reason is not None:
+            raise TorchOnlyError(reason)
         if files is not None:
             return LightModel(
                 files,

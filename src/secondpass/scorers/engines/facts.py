@@ -74,12 +74,16 @@ def read_facts(source: HubModel, *, offline: bool) -> ModelFacts | None:
     Raises:
         ValueError: a file is no JSON, or of another form.
     """
-    find = find_files(source, offline=offline)
+    return facts_of(source.name, find_files(source, offline=offline))
 
-    def read(name: str, folder: str = "", form: type = dict) -> Any:
-        content = _read(find, f"{folder}/{name}" if folder else name)
+
+def facts_of(name: str, find: Find) -> ModelFacts | None:
+    """As :func:`read_facts`, of the model of this name whose files ``find`` finds."""
+
+    def read(file: str, folder: str = "", form: type = dict) -> Any:
+        content = _read(find, f"{folder}/{file}" if folder else file)
         if content is not None and not isinstance(content, form):
-            raise ValueError(f"{name} holds {with_article(type(content).__name__)}")
+            raise ValueError(f"{file} holds {with_article(type(content).__name__)}")
         return content
 
     modules = read("modules.json", form=list)
@@ -96,7 +100,7 @@ def read_facts(source: HubModel, *, offline: bool) -> ModelFacts | None:
             types.extend(map(str, (router.get("types") or {}).values()))
     if config is None and modules:
         config = read("config.json", str(modules[0].get("path", "")))
-    return ModelFacts(_last_part(source.name), config or {}, own or {}, modules, types, find)
+    return ModelFacts(_last_part(name), config or {}, own or {}, modules, types, find)
 
 
 def _last_part(name: str) -> str:
