@@ -125,10 +125,19 @@ def set_pad_token(name: str, tokenizer: Any, model: Any) -> None:
     if model is None or not type(model).__name__.endswith("ForSequenceClassification"):
         return
     config = model.config.get_text_config()
-    if getattr(config, "pad_token_id", 0) is not None:
+    own = getattr(config, "pad_token_id", 0)
+    pad = getattr(tokenizer, "pad_token_id", own)
+    if own == pad or not hasattr(config, "pad_token_id"):
         return
     ids = tokenizer("a", "a")["input_ids"]
-    if ids and ids[-1] == tokenizer.pad_token_id:
+    if own is not None:
+        # It would read the padding, or, of a text that ends with its own token, the one before.
+        if ids and ids[-1] in {own, pad}:
+            raise ModelLoadError(
+                f"the model {name!r} has another pad token (pad_token_id {own}) than its tokenizer "
+                f"({pad}), and one of them ends each text"
+            )
+    elif ids and ids[-1] == pad:
         raise ModelLoadError(
             f"the model {name!r} has no pad token (pad_token_id), and {tokenizer.pad_token!r} ends "
             "each text; set tokenizer_kwargs: {pad_token: …} to another token of its vocabulary"
