@@ -336,6 +336,8 @@ class CrossEncoderScorer:
             "config_kwargs": self.config_kwargs,
         }
         source = self._source()
+        # A file with another description is another setting.
+        described = None if self.family is None else FAMILIES.resolve(self.family)
         settings = choice.EngineSettings(
             source,
             self.backend,
@@ -349,7 +351,7 @@ class CrossEncoderScorer:
             self.prompt_name,
             self.remember,
             self._torch_only,
-            repr((self.family, options)),
+            repr((self.family, described, options)),
             self.family,
             options,
         )
