@@ -105,6 +105,7 @@ class VectorModel:
                 lambda model: model.encode_document([SAMPLE], **self._form)[0],
                 trust_remote_code=trusted,
             )
+            _check_vectors(source.name, encoder)
             _set_lengths(encoder, query_length, document_length)
             return encoder
 
@@ -134,6 +135,18 @@ class VectorModel:
     def device(self) -> str:
         """The device of the model, such as ``cpu`` or ``cuda``."""
         return str(self._encoder.device.type)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The commit of the model's files on the hub, and the versions of what runs them."""
+        import sentence_transformers
+        import torch
+
+        config = getattr(getattr(self._encoder, "transformers_model", None), "config", None)
+        return {
+            "commit": getattr(config, "_commit_hash", None),
+            "versions": [torch.__version__, sentence_transformers.__version__],
+        }
 
     @property
     def similarity(self) -> str:
@@ -253,7 +266,12 @@ class VectorPairs:
 
     def identity(self) -> Mapping[str, Any]:
         """Everything but the texts that a score depends on."""
-        return {**self._identity, "precision": self.precision, "device": self.model.device}
+        return {
+            **self._identity,
+            **self.model.origin,
+            "precision": self.precision,
+            "device": self.model.device,
+        }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
         """The pairs with the estimated lengths of their passages."""
@@ -282,6 +300,19 @@ class VectorPairs:
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
         """The indices of passages that the model could not read whole."""
         return self.model.truncated(query, passages)
+
+
+def _check_vectors(name: str, encoder: Any) -> None:
+    """Check that the modules make vectors, and that none computes the score of a pair.
+
+    Raises:
+        ModelLoadError: one does, as in a reranker whose files do not say that it is one.
+    """
+    if any(getattr(module, "module_output_name", None) == "scores" for module in encoder):
+        raise ModelLoadError(
+            f"the model {name!r} has a module that scores pairs, but its "
+            "config_sentence_transformers.json does not say that it is a CrossEncoder"
+        )
 
 
 def _set_lengths(
