@@ -88,6 +88,7 @@ class FamilyInputs:
         self._limit = min(max_length or spec.limit or hard, hard - added)
         more = sum(times * sizes[id(part)] for part, times in room)
         self.longest = min(self._limit + more - spec.reserve, hard)
+        self._check_room(model)
 
     def pairs(
         self, query: str, passages: Sequence[str], instruction: str | None = None
@@ -132,6 +133,22 @@ class FamilyInputs:
                 for block in blocks
                 if block
             ]
+
+    def _check_room(self, model: str) -> None:
+        """Check that there is room for texts beside what the description writes."""
+        if not self._spec.parts:
+            return
+        with self._lock:
+            if self._spec.of == "list":
+                size = len(self._list("", [""], None))
+            else:
+                rows = self._rows("", "", None)
+                size = len(self._before) + sum(map(len, rows)) + len(self._after)
+        if size >= self.longest:
+            raise ModelLoadError(
+                f"the model {model!r} reads {max(0, self.longest)} tokens, and its family writes "
+                f"{size}, which leaves no room for texts"
+            )
 
     def _pair(self, query: str, passage: str, index: int, instruction: str | None) -> Rendered:
         """The tokens of a pair, cut by the rules of the description."""
@@ -309,6 +326,7 @@ def token_id(model: str, tokenizer: Any, token: int | str) -> int:
                 f"the model {model!r} has no token {token}: its vocabulary has {len(tokenizer)}"
             )
         return token
+    tokenizer.split_special_tokens = False  # else rendering may have left it set
     ids = tokenizer(token, add_special_tokens=False)["input_ids"]
     unknown = tokenizer.unk_token_id
     if len(ids) != 1 or (ids[0] == unknown and token != tokenizer.unk_token):
