@@ -90,22 +90,24 @@ def write_causal_family(folder: Path, kind: str, auto_map: str = "") -> Path:
 
 
 @once
-def write_converted(folder: Path, true: str, false: str | None = None) -> Path:
+def write_converted(folder: Path, true: str, false: str | None = None, kind: str = "Qwen3") -> Path:
     """The causal model as a classifier, whose head is the row of a token, or a difference of two.
 
     The causal model is beside it, in ``causal``.
     """
     import torch
-    from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForSequenceClassification
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    causal = write_causal_family(folder / "causal", "Qwen3")
-    tokenizer, model = bytes_tokenizer(), AutoModelForCausalLM.from_pretrained(causal)
+    causal = write_causal_family(folder / "causal", kind)
+    tokenizer = AutoTokenizer.from_pretrained(causal)
+    model = AutoModelForCausalLM.from_pretrained(causal)
     rows = model.get_output_embeddings().weight
     head = rows[0 if true == "0" else tokenizer.convert_tokens_to_ids(true)]
     if false is not None:
         head = head - rows[tokenizer.convert_tokens_to_ids(false)]
-    config = Qwen3Config.from_pretrained(causal, num_labels=1)
-    converted = Qwen3ForSequenceClassification(config)
+    config = getattr(transformers, f"{kind}Config").from_pretrained(causal, num_labels=1)
+    converted = getattr(transformers, f"{kind}ForSequenceClassification")(config)
     converted.model.load_state_dict(model.model.state_dict())
     with torch.no_grad():
         converted.score.weight.copy_(head[None])

@@ -29,6 +29,24 @@ FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether
         "unbounded",
         True,
     ),
+    "mxbai-rerank-base-v2-seq-cls": (
+        lambda folder: families.write_converted(folder, "1", "0", "Qwen2"),
+        families.converted(families.mxbai),
+        "logit",
+        True,
+    ),
+    "bge-reranker-v2-gemma-seq-cls": (
+        lambda folder: families.write_converted(folder, "Yes", kind="Gemma"),
+        families.converted(families.gemma),
+        "logit",
+        False,
+    ),
+    "zerank-2-reranker-seq": (
+        lambda folder: families.write_converted(folder, "Yes"),
+        families.converted(families.zerank_2),
+        "logit",
+        True,
+    ),
     "zerank-1-small": (
         causal("Qwen3", "modeling_zeranker.ZEConfig"),
         families.zerank,
@@ -112,6 +130,75 @@ def test_a_list_of_several_passes_is_joined(tmp_path):
     again = Reranker(scorer).rerank("which cat?", ["cat", "dog", "cat"])
     assert again.report.issues == ()
     assert len({item.rerank_score for item in again if item.text == "cat"}) == 1
+
+
+def by_sentence_transformers(folder, pairs):
+    from sentence_transformers import CrossEncoder
+    from torch.nn import Identity
+
+    return [*map(float, CrossEncoder(str(folder)).predict(pairs, activation_fn=Identity()))]
+
+
+def test_a_converted_model_that_was_trained_further_is_read_as_it_was_saved(tmp_path):
+    from sentence_transformers import CrossEncoder
+
+    converted = families.write_converted(tmp_path / "converted", "yes", "no")
+    folder = tmp_path / "Qwen3-Reranker-tuned"
+    CrossEncoder(str(converted)).save_pretrained(str(folder))
+    theirs = by_sentence_transformers(folder, [("cat", text) for text in PASSAGES[:2]])
+    assert scorer_of(folder).score_pairs("cat", PASSAGES[:2]) == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if "seq" in name])
+def test_converted_models_need_not_name_their_class(tmp_path, name):
+    write, formula, *_ = FAMILIES[name]
+    folder = write(tmp_path / name)
+    folders.edit(folder, "config.json", architectures=None)
+    ours = scorer_of(folder).score_pairs("which cat?", PASSAGES)
+    assert ours == pytest.approx(formula(folder, "which cat?", PASSAGES), abs=1e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Qwen3-Reranker-0.6B-seq-cls", "judge"])
+def test_the_padding_is_not_what_a_classifier_reads(tmp_path, name):
+    folder = families.write_converted(tmp_path / name, "yes", "no")
+    other = families.bytes_tokenizer().convert_tokens_to_ids("<|embed_token|>")
+    folders.edit(folder, "config.json", pad_token_id=other)
+    scorer = scorer_of(folder)
+    alone = [scorer.score_pairs("cat", [text])[0] for text in PASSAGES]
+    assert scorer.score_pairs("cat", PASSAGES) == pytest.approx(alone, abs=1e-4)
+
+
+def test_a_changed_description_is_another(tmp_path):
+    folder = families.write_causal_family(tmp_path / "judge", "Qwen3")
+    file = tmp_path / "judge.yaml"
+
+    def scorer(start):
+        file.write_text(
+            "title: ours\nmatch: {architectures: Qwen3ForCausalLM}\n"
+            f"input: {{of: pair, parts: ['{start} $query', ' $passage']}}\n"
+            "run: {model: causal}\nread: {logit: 'yes'}\n"
+        )
+        return scorer_of(folder, family=str(file), score_cache=str(tmp_path / "scores"))
+
+    first = scorer("the")
+    before = first.score_pairs("cat", ["dogs"])
+    assert scorer("which").score_pairs("cat", ["dogs"]) != before
+    assert first.score_pairs("cat", ["dogs"]) == before
+
+
+def test_scores_of_vectors_are_kept_for_a_commit(tmp_path):
+    scorer = scorer_of(folders.embedder(tmp_path / "model"))
+    scorer.warm_up()
+    model = scorer.loaded_model
+    assert "commit" in model.identity()
+    model.model._encoder.transformers_model.config._commit_hash = "a1"
+    assert model.identity()["commit"] == "a1"
+
+
+def test_there_must_be_room_for_texts(tmp_path):
+    folder = families.write_causal_family(tmp_path / "Qwen3-Reranker-0.6B", "Qwen3")
+    with pytest.raises(ModelLoadError, match="reads 64 tokens, and its family writes"):
+        scorer_of(folder, max_length=64).warm_up()
 
 
 # ---------------------------------------------------------------------- texts are texts
@@ -360,6 +447,13 @@ def named_twice(folder):
     return families.write_causal_family(folder.with_name("zerank-2-qwen3-reranker"), "Qwen3")
 
 
+def unsaid(folder):
+    """A reranker with modules, without the file that says that it is one."""
+    folders.modular(folder)
+    (folder / "config_sentence_transformers.json").unlink()
+    return folder
+
+
 def truncated(folder):
     path = families.write_listwise(folder) / "model.safetensors"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -375,6 +469,7 @@ def disagreeing(folder):
 
 WRONG = {
     "truncated": (truncated, "cannot be loaded: SafetensorError"),
+    "modules that score": (unsaid, "has a module that scores pairs, but its config_sent"),
     "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
     "plain language model": (causal("Qwen3"), "fits no description .* no read-out"),
     "plain language model of another family": (causal("Qwen2"), "fits no description"),
