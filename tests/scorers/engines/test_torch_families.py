@@ -447,6 +447,13 @@ def named_twice(folder):
     return families.write_causal_family(folder.with_name("zerank-2-qwen3-reranker"), "Qwen3")
 
 
+def biased(folder):
+    def more(weights):
+        return {**weights, "projector.0.bias": weights["projector.0.weight"][:, 0].clone()}
+
+    return folders.edit_weights(families.write_listwise(folder), more)
+
+
 def unsaid(folder):
     """A reranker with modules, without the file that says that it is one."""
     folders.modular(folder)
@@ -469,6 +476,7 @@ def disagreeing(folder):
 
 WRONG = {
     "truncated": (truncated, "cannot be loaded: SafetensorError"),
+    "with another projector": (biased, "has projector.0.bias, which its family does not read"),
     "modules that score": (unsaid, "has a module that scores pairs, but its config_sent"),
     "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
     "plain language model": (causal("Qwen3"), "fits no description .* no read-out"),

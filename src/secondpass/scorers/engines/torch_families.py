@@ -252,6 +252,7 @@ class FamilyModel(TorchRunner):
         if read.vectors is not None:
             wanted = [read.vectors.query, read.vectors.passage]
             self._tokens = [token_id(name, self.tokenizer, token) for token in wanted]
+            _check_whole(name, facts, read.vectors.projector)
             weights = next(model.parameters())
             self._matrices = [
                 matrix.to(device=weights.device, dtype=weights.dtype)
@@ -376,6 +377,29 @@ class FamilyModel(TorchRunner):
         if instruction is None or self._prompt is None:
             return instruction
         return self._prompt.replace(INSTRUCTION, instruction)
+
+
+def _check_whole(name: str, facts: ModelFacts | None, matrices: Sequence[str]) -> None:
+    """Check that the module of some matrices has no weights beside them.
+
+    Raises:
+        ModelLoadError: it has, so that it computes something else.
+    """
+    from safetensors import safe_open
+
+    index = None if facts is None else facts.read("model.safetensors.index.json")
+    keys = [*(index or {}).get("weight_map", {})]
+    path = None if facts is None else facts.find("model.safetensors")
+    if path is not None:
+        with safe_open(path, "pt") as tensors:
+            keys += tensors.keys()
+    modules = {matrix.partition(".")[0] for matrix in matrices}
+    more = sorted({key for key in keys if key.partition(".")[0] in modules} - {*matrices})
+    if more:
+        raise ModelLoadError(
+            f"the model {name!r} cannot be loaded: its checkpoint has {more[0]}, which its family "
+            "does not read"
+        )
 
 
 def _tensors(
