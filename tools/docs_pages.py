@@ -3,7 +3,8 @@
     python tools/docs_pages.py
 
 - ``docs/settings.md``: every setting, from the JSON Schema and the docstrings of the classes.
-- the tables of ``docs/rerank-apis.md``, from the descriptions of the APIs.
+- the tables of ``docs/rerank-apis.md`` and ``docs/model-families.md``, from the descriptions of the
+  APIs and of the families of rerankers.
 - ``docs/api/*.md``: the public names that the API reference documents, from ``__all__``.
 - the table of ``docs/which-method.md``: figures of ``docs/quality.md`` and ``docs/performance.md``.
 
@@ -34,7 +35,10 @@ from secondpass.ranking.passages import Passages
 from secondpass.ranking.probabilities import Probabilities
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.when import Agreement, Range, When
+from secondpass.scorers import families
 from secondpass.scorers.diversity import Cap
+from secondpass.scorers.engines import inspection
+from secondpass.scorers.families import FAMILIES, Family
 from secondpass.settings import model_of, registry
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import CascadeStage
@@ -58,22 +62,52 @@ def pages() -> dict[str, str]:
     before, _, rest = which.partition(BEGIN)
     after = rest.partition(END)[2]
     table = f"{before}{BEGIN}\n{measured_table()}\n{END}{after}"
-    written = {"which-method.md": table, "rerank-apis.md": rerank_apis_page()}
+    written = {
+        "which-method.md": table,
+        "rerank-apis.md": _with_tables(
+            "rerank-apis.md", {"apis": _rerank_apis(), "placeholders": _placeholders(PLACEHOLDERS)}
+        ),
+        "model-families.md": _with_tables(
+            "model-families.md",
+            {"families": _families(), "placeholders": _placeholders(families.PLACEHOLDERS)},
+        ),
+    }
     return {"settings.md": settings_page(), **written, **api_pages()}
 
 
 # ---------------------------------------------------------------------- rerank APIs
 
 
-def rerank_apis_page() -> str:
-    """``docs/rerank-apis.md``, with its tables written from the descriptions of the APIs."""
-    text = (DOCS / "rerank-apis.md").read_text(encoding="utf-8")
-    tables = {"apis": _rerank_apis(), "placeholders": _placeholders()}
+def _with_tables(page: str, tables: Mapping[str, str]) -> str:
+    """A page of ``docs``, with its tables written from descriptions."""
+    text = (DOCS / page).read_text(encoding="utf-8")
     for name, table in tables.items():
         begin = f"<!-- begin: {name}, written by `{COMMAND}` -->\n"
         before, _, rest = text.partition(begin)
         text = f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}"
     return text
+
+
+def _families() -> str:
+    rows = [
+        "| `family` | models | such as | instruction | read-out | scores | checked against |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, family in FAMILIES.items():
+        kind = family.scale.kind
+        cells = (
+            f"`{name}`",
+            family.title,
+            "<br>".join(family.models),
+            "yes" if family.input.takes_instruction else "no",
+            "refused: its author's code" if family.run is None else inspection.read_out(family),
+            "" if family.run is None else kind,
+            _verified(family.verified),
+        )
+        trusted = "; needs `trust_remote_code`" if family.code == "trusted" else ""
+        cells = (*cells[:4], cells[4] + trusted, *cells[5:])
+        rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
 
 
 def _rerank_apis() -> str:
@@ -99,14 +133,13 @@ def _rerank_apis() -> str:
             f"{api.max_documents:,}",
             "yes" if api.takes_instruction else "no",
             kind,
-            _verified(api),
+            _verified(api.verified),
         )
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows) + "\n"
 
 
-def _verified(api: RerankApi) -> str:
-    known = api.verified
+def _verified(known: Verified | families.Verified | None) -> str:
     if known is None:
         return "unverified"
     if known.address is not None:
@@ -114,8 +147,8 @@ def _verified(api: RerankApi) -> str:
     return f"{known.by} {known.version}"
 
 
-def _placeholders() -> str:
-    rows = "".join(f"| `${name}` | {meaning} |\n" for name, meaning in PLACEHOLDERS.items())
+def _placeholders(placeholders: Mapping[str, str]) -> str:
+    rows = "".join(f"| `${name}` | {meaning} |\n" for name, meaning in placeholders.items())
     return f"| placeholder | stands for |\n| --- | --- |\n{rows}"
 
 
@@ -157,6 +190,19 @@ def sections() -> dict[str, list[Part]]:
             *_registered("methods", "`method:`, a stage of a cascade, or an entry of `fallback`."),
             Part("A stage of cascade", CascadeStage, f"{BESIDE}`{{type: embedded, depth: 50}}`.",
                  ("method",)),
+        ],
+        "Families of rerankers": [
+            Part("family", Family, "`family:` of `cross_encoder`: [a description]"
+                 "(model-families.md)."),
+            Part("match", families.Match, "`match:` of such a description."),
+            Part("input", families.Input, "`input:` of such a description."),
+            Part("parts", families.Part, "An entry of `parts:` of `input`."),
+            Part("query and passage", families.Cap, "`query:` and `passage:` of `input`."),
+            Part("run", families.Run, "`run:` of such a description."),
+            Part("read", families.Read, "`read:` of such a description."),
+            Part("vectors", families.Vectors, "`vectors:` of `read`."),
+            Part("head", families.Head, "`head:` of `read`."),
+            Part("scale", families.Scale, "`scale:` of such a description."),
         ],
         "Language models": [
             *_registered("llms", f"`llm:` of {_strategies()}."),

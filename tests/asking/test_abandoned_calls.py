@@ -277,8 +277,11 @@ def test_a_forked_child_has_no_abandoned_calls():
     owner = Hanging()
     reranker = Reranker(owner, limits={"deadline": DEADLINE})
     try:
-        for _ in range(drivers._SCORER_GATE.width + 1):
+        # Of a busy machine the last call may end at its deadline before it is refused.
+        for _ in range(drivers._SCORER_GATE.width + 10):
             ranking = reranker.rerank("q", TEXTS)
+            if codes(ranking) == {"abandoned_calls"}:
+                break
         assert codes(ranking) == {"abandoned_calls"}
 
         def child():

@@ -5,8 +5,9 @@ from importlib import metadata
 
 import pytest
 
-from checkpoint_folders import bare
+from checkpoint_folders import without_head
 from fake_provider import FakeProvider
+from family_models import write_causal_family
 from secondpass.scorers import known_answers
 from terminals import on_a_terminal
 from tiny_models import write_classifier
@@ -97,9 +98,32 @@ def test_a_stored_answer_does_not_stand_for_the_service(secondpass, write, tmp_p
 def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
     """A model that lacks weights, and one that does not know an answer."""
     monkeypatch.setattr(known_answers, "doubt", DOUBT)
-    for write, reason in ((bare, "classifier.weight"), (write_classifier, "model_doubtful")):
+    for write, reason in (
+        (without_head, "classifier.weight"),
+        (write_classifier, "model_doubtful"),
+    ):
         folder = write(tmp_path / reason)
         model = json.dumps({"type": "cross_encoder", "model": str(folder)})
         told = secondpass("doctor", "--json", "--set", f"method={model}")
         assert told.code == 1
         assert reason in json.loads(told.out)["reranker"]["reason"]
+
+
+def test_a_model_is_recognised_or_a_description_is_drafted(secondpass, tmp_path):
+    folder = str(write_causal_family(tmp_path / "mxbai-rerank-base-v2", "Qwen2"))
+    told = secondpass("doctor", folder, "--json")
+    found = json.loads(told.out)["model"]
+    assert (told.code, found["family"]) == (0, "mxbai-rerank-v2")
+    shown = on_a_terminal("doctor", folder, env=WIDE)
+    assert "mxbai-rerank-v2: mxbai-rerank-v2" in shown
+    assert "score: the logit of '1' minus that of '0' at the last token (logit)" in shown
+    assert "a pair: <|im_start|>" in shown
+    unknown = str(write_causal_family(tmp_path / "judge", "Qwen3"))
+    told = secondpass("doctor", unknown, "--json")
+    assert told.code == 1
+    assert "fits no description" in json.loads(told.out)["model"]["refused"]
+    assert "run: {model: causal}" in on_a_terminal("doctor", unknown, env=WIDE)
+    set_ = secondpass("doctor", unknown, "--family", "qwen3-reranker", "--json")
+    assert (set_.code, json.loads(set_.out)["model"]["family"]) == (0, "qwen3-reranker")
+    assert "has no such name" in secondpass("doctor", unknown, "--family", "qwen4").err
+    assert "needs a MODEL" in secondpass("doctor", "--family", "monot5").err

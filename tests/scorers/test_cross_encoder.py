@@ -83,6 +83,7 @@ class KnownScores:
     """In place of an engine."""
 
     info = None
+    score_kind, takes_instruction = "logit", False
 
     def __init__(self, scores):
         self.scores = scores
@@ -338,7 +339,7 @@ def test_tokenizer_and_config_arguments(folder):
         config_kwargs={"classifier_dropout": 0.25},
     )
     scorer.warm_up()
-    encoder = scorer._shared.value.get().model.encoder
+    encoder = scorer._shared.value.get().engine.model.encoder
     assert encoder.tokenizer.model_max_length == 9
     assert encoder.config.classifier_dropout == 0.25
     assert scorer.tokenizer_kwargs == {"model_max_length": 9}

@@ -137,6 +137,11 @@ def bare(folder: Path, auto: str = "AutoModel") -> Path:
     return folder
 
 
+def without_head(folder: Path) -> Path:
+    """A classifier whose checkpoint is that of its encoder."""
+    return edit_weights(write_classifier(folder), without("classifier"))
+
+
 def masked(folder: Path) -> Path:
     """A masked language model."""
     return bare(folder, "AutoModelForMaskedLM")
@@ -144,7 +149,12 @@ def masked(folder: Path) -> Path:
 
 def sparse(folder: Path) -> Path:
     """A masked language model as sentence-transformers stores SPLADE."""
-    masked(folder)
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    write_classifier(folder)
+    torch.manual_seed(0)
+    BertForMaskedLM(BertConfig.from_pretrained(folder)).save_pretrained(folder)
     edit(folder, "config_sentence_transformers.json", model_type="SparseEncoder")
     return folder
 

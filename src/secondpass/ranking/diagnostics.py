@@ -28,6 +28,7 @@ _INPUT_ISSUES = {"no_text", "field_missing", "original_missing", "original_out_o
 
 _ONCE = {
     "instruction_not_used",
+    "list_split",
     "model_doubtful",
     "not_cached",
     "not_english",

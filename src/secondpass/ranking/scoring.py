@@ -26,6 +26,9 @@ _LEAST_EQUAL = 3
 TRUNCATED = "text_truncated"
 """Code of the issue of texts that a model did not read whole."""
 
+SPLIT = "list_split"
+"""Code of the issue of a list that a model did not read in one pass."""
+
 _DEFAULT_BATCH_SIZE = 32
 """Texts per call if a deadline is set and the scorer has no ``batch_size``."""
 
@@ -92,13 +95,16 @@ class ScorerMethod:
             nothing: list[float | None] = [None] * len(task.texts)
             unjudged.update(range(len(task.texts)))
             return Judgement(nothing, frozenset(unjudged), issues, original=1.0)
-        scores, invalid = self._validated(raw.values, unjudged)
+        # Some scorers know their kind only once their model is loaded.
+        kind = check_kind(member(self.scorer, "score_kind", self.score_kind))
+        scores, invalid = self._validated(raw.values, unjudged, kind)
         issues.extend(invalid)
         issues.extend(self._truncated(task))
+        issues.extend(self._split(task))
         order = None
         if raw.order_scores is not None:
             unscored = {index for index, score in enumerate(scores) if score is None}
-            order, invalid = self._validated(raw.order_scores, unscored)
+            order, invalid = self._validated(raw.order_scores, unscored, kind)
             issues.extend(invalid)
             pairs = zip(scores, order, strict=True)
             scores = [None if place is None else score for score, place in pairs]
@@ -108,6 +114,7 @@ class ScorerMethod:
             scores,
             frozenset(unjudged),
             issues,
+            score_kind=None if kind == self.score_kind else kind,
             original=raw.original,
             spans=raw.spans,
             order_scores=order,
@@ -121,6 +128,18 @@ class ScorerMethod:
         except Exception:  # a foreign scorer may raise anything
             return []
         return [replace(issue, method=self.name) for issue in issues if type(issue) is Issue]
+
+    def _split(self, task: Task) -> list[Issue]:
+        """The issue of a list that the scorer read in several passes."""
+        passes_of = member(self.scorer, "passes", None)
+        try:
+            passes = passes_of(task.query, task.texts) if callable(passes_of) else 1
+        except Exception:  # a foreign scorer may raise anything
+            return []
+        if type(passes) is not int or passes < 2:
+            return []
+        message = f"the list was read in {passes} passes, so its passages were not all compared"
+        return [Issue(SPLIT, message, (), (), self.name)]
 
     def _truncated(self, task: Task) -> list[Issue]:
         """The issue of texts that the scorer did not read whole."""
@@ -137,9 +156,9 @@ class ScorerMethod:
         return [Issue(TRUNCATED, message, tuple(indices), (), self.name)]
 
     def _validated(
-        self, values: Sequence[Any], unjudged: set[int]
+        self, values: Sequence[Any], unjudged: set[int], kind: ScoreKind
     ) -> tuple[list[float | None], list[Issue]]:
-        low, high = bounds = range_of(self.score_kind, self.scale)
+        low, high = bounds = range_of(kind, self.scale)
         scores: list[float | None] = []
         invalid: dict[str, list[int]] = {}
         for index, value in enumerate(values):
@@ -158,7 +177,7 @@ class ScorerMethod:
             elif math.isfinite(number):
                 # The scale differs, so scores that happen to be in range mean something else, too.
                 raise MethodError(
-                    f"a score lies outside {low:g} to {high:g}, the range of {self.score_kind}"
+                    f"a score lies outside {low:g} to {high:g}, the range of {kind}"
                     " scores, so none is used",
                     "score_out_of_range",
                 )

@@ -14,9 +14,11 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from secondpass.concurrency.lazy import Lazy
-from secondpass.errors import ConfigurationError, InputError
+from secondpass.errors import ConfigurationError, InputError, ModelLoadError
 from secondpass.ranking.blending import sigmoid
 from secondpass.scorers.engines import choice
+from secondpass.scorers.engines.facts import read_facts
+from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.score_cache import (
     ScoreCache,
@@ -28,7 +30,9 @@ from secondpass.scorers.engines.score_cache import (
 )
 from secondpass.scorers.engines.sharing import Shared, shared
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
+from secondpass.scorers.families import FAMILIES, FAMILY_SETTING
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
 from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
@@ -40,13 +44,16 @@ if TYPE_CHECKING:
 class CrossEncoderScorer:
     """Scores pairs with a cross-encoder, loaded on first use.
 
-    Supports sequence classifiers with one label, and by torch also models in the form of
-    sentence-transformers: modules on an encoder, and causal models whose files name the tokens of
-    their answer and have a template (such as Qwen3-Reranker), whose score is the log-odds of yes.
-    A model without all weights that its scores need is refused.
+    Supports sequence classifiers with one label, and by torch all families of rerankers that are
+    described (:mod:`secondpass.scorers.families`): with heads or modules, causal and sequence to
+    sequence models that answer, models that read a list, of late interaction, and encoders of
+    single texts. A model that no description fits, or without all weights that its scores need, is
+    refused.
 
     Args:
         model: a name on the Hugging Face hub, or a local folder.
+        family: the name of a built-in family of rerankers, or the description of another, or the
+            path of its YAML file. None recognises the family by the model's files.
         backend: what runs the model. ``auto`` is the fastest that is installed and correct for the
             model and this processor: OpenVINO, onnxruntime, or torch. The first two need neither
             torch nor sentence-transformers, but a file of the model in their format, such as
@@ -63,9 +70,10 @@ class CrossEncoderScorer:
             directory. None is the hub's own setting.
         revision: branch, tag or commit of the model.
         max_length: tokens per pair; longer pairs are truncated. None is the model's own limit.
-        prompt: an instruction prepended to each pair, for models that were trained with one. A
-            prompt with ``{instruction}`` is used only in calls that have an instruction, which
-            replaces it; other calls use ``prompt_name``, or else the model's default prompt.
+        prompt: an instruction prepended to each pair, or put in its place by the description of the
+            family, for models that were trained with one. A prompt with ``{instruction}`` is used
+            only in calls that have an instruction, which replaces it; other calls use
+            ``prompt_name``, or else the model's default prompt.
         prompt_name: the name of one of the model's own prompts, instead of ``prompt``.
         batch_size: maximum number of pairs per forward pass. None limits only their tokens.
         activation: ``none`` returns logits, whatever the model's own setting; ``sigmoid`` returns
@@ -84,9 +92,9 @@ class CrossEncoderScorer:
         tokenizer_kwargs: the same for the tokenizer.
         config_kwargs: the same for the model's configuration.
 
-    Only torch supports ``prompt``, ``prompt_name``, ``trust_remote_code``, the three mappings, and
-    a ``precision`` other than ``auto`` and ``exact``. Rerankers with the same settings share one
-    loaded model. Safe for use from many threads, and after a fork.
+    Only torch supports ``family``, ``prompt``, ``prompt_name``, ``trust_remote_code``, the three
+    mappings, and a ``precision`` other than ``auto`` and ``exact``. Rerankers with the same
+    settings share one loaded model. Safe for use from many threads, and after a fork.
     """
 
     joins_calls = True
@@ -95,6 +103,7 @@ class CrossEncoderScorer:
         self,
         model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
         *,
+        family: Annotated[Any, FAMILY_SETTING] = None,
         backend: Literal["auto", "torch", "onnx", "openvino"] = "auto",
         precision: Literal["auto", "exact", "float16", "bfloat16", "checkpoint"] = "auto",
         file: Annotated[str, MinLen(1)] | None = None,
@@ -119,7 +128,8 @@ class CrossEncoderScorer:
         config_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.prompt = prompt
-        if prompt is not None and prompt_name is not None and not self.takes_instruction:
+        self.family = family
+        if prompt is not None and prompt_name is not None and INSTRUCTION not in prompt:
             raise ConfigurationError("prompt, prompt_name: give one of them")
         if token is not None and token_env is not None:
             raise ConfigurationError("token, token_env: give one of them")
@@ -151,9 +161,11 @@ class CrossEncoderScorer:
         self.model_kwargs = model_kwargs
         self.tokenizer_kwargs = tokenizer_kwargs
         self.config_kwargs = config_kwargs
-        self.score_kind: ScoreKind = "logit" if activation == "none" else "probability"
+        described = None if family is None else FAMILIES.resolve(family)
+        self._kind: ScoreKind = "logit" if described is None else described.scale.kind
         self._torch_only = choice.settings_for_torch(backend, device, file, vars(self))
         self._pairs = Lazy(self._load, per_process=True)
+        self._instructed = Lazy(self._reads_instruction)
         self._shared: Shared[Any] | None = None
 
     @property
@@ -162,9 +174,22 @@ class CrossEncoderScorer:
         return self.model
 
     @property
+    def score_kind(self) -> ScoreKind:
+        """What the scores mean; known for certain if the model is loaded, or ``family`` is set."""
+        pairs = self._pairs.loaded
+        kind = self._kind if pairs is None else pairs.score_kind
+        return "probability" if self.activation == "sigmoid" else kind
+
+    @property
     def takes_instruction(self) -> bool:
-        """Whether the prompt names the instruction of a call."""
-        return self.prompt is not None and INSTRUCTION in self.prompt
+        """Whether the prompt or the model's family names the instruction of a call.
+
+        Of a model that is neither loaded nor in the hub's cache, it is not known, and then true.
+        """
+        pairs = self._pairs.loaded
+        if pairs is not None:
+            return pairs.takes_instruction
+        return (self.prompt is not None and INSTRUCTION in self.prompt) or self._instructed.get()
 
     @property
     def engine(self) -> EngineInfo | None:
@@ -177,6 +202,12 @@ class CrossEncoderScorer:
         """Why the model is doubtful; None if it is not, or is not loaded."""
         pairs = self._pairs.loaded
         return None if pairs is None else pairs.doubt
+
+    @property
+    def loaded_model(self) -> Any:
+        """The engine's model, for ``secondpass doctor``; None if it is not loaded."""
+        pairs = self._pairs.loaded
+        return None if pairs is None else pairs.model
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the score cache, for a report."""
@@ -196,7 +227,7 @@ class CrossEncoderScorer:
         Raises:
             MissingExtraError: a package of the backend is not installed.
             ModelLoadError: the model cannot be loaded, or has more than one label.
-            InputError: the prompt does not name the instruction.
+            InputError: neither the prompt nor the model's family names the instruction.
         """
         return self.score_many([(query, documents)], instruction=instruction)[0]
 
@@ -212,7 +243,8 @@ class CrossEncoderScorer:
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         activate = self._activation()
-        lists = self._pairs.get().score(requests, instruction)
+        pairs = self._pairs.get()
+        lists = pairs.score(requests, instruction if pairs.takes_instruction else None)
         return [[activate(logit) for logit in logits] for logits in lists]
 
     def score_batches(
@@ -230,13 +262,20 @@ class CrossEncoderScorer:
         """
         self._check(instruction)
         activate = self._activation()
-        for batch in self._pairs.get().score_until(requests, deadline, instruction):
+        pairs = self._pairs.get()
+        known = instruction if pairs.takes_instruction else None
+        for batch in pairs.score_until(requests, deadline, known):
             yield [(request, document, activate(score)) for request, document, score in batch]
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         pairs = self._pairs.loaded
         return [] if pairs is None else pairs.truncated(query, documents)
+
+    def passes(self, query: str, documents: Sequence[str]) -> int:
+        """The number of passes that the list took when it was last scored; 1 if not known."""
+        pairs = self._pairs.loaded
+        return 1 if pairs is None else pairs.passes(query, documents)
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
@@ -260,15 +299,35 @@ class CrossEncoderScorer:
 
     def _check(self, instruction: str | None) -> None:
         if instruction is not None and not self.takes_instruction:
-            raise InputError(f"instruction: the prompt of this scorer does not name {INSTRUCTION}")
+            raise InputError(
+                f"instruction: the prompt of this scorer does not name {INSTRUCTION}, and its "
+                "model reads none"
+            )
+
+    def _source(self) -> HubModel:
+        token = first_set(variables(self.token_env))
+        if self.token is not None:
+            token = self.token.reveal()
+        return HubModel(self.model, self.revision, self.cache_folder, token, self.local_files_only)
+
+    def _reads_instruction(self) -> bool:
+        """Whether the model's family reads the instruction of a call, by files that are here."""
+        if self.family is not None:
+            return bool(FAMILIES.resolve(self.family).input.takes_instruction)
+        if self.prompt is not None or self._torch_only or self.backend not in {"auto", "torch"}:
+            return False
+        try:
+            facts = read_facts(self._source(), offline=True)
+            if facts is None:
+                return not self._source().is_local
+            return recognise(self.model, facts).family.input.takes_instruction
+        except (ModelLoadError, ValueError, ImportError):
+            return False
 
     def _activation(self) -> Callable[[float], float]:
         return float if self.activation == "none" else _probability
 
     def _load(self) -> CachedPairs:
-        token = first_set(variables(self.token_env))
-        if self.token is not None:
-            token = self.token.reveal()
         options = {
             "max_length": self.max_length,
             "trust_remote_code": self.trust_remote_code,
@@ -276,9 +335,9 @@ class CrossEncoderScorer:
             "processor_kwargs": self.tokenizer_kwargs,
             "config_kwargs": self.config_kwargs,
         }
-        source = HubModel(
-            self.model, self.revision, self.cache_folder, token, self.local_files_only
-        )
+        source = self._source()
+        # A file with another description is another setting.
+        described = None if self.family is None else FAMILIES.resolve(self.family)
         settings = choice.EngineSettings(
             source,
             self.backend,
@@ -292,15 +351,27 @@ class CrossEncoderScorer:
             self.prompt_name,
             self.remember,
             self._torch_only,
-            repr(options),
+            repr((self.family, described, options)),
+            self.family,
             options,
         )
         # A folder with changed files is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        engine = self._shared.value.retry()
-        doubt = engine.doubt() if self.known_answers else None
-        return CachedPairs(engine, self.score_cache, doubt)
+        loaded = self._shared.value.retry()
+        if self.activation != "none" and loaded.score_kind != "logit":
+            raise ModelLoadError(
+                f"activation: the scores of the model {self.model!r} are of kind "
+                f"{loaded.score_kind!r}, and only logits have probabilities"
+            )
+        doubt = loaded.engine.doubt() if self.known_answers else None
+        return CachedPairs(
+            loaded.engine,
+            self.score_cache,
+            doubt,
+            score_kind=loaded.score_kind,
+            takes_instruction=loaded.takes_instruction,
+        )
 
 
 def _probability(logit: float) -> float:
@@ -312,17 +383,27 @@ class CachedPairs:
     """Scores pairs by an engine, unless their scores are remembered.
 
     Args:
+        engine: scores of one that reads lists are not remembered.
         cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
         doubt: why the model is doubtful; None if it is not.
+        score_kind: of the scores.
+        takes_instruction: whether the model reads the instruction of a call.
     """
 
     def __init__(
-        self, engine: PairEngine, cache: int | str | None, doubt: str | None = None
+        self,
+        engine: PairEngine | ListEngine,
+        cache: int | str | None,
+        doubt: str | None = None,
+        *,
+        score_kind: ScoreKind = "logit",
+        takes_instruction: bool = False,
     ) -> None:
         self._engine = engine
         self.doubt = doubt
+        self.score_kind, self.takes_instruction = score_kind, takes_instruction
         self._cache: ScoreCache | None = None
-        if cache is not None:
+        if cache is not None and not isinstance(engine, ListEngine):
             self._cache = open_cache(cache)
             self._namespace = namespace(engine.model.identity())
 
@@ -330,6 +411,11 @@ class CachedPairs:
     def info(self) -> EngineInfo:
         """How the model runs."""
         return self._engine.info
+
+    @property
+    def model(self) -> Any:
+        """The loaded model."""
+        return self._engine.model
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[float]]:
         """One score per pair."""
@@ -379,6 +465,11 @@ class CachedPairs:
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
         """The indices of passages that the model did not read whole, as far as it is known."""
         return self._engine.model.truncated(query, passages)
+
+    def passes(self, query: str, passages: Sequence[str]) -> int:
+        """The number of passes that a list took when it was last scored; 1 if not known."""
+        engine = self._engine
+        return engine.blocks(query, passages) if isinstance(engine, ListEngine) else 1
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the cache, for a report."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint_folders import bare
+from checkpoint_folders import without_head
 from remembered_trace import remember
 from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
@@ -254,7 +254,7 @@ def test_the_shipped_pairs_are_the_default(model):
 
 
 def test_a_model_that_lacks_weights_is_not_exported(tmp_path):
-    folder = bare(tmp_path / "model")
+    folder = without_head(tmp_path / "model")
     with pytest.raises(ModelLoadError, match=r"has no classifier\.bias, classifier\.weight"):
         export(str(folder), pairs=PAIRS)
     assert not (folder / "onnx").exists()

@@ -7,7 +7,7 @@ import pytest
 from secondpass import ModelLoadError
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
-from secondpass.scorers.engines import torch_pairs
+from secondpass.scorers.engines import torch_runner
 from secondpass.scorers.engines.torch_pairs import TextPair, TorchModel
 from secondpass.scorers.hub import HubModel
 from secondpass.types import Candidate
@@ -81,38 +81,10 @@ def loaded(name="some/model", **settings):
     ],
 )
 def test_precision(encoder, monkeypatch, fast, precision, expected):
-    monkeypatch.setattr(torch_pairs, "_is_fast", lambda device: fast and device == "cpu")
+    monkeypatch.setattr(torch_runner, "is_fast", lambda device: fast and device == "cpu")
     model = loaded(device="cpu", precision=precision)
     assert model.precision == model.identity()["precision"] == expected
     assert encoder.arguments["local_files_only"] is True
-
-
-@pytest.mark.parametrize(
-    ("device", "processor", "gpu", "fast"),
-    [
-        ("cpu", True, None, True),
-        ("cpu", False, True, False),
-        ("auto", True, None, True),
-        ("auto", False, True, True),
-        ("auto", True, False, False),
-        ("cuda:1", False, True, True),
-        ("cuda", True, False, False),
-        ("cuda", True, None, False),
-        ("mps", True, True, False),
-    ],
-)
-def test_bfloat16_only_where_it_is_fast(monkeypatch, device, processor, gpu, fast):
-    """``gpu`` is None without one, else whether it has bfloat16."""
-    import torch
-
-    def is_supported(*, including_emulation):
-        assert not including_emulation
-        return gpu
-
-    monkeypatch.setattr(torch_pairs, "has_fast_bfloat16", lambda: processor)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu is not None)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", is_supported)
-    assert torch_pairs._is_fast(device) is fast
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,9 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.options import AsJson, Config, Preset, Set
 from secondpass.config import load
-from secondpass.errors import SecondPassError
+from secondpass.errors import InputError, SecondPassError
+from secondpass.scorers.engines.inspection import inspect_model
+from secondpass.scorers.families import FAMILIES
 from secondpass.types import Candidate
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
@@ -48,7 +50,20 @@ _CANDIDATES = (
 
 
 def doctor(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A model of the hub, or a folder: say what it is recognised as, and why.",
+        ),
+    ] = None,
     *,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="The family of MODEL: the name of one, or a YAML file that describes it."
+        ),
+    ] = None,
     preset_name: Preset = None,
     config: Config = None,
     settings: Set = None,
@@ -67,6 +82,10 @@ def doctor(
     two sentences; a model behind an API receives one request. `--network` opens a connection to
     each address and sends nothing. Keys are never shown, only whether their variables are set. The
     exit code is 1 if the configuration cannot run. In a pipe, and with `--json`, it is JSON.
+
+    With a MODEL, it says which family of rerankers the model is recognised as and why, and what of
+    it is read, shows the tokens of a sample pair, and drafts a description of an unknown one. The
+    exit code is 1 if it cannot run.
     """
     result: dict[str, Any] = {
         "secondpass": __version__,
@@ -84,12 +103,26 @@ def doctor(
         result["network"] = check_network(config_values)
     if config_values is not None:
         result["reranker"] = _run_reranker(config_values)
+    if model is not None:
+        result["model"] = inspect_model(model, _family(family))
+    elif family is not None:
+        raise InputError("--family: needs a MODEL")
     if as_json or not on_terminal(sys.stdout):
         print_json(result)
     else:
         _print(result)
-    if not result.get("reranker", {}).get("runs", True):
+    if not result.get("reranker", {}).get("runs", True) or "refused" in result.get("model", {}):
         raise typer.Exit(ERROR)
+
+
+def _family(name: str | None) -> str | None:
+    """The option, checked."""
+    try:
+        if name is not None:
+            FAMILIES.resolve(name)
+    except ConfigurationError as error:
+        raise InputError(f"--family: {error}") from None
+    return name
 
 
 def _extras() -> dict[str, Any]:
@@ -177,6 +210,37 @@ def _print(result: Mapping[str, Any]) -> None:
     if "reranker" in result:
         console.print()
         console.print(_reranker_line(result["reranker"]))
+    if "model" in result:
+        console.print()
+        for line in _model_lines(result["model"]):
+            console.print(line)
+
+
+def _model_lines(result: Mapping[str, Any]) -> Iterator[Text]:
+    """What is recognised in a model."""
+    yield Text("model: ", "bold") + Text(escaped(result["model"]))
+    rows = {
+        "family": "{family}: {title}",
+        "reasons": "because of {reasons}",
+        "read_out": "score: {read_out} ({score_kind})",
+        "cut": "long texts: {cut}",
+        "verified": "verified with {verified}",
+        "tokens": "a pair: {tokens}",
+        "score": "its score: {score:.4g}",
+        "doubt": "doubtful: {doubt}",
+    }
+    values = {
+        key: "; ".join(value) if key == "reasons" else " ".join(value) if key == "tokens" else value
+        for key, value in result.items()
+    }
+    for key, row in rows.items():
+        if values.get(key) is not None:
+            yield Text(escaped(row.format(**values)))
+    if "refused" in result:
+        yield Text("cannot run: ", "bold red") + Text(escaped(result["refused"]))
+    if "draft" in result:
+        yield Text("a draft of its description, for `family`:", "bold")
+        yield Text(result["draft"])
 
 
 def _reranker_line(result: Mapping[str, Any]) -> Text:

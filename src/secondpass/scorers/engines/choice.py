@@ -6,24 +6,25 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.files import (
-    ModelFiles,
-    TorchOnlyError,
-    in_folder,
-    model_files,
-    on_hub,
-)
+from secondpass.scorers.engines.facts import facts_of, find_files, read_facts
+from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, model_files
 from secondpass.scorers.engines.light import LightModel
+from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine
 from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
-from secondpass.scorers.engines.torch_pairs import EXTRA, TorchModel
+from secondpass.scorers.engines.torch_families import FamilyModel
+from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
+from secondpass.scorers.engines.torch_runner import EXTRA
+from secondpass.scorers.engines.torch_vectors import VectorModel, VectorPairs
 from secondpass.scorers.hub import UNREACHABLE, HubModel
+from secondpass.scorers.recognition import Recognised, recognise, torch_only
+from secondpass.types import ScoreKind
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
 
@@ -31,6 +32,7 @@ _LIGHT: tuple[Backend, ...] = ("openvino", "onnx")
 """In order of preference: equally fast in float32, but onnxruntime has no bfloat16."""
 _USER = "the cross_encoder scorer"
 _TORCH_ONLY = (
+    "family",
     "prompt",
     "prompt_name",
     "trust_remote_code",
@@ -46,7 +48,8 @@ class EngineSettings:
 
     Attributes:
         torch_only: names of settings that are set and that only torch supports.
-        options: further arguments of ``CrossEncoder``; compared by ``option_key``.
+        family: the setting; compared by ``option_key``.
+        options: further arguments of the constructors; compared by ``option_key``.
     """
 
     source: HubModel
@@ -62,7 +65,25 @@ class EngineSettings:
     remember: int
     torch_only: tuple[str, ...]
     option_key: str
+    family: Any = field(compare=False, repr=False)
     options: Mapping[str, Any] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A loaded model.
+
+    Attributes:
+        engine: runs it.
+        recognised: its family; None for a model that another backend than torch runs.
+        score_kind: of its scores.
+        takes_instruction: whether it reads the instruction of a call.
+    """
+
+    engine: PairEngine | ListEngine
+    recognised: Recognised | None
+    score_kind: ScoreKind
+    takes_instruction: bool
 
 
 def settings_for_torch(
@@ -114,7 +135,7 @@ def check_installed(backend: Choice) -> None:
         require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
 
 
-def load(settings: EngineSettings) -> PairEngine:
+def load(settings: EngineSettings) -> Loaded:
     """Load the model with the fastest backend that is correct for it.
 
     Raises:
@@ -122,10 +143,23 @@ def load(settings: EngineSettings) -> PairEngine:
         ModelLoadError: the model cannot be loaded.
     """
     model, reason = _load(settings)
-    return PairEngine(model, reason, settings.batch_size)
+    if isinstance(model, LightModel):
+        return Loaded(PairEngine(model, reason, settings.batch_size), None, "logit", False)
+    loaded, recognised = model
+    family = recognised.family
+    engine = (
+        ListEngine(loaded, reason)
+        if isinstance(loaded, FamilyModel) and family.input.of == "list"
+        else PairEngine(loaded, reason, settings.batch_size)
+    )
+    kind = loaded.score_kind if isinstance(loaded, VectorPairs) else family.scale.kind
+    return Loaded(engine, recognised, kind, loaded.takes_instruction)
 
 
-def _load(settings: EngineSettings) -> tuple[TorchModel | LightModel, str]:
+_Torch: TypeAlias = tuple[TorchModel | FamilyModel | VectorPairs, Recognised]
+
+
+def _load(settings: EngineSettings) -> tuple[_Torch | LightModel, str]:
     """The model, and why it has this backend."""
     offline = settings.source.is_offline()
     if settings.backend == "torch":
@@ -202,26 +236,21 @@ def _light(
 ) -> LightModel | None:
     """The model on the first of these backends for which it has a file."""
     source = settings.source
-    if source.is_local:
-        find = in_folder(Path(source.name))
-    else:
-        find = on_hub(
-            source.name,
-            revision=source.revision,
-            cache_folder=source.cache,
-            token=source.token,
-            local_files_only=offline,
-        )
+    find = cache(find_files(source, offline=offline))
     for backend in backends:
         if settings.file is not None and settings.file.endswith(".xml") and backend == "onnx":
             continue
         files: ModelFiles | None
         try:
             files = model_files(source.name, find, backend, settings.file)
+            facts = None if files is None else facts_of(source.name, find)
+            reason = None if facts is None else torch_only(source.name, facts)
         except ModelLoadError:
             raise
         except Exception as error:
             raise source.load_error(error, offline) from error
+        if reason is not None:
+            raise TorchOnlyError(reason)
         if files is not None:
             return LightModel(
                 files,
@@ -234,18 +263,63 @@ def _light(
     return None
 
 
-def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -> TorchModel:
-    try:
-        return TorchModel(
-            settings.source,
-            offline,
-            device=settings.device,
-            precision=settings.precision,
-            prompt=settings.prompt,
-            prompt_name=settings.prompt_name,
-            options=settings.options,
-        )
-    except MissingExtraError as error:
+def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -> _Torch:
+    """The model and its family."""
+    source, options = settings.source, settings.options
+    if not is_installed("sentence_transformers"):
+        error = MissingExtraError(EXTRA, _USER)
         if reason is None:
-            raise
+            raise error
         raise ModelLoadError(f"{reason}, and {EXTRA} is not installed: {error}") from error
+    try:
+        facts = read_facts(source, offline=offline)
+    except Exception as error:
+        raise source.load_error(error, offline) from error
+    trusted = bool(options.get("trust_remote_code"))
+    recognised = recognise(source.name, facts, settings.family, trusted=trusted)
+    assert recognised.family.run is not None
+    kind = recognised.family.run.model
+    device, precision = settings.device, settings.precision
+    if kind in {"SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"}:
+        return _vectors(settings, kind), recognised
+    prompts: Any = {"prompt": settings.prompt, "prompt_name": settings.prompt_name}
+    model: TorchModel | FamilyModel
+    if kind == "CrossEncoder":
+        model = TorchModel(
+            source, offline, facts, device=device, precision=precision, options=options, **prompts
+        )
+    else:
+        model = FamilyModel(
+            source,
+            offline,
+            facts,
+            recognised,
+            device=device,
+            precision=precision,
+            options=options,
+            **prompts,
+        )
+    return model, recognised
+
+
+def _vectors(settings: EngineSettings, kind: str) -> VectorPairs:
+    """A model that encodes each text by itself."""
+    source, prompt = settings.source, settings.prompt
+    if settings.prompt_name is not None or (prompt is not None and INSTRUCTION in prompt):
+        raise ModelLoadError(
+            f"the model {source.name!r} is a {kind}: prompt takes no {INSTRUCTION}, and prompt_name"
+            " cannot be set"
+        )
+    options = {key: value for key, value in settings.options.items() if key != "max_length"}
+    identity = {"model": source.name, "files": source.stamp(), "options": settings.option_key}
+    model = VectorModel(
+        source,
+        kind,
+        device=settings.device,
+        precision="exact" if settings.precision == "auto" else settings.precision,
+        query_length=None,
+        document_length=settings.max_length,
+        batch_size=settings.batch_size,
+        options=options if prompt is None else {**options, "prompts": {"query": prompt}},
+    )
+    return VectorPairs(model, {**identity, "prompt": prompt, "max_length": settings.max_length})

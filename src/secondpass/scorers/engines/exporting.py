@@ -23,6 +23,7 @@ from secondpass.scorers.engines.agreement import (
     sample_pairs,
 )
 from secondpass.scorers.engines.conversion import ExportError, convert, quiet
+from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.files import in_folder, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine, Requests
@@ -30,6 +31,7 @@ from secondpass.scorers.engines.processor import has_fast_bfloat16, usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import TorchModel
 from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
 from secondpass.types import Progress
 
 if TYPE_CHECKING:
@@ -174,9 +176,17 @@ def _lists(pairs: Iterable[tuple[str, str]] | None) -> list[tuple[str, list[str]
 def _load(model: str) -> TorchModel:
     """The original in float32, checked to be of a kind that other backends run."""
     source = HubModel(model)
+    offline = source.is_offline()
+    facts = read_facts(source, offline=offline)
+    recognised = recognise(model, facts)
+    if recognised.family.run is None or recognised.family.run.model != "CrossEncoder":
+        raise ModelLoadError(
+            f"the model {model!r} is one of {recognised.family.title}, which only torch runs"
+        )
     original = TorchModel(
         source,
-        source.is_offline(),
+        offline,
+        facts,
         device="cpu",
         precision="exact",
         prompt=None,

@@ -180,8 +180,17 @@ def _check(model: PairModel) -> tuple[str | None]:
         scores = iter(model.run(pairs))
         return [[next(scores) for _ in passages] for _, passages in requests]
 
+    return (doubt_of(score),)
+
+
+def doubt_of(score: Callable[[Requests], list[list[Any]]]) -> str | None:
+    """Why a model is doubtful, by its scores of known answers; None if it is not.
+
+    Raises:
+        ModelLoadError: it cannot score them.
+    """
     try:
-        return (known_answers.doubt(score),)
+        return known_answers.doubt(score)
     except Exception as error:
         raise ModelLoadError(f"the model cannot score pairs: {first_line(error)}") from error
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes
-from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
+from secondpass.scorers.engines.checkpoints import (
+    SAMPLE,
+    check_read_out,
+    load_checked,
+    set_pad_token,
+)
 from secondpass.scorers.engines.control_tokens import ControlTokens
+from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.files import skipped_positions
-from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
-from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import longest_first
+from secondpass.scorers.engines.torch_runner import TorchRunner
 from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
-from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
     from torch import Tensor
 
-EXTRA = "sentence-transformers"
 _CHARACTERS_PER_TOKEN = 4
-_BUDGET, _BUDGET_ON_GPU = 768, 16_384
-"""Estimated padded tokens of a batch."""
 _CUTS = 8
 """Attempts to make a text fit: the tokens at a cut change with it."""
 
@@ -52,16 +52,17 @@ class TextPair(NamedTuple):
     has_control: bool = False
 
 
-class TorchModel:
-    """A sentence-transformers ``CrossEncoder``, in a separate thread.
-
-    Calls from many threads take turns. A forked child can use torch: a thread that has used it in
-    the parent would wait forever for other threads of torch, which do not exist in the child.
+class TorchModel(TorchRunner):
+    """A sentence-transformers ``CrossEncoder``, by the declarations in its files.
 
     Args:
+        source: the model.
         offline: whether the hub is not to be contacted.
+        facts: what its files say; None if it has neither ``config.json`` nor ``modules.json``.
         device: ``auto`` selects an accelerator if there is one.
         precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
+        prompt: the setting.
+        prompt_name: the setting.
         options: further arguments of ``CrossEncoder``.
 
     Raises:
@@ -70,13 +71,11 @@ class TorchModel:
             than one label.
     """
 
-    threads = 1  # forward passes take turns; each has all of torch's threads
-    backend = "torch"
-
     def __init__(
         self,
         source: HubModel,
         offline: bool,
+        facts: ModelFacts | None = None,
         *,
         device: str,
         precision: Precision,
@@ -84,38 +83,28 @@ class TorchModel:
         prompt_name: str | None,
         options: Mapping[str, Any],
     ) -> None:
-        try:
-            from sentence_transformers import CrossEncoder
-        except ImportError as error:
-            raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
-        self._prompt, self._prompt_name = prompt, prompt_name
-        self._source, self._options = source, options
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
-        if precision == "auto":
-            precision = "bfloat16" if _is_fast(device) else "exact"
-        arguments = source.loader_arguments(
-            options, device=device, precision=precision, offline=offline
+        settings = {"prompt": prompt, "prompt_name": prompt_name}
+        super().__init__(
+            source, offline, device=device, precision=precision, options=options, settings=settings
         )
+        from sentence_transformers import CrossEncoder
 
-        def load() -> CrossEncoder:
-            encoder: CrossEncoder = load_checked(
-                source,
-                offline,
-                "cross_encoder",
-                lambda: CrossEncoder(source.name, **arguments),
-                _scores_of_a_pair,
-                trust_remote_code=bool(options.get("trust_remote_code")),
-                prompt=prompt,
-            )
+        self._prompt = prompt
+
+        def construct() -> CrossEncoder:
+            encoder: CrossEncoder = CrossEncoder(source.name, **self.arguments)
+            set_pad_token(source.name, encoder.tokenizer, encoder.transformers_model)
             return encoder
 
-        try:
-            self.encoder: CrossEncoder = self._thread.submit(load).result()
-        except ModelLoadError:
-            raise
-        except Exception as error:
-            raise source.load_error(error, offline) from error
-        encoder = self.encoder
+        def load() -> CrossEncoder:
+            trusted = bool(options.get("trust_remote_code"))
+            encoder: CrossEncoder = load_checked(
+                source.name, facts, construct, _scores_of_a_pair, trust_remote_code=trusted
+            )
+            check_read_out(source.name, encoder, prompt)
+            return encoder
+
+        encoder = self.encoder = self.load(load)
         if prompt_name is not None and prompt_name not in encoder.prompts:
             known = ", ".join(encoder.prompts) or "none"
             raise ModelLoadError(
@@ -132,40 +121,14 @@ class TorchModel:
         self._passage_last = not self._is_chat or _holds_passage_last(encoder)
         name = prompt_name or encoder.default_prompt_name
         self._default_prompt: str | None = encoder.prompts.get(name) if name else None
-        self._truncated = TruncatedPairs()
         encoder.eval()
-        self.precision = str(next(encoder.parameters()).dtype).removeprefix("torch.")
-        self.budget = _BUDGET if encoder.device.type == "cpu" else _BUDGET_ON_GPU
+        self.loaded(encoder, encoder.device)
         self._longest: int = _limited(encoder)
 
-    def identity(self) -> dict[str, Any]:
-        """Everything but the texts that a score depends on."""
-        import sentence_transformers
-        import torch
-
-        # Subfolders have modules of the model, or files of other engines, which do not matter here.
-        files = [
-            path
-            for path in self._source.entries()
-            if path.is_file() and path.parent.name not in {"onnx", "openvino"}
-        ]
-        config = getattr(getattr(self.encoder, "model", None), "config", None)
-        return {
-            "model": self._source.name,
-            "files": [file_digest(path) for path in files],
-            "commit": getattr(config, "_commit_hash", None),
-            "versions": [torch.__version__, sentence_transformers.__version__],
-            "device": self.device,
-            "precision": self.precision,
-            "prompt": self._prompt,
-            "prompt_name": self._prompt_name,
-            "options": repr(self._options),
-        }
-
     @property
-    def device(self) -> str:
-        """The device of the model, such as ``cpu`` or ``cuda``."""
-        return str(self.encoder.device.type)
+    def takes_instruction(self) -> bool:
+        """Whether the prompt names the instruction of a call."""
+        return self._prompt is not None and INSTRUCTION in self._prompt
 
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
@@ -197,10 +160,6 @@ class TorchModel:
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
         """The logit of each pair."""
         return self._thread.submit(self._predict, pairs).result()
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model could not read whole."""
-        return self._truncated.indices(query, passages)
 
     def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
         scores = [0.0] * len(pairs)
@@ -329,14 +288,3 @@ def _limited(encoder: CrossEncoder) -> int:
         longest = min(longest, config.max_position_embeddings - skipped)
         encoder.max_seq_length = longest
     return longest
-
-
-def _is_fast(device: str) -> bool:
-    """Whether bfloat16 is fast on the device."""
-    import torch
-
-    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
-        return has_fast_bfloat16()
-    if device == "auto" or device.startswith("cuda"):
-        return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
-    return False

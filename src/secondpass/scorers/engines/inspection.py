@@ -1,0 +1,176 @@
+"""What is recognised in a model, and what it is given for a sample pair, for ``doctor``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from secondpass.concurrency.lazy import is_installed
+from secondpass.errors import ModelLoadError, SecondPassError
+from secondpass.scorers.engines.facts import ModelFacts, read_facts
+from secondpass.scorers.families import Family
+from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import recognise
+
+QUERY, PASSAGE = "Which fruit is rich in potassium?", "Bananas are rich in potassium."
+
+_SHOWN = 6
+"""Control tokens in a draft."""
+
+
+def inspect_model(model: str, family: Any = None) -> dict[str, Any]:
+    """What is recognised in a model and why, as JSON values.
+
+    Args:
+        model: a name on the hub, or a folder.
+        family: the setting ``family``.
+
+    Returns:
+        ``family``, ``title``, ``reasons``, ``read_out``, ``score_kind``, ``cut`` and ``verified``;
+        if it can be loaded, ``tokens`` of a sample pair and its ``score``. If it is not recognised,
+        ``refused`` and the ``draft`` of a description; if it cannot be loaded, ``refused``.
+    """
+    source = HubModel(model)
+    try:
+        offline = source.is_offline()
+        facts = read_facts(source, offline=offline)
+        if facts is None:
+            raise source.load_error(FileNotFoundError("config.json"), offline)
+    except SecondPassError as error:
+        return {"model": model, "refused": str(error)}
+    except Exception as error:  # a file that is no JSON
+        return {"model": model, "refused": str(source.load_error(error, source.is_local))}
+    result: dict[str, Any] = {"model": model, "architecture": facts.architecture}
+    try:
+        recognised = recognise(model, facts, family)
+    except ModelLoadError as error:
+        return {**result, "refused": str(error), "draft": draft(facts)}
+    found = recognised.family
+    verified = found.verified
+    result |= {
+        "family": recognised.name,
+        "title": found.title,
+        "reasons": [*recognised.reasons],
+        "read_out": read_out(found),
+        "score_kind": found.scale.kind,
+        "cut": _cut(found),
+        "verified": None if verified is None else verified.version or verified.address,
+    }
+    if not is_installed("sentence_transformers"):
+        return result
+    try:
+        return {**result, **_sample(model, family)}
+    except SecondPassError as error:
+        return {**result, "refused": str(error)}
+
+
+def _sample(model: str, family: Any) -> dict[str, Any]:
+    """The tokens of a sample pair, and its score."""
+    from secondpass.scorers.cross_encoder import CrossEncoderScorer
+    from secondpass.scorers.engines.torch_families import FamilyModel
+    from secondpass.scorers.engines.torch_pairs import TorchModel
+
+    scorer = CrossEncoderScorer(model, family=family, backend="torch")
+    try:
+        [score] = scorer.score_pairs(QUERY, [PASSAGE])
+        pairs = scorer.loaded_model
+        result = {"score": score, "score_kind": scorer.score_kind, "doubt": scorer.doubt}
+        if isinstance(pairs, FamilyModel):
+            ids = pairs.sample_ids(QUERY, PASSAGE)
+            tokens = pairs.tokenizer.convert_ids_to_tokens(ids)
+        elif isinstance(pairs, TorchModel):
+            for module in pairs.encoder:
+                if type(module).__name__ == "LogitScore":
+                    result["read_out"] = _logits(module, pairs.encoder.tokenizer)
+            features = pairs.encoder.preprocess([(QUERY, PASSAGE)])
+            ids = features["input_ids"][0].tolist()
+            tokens = pairs.encoder.tokenizer.convert_ids_to_tokens(ids)
+        else:
+            return result
+        return {**result, "tokens": [*map(str, tokens)]}
+    finally:
+        scorer.close()
+
+
+def _logits(module: Any, tokenizer: Any) -> str:
+    """The read-out that sentence-transformers' files declare."""
+    ids = [module.true_token_id, module.false_token_id]
+    names = [repr(tokenizer.convert_ids_to_tokens(id)) for id in ids if id is not None]
+    return f"the logit of {' minus that of '.join(names)} at the last token"
+
+
+def read_out(family: Family) -> str:
+    """Where the score of a family that can be run is read, in words."""
+    read, run = family.read, family.run
+    assert read is not None
+    assert run is not None
+    divided = "" if family.scale.divide == 1 else f", divided by {family.scale.divide:g}"
+    minus = "" if read.minus is None else f" minus that of {read.minus!r}"
+    if read.logit is not None:
+        place = "first written" if run.model == "seq2seq" else "last"
+        return f"the logit of {read.logit!r}{minus} at the {place} token{divided}"
+    if read.label is not None:
+        return f"the logit of label {read.label}{minus}{divided}"
+    if read.vectors is not None:
+        tokens = f"{read.vectors.query!r} and {read.vectors.passage!r}"
+        through = f", through {', '.join(read.vectors.projector)}" if read.vectors.projector else ""
+        return f"the cosine of the hidden states at {tokens}{through}"
+    if read.head is not None:
+        layer = "" if read.head.layer is None else f" of layer {read.head.layer}"
+        place = {"mean": "the mean token"}.get(
+            read.head.position, f"the {read.head.position} token"
+        )
+        return f"the head {', '.join(read.head.weights)} at {place}{layer}{divided}"
+    return f"what sentence-transformers' {run.model} returns, without its activation"
+
+
+def _cut(family: Family) -> str:
+    """What is cut of long texts, in words."""
+    spec = family.input
+    if spec.of == "own":
+        return "as the model's files say"
+    limit = f"{spec.limit:,} tokens" if spec.limit else "what the model reads"
+    caps = [
+        f"{name} to {cap.tokens or cap.characters} {'tokens' if cap.tokens else 'characters'}"
+        for name, cap in (("query", spec.query), ("passage", spec.passage))
+        if cap is not None
+    ]
+    caps += [
+        f"the part of {', '.join(sorted(part.names))} to {part.at_most:g} of the limit"
+        for part in spec.parts
+        if part.at_most is not None
+    ]
+    if spec.block is not None:
+        caps.append(f"lists to {spec.block} passages")
+    return f"the passage first, to {limit}" + (f"; {'; '.join(caps)}" if caps else "")
+
+
+def draft(facts: ModelFacts) -> str:
+    """The draft of a description, in YAML, of a model that no description fits."""
+    architecture = facts.architecture or "…"
+    lines = ["title: …", f"match: {{architectures: {architecture}}}"]
+    if architecture.endswith(("ForCausalLM", "ForConditionalGeneration")):
+        kind = "causal" if architecture.endswith("ForCausalLM") else "seq2seq"
+        lines += [
+            "input:",
+            "  of: pair",
+            f"  control: [{', '.join(_control(facts))}]",
+            "  limit: 8192",
+            "  parts:",
+            '    - "…$query…"',
+            '    - "…$passage…"',
+            f"run: {{model: {kind}}}",
+            'read: {logit: "yes", minus: "no"}',
+        ]
+    elif architecture.endswith("ForSequenceClassification"):
+        lines += ["run: {model: classifier}", "read: {label: 1, minus: 0}"]
+    else:
+        lines += ["code: required"]
+    return "\n".join(lines) + "\n"
+
+
+def _control(facts: ModelFacts) -> list[str]:
+    """Control tokens of the tokenizer, as YAML strings."""
+    tokens = (facts.read("tokenizer.json") or {}).get("added_tokens") or ()
+    names = [str(token.get("content")) for token in tokens if token.get("special")]
+    return [json.dumps(name, ensure_ascii=False) for name in names[:_SHOWN]]

@@ -1,0 +1,432 @@
+"""Models of described families on torch: inputs by the description, and the read-outs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from secondpass.errors import ModelLoadError
+from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked, set_pad_token
+from secondpass.scorers.engines.facts import ModelFacts
+from secondpass.scorers.engines.family_inputs import FamilyInputs, Rendered, token_id
+from secondpass.scorers.engines.files import skipped_positions
+from secondpass.scorers.engines.runtimes import Precision
+from secondpass.scorers.engines.torch_pairs import INSTRUCTION
+from secondpass.scorers.engines.torch_runner import TorchRunner
+from secondpass.scorers.hub import HubModel
+from secondpass.scorers.recognition import Recognised
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_CLASSES = {
+    "classifier": "AutoModelForSequenceClassification",
+    "causal": "AutoModelForCausalLM",
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "encoder": "AutoModel",
+}
+"""Classes of transformers by what is computed."""
+
+
+class FamilyPair(NamedTuple):
+    """A prepared pair.
+
+    Attributes:
+        rendered: what the model is given.
+        length: number of tokens.
+    """
+
+    rendered: Rendered
+    length: int
+
+
+@dataclass(frozen=True)
+class ListedScores:
+    """The scores of a list.
+
+    Attributes:
+        scores: one per passage.
+        blocks: number of passes that the list took.
+    """
+
+    scores: Sequence[float]
+    blocks: int
+
+
+class FamilyModel(TorchRunner):
+    """A model that is computed and read as its family's description says.
+
+    Args:
+        source: the model.
+        offline: whether the hub is not to be contacted.
+        facts: what its files say.
+        recognised: the family.
+        device: ``auto`` selects an accelerator if there is one.
+        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
+        prompt: the setting: in place of the family's own instruction.
+        prompt_name: the setting, which such a model does not have.
+        options: further arguments.
+
+    Attributes:
+        inputs: renders what the model reads.
+        tokenizer: of transformers.
+        takes_instruction: whether the instruction of a call is read.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        ModelLoadError: the model cannot be loaded, or lacks weights or tokens that its scores need.
+    """
+
+    def __init__(
+        self,
+        source: HubModel,
+        offline: bool,
+        facts: ModelFacts | None,
+        recognised: Recognised,
+        *,
+        device: str,
+        precision: Precision,
+        prompt: str | None,
+        prompt_name: str | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        family = recognised.family
+        assert family.run is not None
+        assert family.read is not None
+        settings = {"prompt": prompt, "family": repr(family)}
+        super().__init__(
+            source, offline, device=device, precision=precision, options=options, settings=settings
+        )
+        self._run, self._read, self._scale = family.run, family.read, family.scale
+        self.takes_instruction = family.input.takes_instruction
+        if prompt is not None and not self.takes_instruction:
+            raise ModelLoadError(
+                f"prompt: the family {recognised.name!r} of the model {source.name!r} has no place "
+                "for one"
+            )
+        if prompt_name is not None:
+            raise ModelLoadError(
+                f"the model {source.name!r} has no prompt {prompt_name!r}; it has: none"
+            )
+        self._prompt = prompt if prompt is not None and INSTRUCTION in prompt else None
+        constant = prompt if self._prompt is None else None
+        native = None if facts is None else family.native(facts)
+        name = source.name
+
+        def load() -> Any:
+            import transformers
+            from sentence_transformers.util import get_device_name
+
+            hub = {
+                "cache_dir": source.cache,
+                "revision": source.revision,
+                "local_files_only": offline,
+                "token": source.token,
+            }
+            arguments, trusted = self.arguments, bool(options.get("trust_remote_code"))
+            if native is None:
+                hub["trust_remote_code"] = trusted
+            elif not hasattr(transformers, native):
+                raise ModelLoadError(
+                    f"the model {name!r} needs transformers' {native}, which this version lacks"
+                )
+            cls = getattr(transformers, native or _CLASSES[self._run.model])
+            processor_kwargs = arguments.get("processor_kwargs") or {}
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+                name, **hub, **processor_kwargs
+            )
+            more = {**(arguments.get("config_kwargs") or {}), **arguments["model_kwargs"]}
+            place = arguments["device"] or get_device_name()
+
+            def construct() -> Any:
+                model = cls.from_pretrained(name, **hub, **more).eval().to(place)
+                set_pad_token(name, self.tokenizer, model)
+                config = model.config.get_text_config()
+                positions = getattr(config, "max_position_embeddings", None)
+                if positions is not None:
+                    positions -= skipped_positions(config.to_dict())
+                self.inputs = FamilyInputs(
+                    name,
+                    family.input,
+                    self.tokenizer,
+                    positions=positions,
+                    max_length=options.get("max_length"),
+                    instruction=constant,
+                )
+                self._set_read_out(model, facts)
+                self._check_ends(model)
+                return model
+
+            def score(model: Any) -> Tensor:
+                import torch
+
+                with torch.inference_mode():
+                    return self._sample(model)
+
+            return load_checked(name, facts, construct, score)
+
+        model = self.load(load)
+        self.loaded(model, next(model.parameters()).device)
+
+    # ------------------------------------------------------------------ pairs
+
+    def prepare(
+        self, query: str, passages: Sequence[str], *, instruction: str | None = None
+    ) -> list[FamilyPair]:
+        """The tokens of each pair."""
+        rendered = self.inputs.pairs(query, passages, self._instruction(instruction))
+        self._truncated.add(query, [passages[index] for row in rendered for index in row.cut])
+        return [FamilyPair(row, row.length) for row in rendered]
+
+    def sample_ids(self, query: str, passage: str) -> list[int]:
+        """The tokens that the model is given for a pair, or for a list of one passage."""
+        render = self.inputs.pairs if self._read.vectors is None else self.inputs.lists
+        return [*render(query, [passage])[0].ids]
+
+    def run(self, pairs: Sequence[FamilyPair]) -> list[float]:
+        """The score of each pair."""
+        return self._thread.submit(self._scores, [pair.rendered for pair in pairs]).result()
+
+    def _scores(self, rows: Sequence[Rendered]) -> list[float]:
+        import torch
+
+        with torch.inference_mode():
+            numbers = self._numbers(self._model, rows)
+        scores: list[float] = (numbers / self._scale.divide).tolist()
+        return scores
+
+    # ------------------------------------------------------------------ lists
+
+    def score_list(
+        self, query: str, passages: Sequence[str], instruction: str | None = None
+    ) -> ListedScores:
+        """The scores of a list. One that takes several passes is joined by the query's vectors.
+
+        Their average has the weights max((1 + cosine) / 2) over the passages of each pass.
+        """
+        blocks = self.inputs.lists(query, passages, self._instruction(instruction))
+        self._truncated.add(query, [passages[index] for block in blocks for index in block.cut])
+        scores = self._thread.submit(self._list_scores, blocks).result()
+        return ListedScores(scores, len(blocks))
+
+    def _list_scores(self, blocks: Sequence[Rendered]) -> list[float]:
+        import torch
+        from torch.nn.functional import cosine_similarity
+
+        queries, passages, weights = [], [], []
+        with torch.inference_mode():
+            for block in blocks:
+                query, vectors = self._vectors(self._model, block)
+                cosines = cosine_similarity(vectors, query)
+                queries.append(query)
+                passages.append(vectors)
+                weights.append((1 + cosines.max()) / 2)
+            shares = torch.stack(weights)[:, None] / torch.stack(weights).sum()
+            query = (torch.cat(queries) * shares).sum(0, keepdim=True)
+            scores = cosine_similarity(torch.cat(passages), query)
+        result: list[float] = (scores / self._scale.divide).tolist()
+        return result
+
+    def _vectors(self, model: Any, block: Rendered) -> tuple[Tensor, Tensor]:
+        """The projected vectors of the query, of shape (1, size), and of the passages."""
+        import torch
+
+        ids = torch.tensor([block.ids], device=next(model.parameters()).device)
+        hidden = model(
+            input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
+        ).last_hidden_state[0]
+        query, passage = self._tokens
+        ends = [hidden[ids[0] == token] for token in (query, passage)]
+        for number, matrix in enumerate(self._matrices):
+            ends = [(end.relu() if number else end) @ matrix.T for end in ends]
+        return ends[0].float(), ends[1].float()
+
+    # ------------------------------------------------------------------ read-outs
+
+    def _set_read_out(self, model: Any, facts: ModelFacts | None) -> None:
+        """Find the tokens, the labels and the matrices that are read."""
+        read, name = self._read, self._source.name
+        self._tokens: list[int] = []
+        self._matrices: list[Tensor] = []
+        if read.vectors is not None:
+            wanted = [read.vectors.query, read.vectors.passage]
+            self._tokens = [token_id(name, self.tokenizer, token) for token in wanted]
+            _check_whole(name, facts, read.vectors.projector)
+            weights = next(model.parameters())
+            self._matrices = [
+                matrix.to(device=weights.device, dtype=weights.dtype)
+                for matrix in _tensors(name, facts, read.vectors.projector).values()
+            ]
+        elif read.head is not None:
+            names = [
+                name
+                for weight in read.head.weights
+                for name in (weight, weight.removesuffix("weight") + "bias")
+            ]
+            optional = [name for name in names if name not in read.head.weights]
+            weights = next(model.parameters())
+            self._head = {
+                key: matrix.to(device=weights.device, dtype=weights.dtype)
+                for key, matrix in _tensors(name, facts, names, optional).items()
+            }
+        elif read.logit is not None:
+            wanted_ids = [read.logit] if read.minus is None else [read.logit, read.minus]
+            self._tokens = [token_id(name, self.tokenizer, token) for token in wanted_ids]
+        else:
+            for label in (read.label, read.minus):
+                if label is not None and int(label) >= model.config.num_labels:
+                    raise ModelLoadError(
+                        f"the model {name!r} has no label {label}: it has {model.config.num_labels}"
+                    )
+            if read.minus is None and model.config.num_labels != 1:
+                raise ModelLoadError(
+                    f"the model {name!r} has {model.config.num_labels} labels; a reranker has one, "
+                    "or read.minus names a second"
+                )
+
+    def _check_ends(self, model: Any) -> None:
+        """Check that a causal classifier finds the end of what it reads."""
+        if self._run.model != "classifier":
+            return
+        pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+        [row] = self.inputs.pairs("a", ["a"])
+        if pad is not None and row.ids and row.ids[-1] == pad:
+            raise ModelLoadError(
+                f"the model {self._source.name!r} has the pad token at the end of each text; set "
+                "tokenizer_kwargs: {pad_token: …} to another token of its vocabulary"
+            )
+
+    def _sample(self, model: Any) -> Tensor:
+        """What a missing weight would change."""
+        import torch
+
+        if self._read.vectors is None:
+            return self._numbers(model, self.inputs.pairs(SAMPLE, [SAMPLE]))
+        return torch.cat(self._vectors(model, self.inputs.lists(SAMPLE, [SAMPLE])[0]))
+
+    def _numbers(self, model: Any, rows: Sequence[Rendered]) -> Tensor:
+        """The number of each row, in float32: logits, or differences of two."""
+        import torch
+
+        device = next(model.parameters()).device
+        lengths = [row.length for row in rows]
+        width = max(1, *lengths)
+        pad = self.tokenizer.pad_token_id or 0
+        features = {
+            "input_ids": [[*row.ids, *[pad] * (width - row.length)] for row in rows],
+            "attention_mask": [[1] * size + [0] * (width - size) for size in lengths],
+        }
+        if any(row.types is not None for row in rows):
+            features["token_type_ids"] = [
+                [*(row.types or [0] * row.length), *[0] * (width - row.length)] for row in rows
+            ]
+        tensors: dict[str, Any] = {
+            key: torch.tensor(value, device=device) for key, value in features.items()
+        }
+        first: Any
+        second: Any
+        if self._run.model == "classifier":
+            logits = model(**tensors).logits
+            first, second = self._read.label, self._read.minus
+        elif self._run.model == "seq2seq":
+            start = model.config.decoder_start_token_id
+            starts = torch.full((len(rows), 1), start, device=device)
+            logits = model(**tensors, decoder_input_ids=starts, use_cache=False).logits[:, 0]
+            first, second, *_ = *self._tokens, None
+        elif self._read.head is not None:
+            return self._headed(model, tensors, lengths)
+        else:
+            # Later positions do not matter to a causal model, so padding at the right is exact.
+            last = torch.tensor(lengths, device=device) - 1
+            places, index = torch.unique(last, return_inverse=True)
+            every = model(**tensors, logits_to_keep=places, use_cache=False).logits
+            logits = every[torch.arange(len(rows), device=device), index]
+            first, second, *_ = *self._tokens, None
+        number: Tensor = logits[:, first].float()
+        return number if second is None else number - logits[:, second].float()
+
+    def _headed(self, model: Any, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Tensor:
+        """The numbers of a head on the hidden states of an encoder."""
+        import torch
+
+        head = self._read.head
+        assert head is not None
+        if head.layer is None:
+            hidden = model(**tensors).last_hidden_state
+        else:
+            hidden = model(**tensors, output_hidden_states=True).hidden_states[head.layer]
+        if head.position == "mean":
+            mask = tensors["attention_mask"][..., None].to(hidden.dtype)
+            state = (hidden * mask).sum(1) / mask.sum(1)
+        elif head.position == "first":
+            state = hidden[:, 0]
+        else:
+            rows = torch.arange(len(lengths), device=hidden.device)
+            state = hidden[rows, torch.tensor(lengths, device=hidden.device) - 1]
+        for number, name in enumerate(head.weights):
+            if number and head.activation is not None:
+                state = getattr(torch.nn.functional, head.activation)(state)
+            bias = self._head.get(name.removesuffix("weight") + "bias")
+            state = torch.nn.functional.linear(state, self._head[name], bias)
+        scores: Tensor = state.float().reshape(len(lengths))
+        return scores
+
+    def _instruction(self, instruction: str | None) -> str | None:
+        """The instruction of a call, within the prompt of the configuration."""
+        if instruction is None or self._prompt is None:
+            return instruction
+        return self._prompt.replace(INSTRUCTION, instruction)
+
+
+def _check_whole(name: str, facts: ModelFacts | None, matrices: Sequence[str]) -> None:
+    """Check that the module of some matrices has no weights beside them.
+
+    Raises:
+        ModelLoadError: it has, so that it computes something else.
+    """
+    from safetensors import safe_open
+
+    index = None if facts is None else facts.read("model.safetensors.index.json")
+    keys = [*(index or {}).get("weight_map", {})]
+    path = None if facts is None else facts.find("model.safetensors")
+    if path is not None:
+        with safe_open(path, "pt") as tensors:
+            keys += tensors.keys()
+    modules = {matrix.partition(".")[0] for matrix in matrices}
+    more = sorted({key for key in keys if key.partition(".")[0] in modules} - {*matrices})
+    if more:
+        raise ModelLoadError(
+            f"the model {name!r} cannot be loaded: its checkpoint has {more[0]}, which its family "
+            "does not read"
+        )
+
+
+def _tensors(
+    name: str, facts: ModelFacts | None, names: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, Tensor]:
+    """Weights of the checkpoint that its class of transformers does not have, by their names.
+
+    Raises:
+        ModelLoadError: the checkpoint lacks one.
+    """
+    from safetensors import safe_open
+
+    index = None if facts is None else facts.read("model.safetensors.index.json")
+    found: dict[str, Tensor] = {}
+    for key in names:
+        file = (index or {}).get("weight_map", {}).get(key, "model.safetensors")
+        path = None if facts is None else facts.find(file)
+        tensor = None
+        if path is not None:
+            with safe_open(path, "pt") as tensors:
+                tensor = tensors.get_tensor(key) if key in tensors.keys() else None  # noqa: SIM118
+        if tensor is None and key in optional:
+            continue
+        if tensor is None:
+            raise ModelLoadError(
+                f"the model {name!r} cannot be loaded: its checkpoint has no {key}, which its "
+                "scores need"
+            )
+        found[key] = tensor
+    return found

@@ -1,0 +1,129 @@
+"""What the engines on torch share: a thread, the device and its budget, and what was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from secondpass.errors import MissingExtraError, ModelLoadError
+from secondpass.scorers.engines.processor import has_fast_bfloat16
+from secondpass.scorers.engines.runtimes import Precision
+from secondpass.scorers.engines.score_cache import file_digest
+from secondpass.scorers.engines.truncated import TruncatedPairs
+from secondpass.scorers.hub import HubModel
+
+T = TypeVar("T")
+
+EXTRA = "sentence-transformers"
+BUDGET, BUDGET_ON_GPU = 768, 16_384
+"""Estimated padded tokens of a batch."""
+
+
+class TorchRunner:
+    """A model on torch, in a separate thread.
+
+    Calls from many threads take turns. A forked child can use torch: a thread that has used it in
+    the parent would wait forever for other threads of torch, which do not exist in the child.
+
+    Args:
+        source: the model.
+        offline: whether the hub is not to be contacted.
+        device: ``auto`` selects an accelerator if there is one.
+        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
+        options: further arguments of the constructors.
+        settings: everything else that scores depend on.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+    """
+
+    threads = 1  # forward passes take turns; each has all of torch's threads
+    backend = "torch"
+
+    def __init__(
+        self,
+        source: HubModel,
+        offline: bool,
+        *,
+        device: str,
+        precision: Precision,
+        options: Mapping[str, Any],
+        settings: Mapping[str, Any],
+    ) -> None:
+        try:
+            import sentence_transformers  # noqa: F401 - whether it is installed
+        except ImportError as error:
+            raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
+        self._source, self._offline, self._options = source, offline, options
+        self._settings = settings
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
+        self._truncated = TruncatedPairs()
+        if precision == "auto":
+            precision = "bfloat16" if is_fast(device) else "exact"
+        self.arguments = source.loader_arguments(
+            options, device=device, precision=precision, offline=offline
+        )
+
+    def load(self, construct: Callable[[], T]) -> T:
+        """Load the model in the thread.
+
+        Raises:
+            ModelLoadError: the model cannot be loaded.
+        """
+        try:
+            return self._thread.submit(construct).result()
+        except ModelLoadError:
+            raise
+        except Exception as error:
+            raise self._source.load_error(error, self._offline) from error
+
+    def loaded(self, model: Any, device: Any) -> None:
+        """Set what depends on the loaded model."""
+        self._model, self._device = model, device
+        self.precision = str(next(model.parameters()).dtype).removeprefix("torch.")
+        self.budget = BUDGET if device.type == "cpu" else BUDGET_ON_GPU
+
+    @property
+    def device(self) -> str:
+        """The device of the model, such as ``cpu`` or ``cuda``."""
+        return str(self._device.type)
+
+    def identity(self) -> dict[str, Any]:
+        """Everything but the texts that a score depends on."""
+        import sentence_transformers
+        import torch
+
+        # Subfolders have modules of the model, or files of other engines, which do not matter here.
+        files = [
+            path
+            for path in self._source.entries()
+            if path.is_file() and path.parent.name not in {"onnx", "openvino"}
+        ]
+        transformer = getattr(self._model, "model", self._model)
+        config = getattr(transformer, "config", None)
+        return {
+            "model": self._source.name,
+            "files": [file_digest(path) for path in files],
+            "commit": getattr(config, "_commit_hash", None),
+            "versions": [torch.__version__, sentence_transformers.__version__],
+            "device": self.device,
+            "precision": self.precision,
+            **self._settings,
+            "options": repr(self._options),
+        }
+
+    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
+        """The indices of passages that the model could not read whole."""
+        return self._truncated.indices(query, passages)
+
+
+def is_fast(device: str) -> bool:
+    """Whether bfloat16 is fast on the device."""
+    import torch
+
+    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
+        return has_fast_bfloat16()
+    if device == "auto" or device.startswith("cuda"):
+        return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    return False

@@ -1,0 +1,119 @@
+"""What the world defines, as data: a YAML file each in a folder of the package, and users' own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib.resources import files
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from secondpass.errors import ConfigurationError, Problem
+from secondpass.settings import yaml_text
+from secondpass.settings.messages import describe, suggestion
+from secondpass.settings.signature import Nested, from_mapping, model_of
+
+T = TypeVar("T")
+
+_PATH = r"\.ya?ml$|[/\\]"
+
+
+class Descriptions(MutableMapping[str, T], Generic[T]):
+    """The descriptions of the package by name. Each file is read when it is first used.
+
+    Args:
+        folder: their folder in ``data``.
+        cls: the configurable class of a description.
+        noun: what is described, for messages.
+    """
+
+    def __init__(self, folder: str, cls: type, noun: str) -> None:
+        self._folder = files("secondpass") / "data" / folder
+        self._cls, self._noun = cls, noun
+        names = sorted(file.name for file in self._folder.iterdir())
+        self._read: dict[str, T | None] = {
+            name.removesuffix(".yaml"): None for name in names if name.endswith(".yaml")
+        }
+
+    def __getitem__(self, name: str) -> T:
+        description = self._read[name]
+        if description is None:
+            text = (self._folder / f"{name}.yaml").read_text(encoding="utf-8")
+            description = from_mapping(self._cls, yaml_text.parse(text))
+            self._read[name] = description
+        return description
+
+    def __setitem__(self, name: str, description: T) -> None:
+        self._read[name] = description
+
+    def __delitem__(self, name: str) -> None:
+        del self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._read
+
+    def resolve(self, setting: Any) -> T:
+        """The description that a setting names, holds, or names the file of.
+
+        Raises:
+            ConfigurationError: there is no such name or file, or the description is wrong.
+        """
+        if isinstance(setting, self._cls):
+            return cast("T", setting)
+        if isinstance(setting, Mapping):
+            described: T = from_mapping(self._cls, setting)
+            return described
+        if isinstance(setting, PathLike):
+            return self._from_file(fspath(setting))
+        if isinstance(setting, str):
+            if re.search(_PATH, setting):
+                return self._from_file(setting)
+            if setting in self:
+                return self[setting]
+            hint = suggestion(setting, list(self))
+            raise ConfigurationError(f"has no such name: {describe(setting)}{hint}")
+        raise ConfigurationError(
+            f"give the name of {self._noun}, a mapping or a YAML path, not {describe(setting)}"
+        )
+
+    def setting(self) -> Nested:
+        """Marks a parameter that holds one, or None, as it is written out."""
+
+        def checked(value: Any) -> Any:
+            if value is None:
+                return None
+            self.resolve(value)
+            return fspath(value) if isinstance(value, PathLike) else value
+
+        def schema() -> dict[str, Any]:
+            path = {"type": "string", "pattern": _PATH}
+            described = model_of(self._cls).model_json_schema()
+            return {"anyOf": [{"enum": [*self]}, path, described, {"type": "null"}]}
+
+        return Nested(checked, schema)
+
+    def _from_file(self, path: str) -> T:
+        try:
+            with Path(path).open(encoding="utf-8") as file:
+                value = yaml_text.parse(file.read(yaml_text.MAX_CHARACTERS + 1))
+        except FileNotFoundError:
+            raise ConfigurationError(f"has no such file: {describe(path)}") from None
+        except yaml_text.NotYAMLError as error:
+            raise ConfigurationError(f"{path}: {error}") from None
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"{path}: must hold a mapping, not {describe(value)}")
+        try:
+            described: T = from_mapping(self._cls, value)
+        except ConfigurationError as error:
+            problems = [Problem((), f"{path}: {problem}") for problem in error.problems]
+            raise ConfigurationError(problems) from None
+        return described

@@ -1,0 +1,33 @@
+"""What the engines on torch share."""
+
+import pytest
+
+from secondpass.scorers.engines import torch_runner
+
+
+@pytest.mark.parametrize(
+    ("device", "processor", "gpu", "fast"),
+    [
+        ("cpu", True, None, True),
+        ("cpu", False, True, False),
+        ("auto", True, None, True),
+        ("auto", False, True, True),
+        ("auto", True, False, False),
+        ("cuda:1", False, True, True),
+        ("cuda", True, False, False),
+        ("cuda", True, None, False),
+        ("mps", True, True, False),
+    ],
+)
+def test_bfloat16_only_where_it_is_fast(monkeypatch, device, processor, gpu, fast):
+    """``gpu`` is None without one, else whether it has bfloat16."""
+    import torch
+
+    def is_supported(*, including_emulation):
+        assert not including_emulation
+        return gpu
+
+    monkeypatch.setattr(torch_runner, "has_fast_bfloat16", lambda: processor)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu is not None)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", is_supported)
+    assert torch_runner.is_fast(device) is fast

@@ -1,0 +1,480 @@
+"""Tiny random models of described families, and their authors' formulas for the scores.
+
+Each formula is a transcription of the authors' code, by the source that it names. It takes one
+passage at a time, unpadded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from checkpoint_folders import edit
+from tiny_models import once
+
+CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|embed_token|>", "<|rerank_token|>")
+THINK = ("<think>", "</think>")
+_CORPUS = (
+    "yes\nno\nYes\nNo\n1\n0\nthe cat sat on the mat\ncats and dogs are animals\n"
+    "query: document: instruction: passage relevance ranking expert system user assistant\n"
+) * 30
+LONG = "the cat sat on a mat, and dogs ran. " * 30
+
+
+@cache
+def _bytes_tokenizer() -> str:
+    """A byte-level tokenizer whose answers are single tokens."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_CORPUS.splitlines(), trainer)
+    content: str = tokenizer.to_str()
+    return content
+
+
+def bytes_tokenizer(special: Sequence[str] = CHAT, added: Sequence[str] = THINK) -> Any:
+    """As Qwen's, with its control tokens."""
+    from tokenizers import AddedToken, Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer.from_str(_bytes_tokenizer())
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special])
+    tokenizer.add_tokens([AddedToken(token, special=False) for token in added])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=special[0], eos_token=special[-1]
+    )
+
+
+def _sizes(tokenizer: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "intermediate_size": 64,
+        "max_position_embeddings": 1024,
+        "initializer_range": 0.5,
+        "pad_token_id": tokenizer.pad_token_id,
+        **more,
+    }
+
+
+@once
+def write_causal_family(folder: Path, kind: str, auto_map: str = "") -> Path:
+    """A causal language model of a class of transformers, such as ``Qwen3``, with a tokenizer."""
+    import torch
+    import transformers
+
+    special = ("<pad>", "<bos>", "<eos>") if kind == "Gemma" else CHAT
+    tokenizer = bytes_tokenizer(special)
+    if kind == "Gemma":
+        tokenizer.bos_token = "<bos>"
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**_sizes(tokenizer))
+    getattr(transformers, f"{kind}ForCausalLM")(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if auto_map:
+        edit(folder, "config.json", auto_map={"AutoConfig": auto_map})
+    return folder
+
+
+@once
+def write_converted(folder: Path, true: str, false: str | None = None, kind: str = "Qwen3") -> Path:
+    """The causal model as a classifier, whose head is the row of a token, or a difference of two.
+
+    The causal model is beside it, in ``causal``.
+    """
+    import torch
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    causal = write_causal_family(folder / "causal", kind)
+    tokenizer = AutoTokenizer.from_pretrained(causal)
+    model = AutoModelForCausalLM.from_pretrained(causal)
+    rows = model.get_output_embeddings().weight
+    head = rows[0 if true == "0" else tokenizer.convert_tokens_to_ids(true)]
+    if false is not None:
+        head = head - rows[tokenizer.convert_tokens_to_ids(false)]
+    config = getattr(transformers, f"{kind}Config").from_pretrained(causal, num_labels=1)
+    converted = getattr(transformers, f"{kind}ForSequenceClassification")(config)
+    converted.model.load_state_dict(model.model.state_dict())
+    with torch.no_grad():
+        converted.score.weight.copy_(head[None])
+    converted.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@once
+def write_t5(folder: Path) -> Path:
+    """A sequence to sequence model with a tokenizer of pieces."""
+    import torch
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+    words = "▁true ▁false ▁the ▁cat ▁sat ▁Query ▁Document ▁Relevant : .".split()
+    letters = [*"▁abcdefghijklmnopqrstuvwxyzDQR?!,.ç<>/|"]
+    vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
+    vocabulary += [(word, -1.0) for word in words]
+    vocabulary += [(letter, -3.0) for letter in letters if letter not in words]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=2))
+    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=len(vocabulary),
+        d_model=16,
+        d_kv=8,
+        d_ff=16,
+        num_layers=2,
+        num_heads=2,
+        initializer_factor=3.0,
+        decoder_start_token_id=0,
+    )
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    return folder
+
+
+@once
+def write_listwise(folder: Path) -> Path:
+    """jina-reranker-v3's form: a causal model without its head, and a projector."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    write_causal_family(folder, "Qwen3")
+    edit(folder, "config.json", max_position_embeddings=8192)
+    edit(folder, "tokenizer_config.json", model_max_length=8192)
+    weights = {
+        key: value
+        for key, value in load_file(folder / "model.safetensors").items()
+        if not key.startswith("lm_head")
+    }
+    torch.manual_seed(1)
+    weights["projector.0.weight"] = torch.randn(16, 32)
+    weights["projector.2.weight"] = torch.randn(8, 16)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    edit(
+        folder,
+        "config.json",
+        architectures=["JinaForRanking"],
+        auto_map={"AutoModel": "modeling.JinaForRanking"},
+    )
+    return folder
+
+
+# ---------------------------------------------------------------------- the authors' formulas
+
+Formula = Callable[..., list[float]]
+
+
+def converted(formula: Formula) -> Formula:
+    """The formula of the causal model that a classifier is converted from."""
+
+    def scores(folder: Path, *values: Any, **settings: Any) -> list[float]:
+        return formula(folder / "causal", *values, **settings)
+
+    return scores
+
+
+def _causal(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    edit(folder, "config.json", auto_map=None)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def _last(model: Any, ids: Sequence[int]) -> Any:
+    """The logits after the last token."""
+    import torch
+
+    with torch.no_grad():
+        return model(torch.tensor([[*ids]])).logits[0, -1].float()
+
+
+def qwen3(
+    folder: Path,
+    query: str,
+    passages: Sequence[str],
+    instruction: str | None = None,
+    max_length: int = 8192,
+) -> list[float]:
+    """The model card of Qwen/Qwen3-Reranker-0.6B: ``process_inputs`` and ``compute_logits``."""
+    model, tokenizer = _causal(folder)
+    task = instruction or (
+        "Given a web search query, retrieve relevant passages that answer the query"
+    )
+    prefix = tokenizer.encode(
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+        'and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
+        "<|im_start|>user\n",
+        add_special_tokens=False,
+    )
+    suffix = tokenizer.encode(
+        "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", add_special_tokens=False
+    )
+    yes, no = map(tokenizer.convert_tokens_to_ids, ("yes", "no"))
+    scores = []
+    for passage in passages:
+        ids = tokenizer(
+            f"<Instruct>: {task}\n<Query>: {query}\n<Document>: {passage}",
+            truncation="longest_first",
+            max_length=min(max_length, 1024) - len(prefix) - len(suffix),
+        )["input_ids"]
+        logits = _last(model, prefix + ids + suffix)
+        scores.append((logits[yes] - logits[no]).item())
+    return scores
+
+
+def zerank(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """zeroentropy/zerank-1-small, modeling_zeranker.py, ``predict``, before its sigmoid."""
+    del instruction
+    model, tokenizer = _causal(folder)
+    yes = tokenizer.encode("Yes", add_special_tokens=False)[0]
+    scores = []
+    for passage in passages:
+        text = (
+            f"<|im_start|>system\n{query[:2000].strip()}<|im_end|>\n<|im_start|>user\n"
+            f"{passage[:10_000].strip()}<|im_end|>\n<|im_start|>assistant\n"
+        )
+        scores.append(_last(model, tokenizer(text)["input_ids"])[yes].item() / 5)
+    return scores
+
+
+def zerank_2(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """vLLM's examples/pooling/score/template/zerank2.jinja."""
+    model, tokenizer = _causal(folder)
+    yes = tokenizer.encode("Yes", add_special_tokens=False)[0]
+    if instruction:
+        query = f"<query>{query}</query>\n<instruction>{instruction}</instruction>"
+    scores = []
+    for passage in passages:
+        text = (
+            f"<|im_start|>system\n{query}<|im_end|>\n<|im_start|>user\n{passage}<|im_end|>\n"
+            "<|im_start|>assistant\n"
+        )
+        scores.append(_last(model, tokenizer(text)["input_ids"])[yes].item() / 5)
+    return scores
+
+
+def ctxl(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """The model card of ContextualAI/ctxl-rerank-v2-instruct-multilingual-1b."""
+    model, tokenizer = _causal(folder)
+    asked = f" {instruction}" if instruction else ""
+    return [
+        _last(
+            model,
+            tokenizer(
+                "Check whether a given document contains information helpful to answer the "
+                f"query.\n<Document> {passage}\n<Query> {query}{asked} ??"
+            )["input_ids"],
+        )[0].item()
+        for passage in passages
+    ]
+
+
+def mxbai(
+    folder: Path,
+    query: str,
+    passages: Sequence[str],
+    instruction: str | None = None,
+    max_length: int = 8192,
+) -> list[float]:
+    """mxbai-rerank 0.1.6, mxbai_rerank_v2.py, ``prepare_inputs`` and ``forward``."""
+    model, tokenizer = _causal(folder)
+
+    def encode(text: str, most: int | None = None) -> list[int]:
+        return tokenizer(text, add_special_tokens=False)["input_ids"][:most]  # type: ignore[no-any-return]
+
+    prefix = encode(
+        "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+        "<|im_end|>\n<|im_start|>user\n"
+    )
+    suffix = encode("<|im_end|>\n<|im_start|>assistant\n")
+    separator = encode("\n")
+    task = encode(
+        "You are a search relevance expert who evaluates how well documents match search queries. "
+        "For each query-document pair, carefully analyze the semantic relationship between them, "
+        "then provide your binary relevance judgment (0 for not relevant, 1 for relevant).\n"
+        "Relevance:"
+    )
+    predefined = len(prefix) + len(task) + len(suffix) + len(separator)
+    if max_length + predefined > 1024:
+        max_length = 1024 - predefined
+    asked = f"instruction: {instruction}\nquery: {query}" if instruction else f"query: {query}"
+    first = encode(asked, max_length * 3 // 4)
+    most = min(1024 - len(first) - predefined, max_length)
+    scores = []
+    for passage in passages:
+        second = separator + encode(f"document: {passage}", most)
+        second = second[: max(0, max_length - len(first))]
+        logits = _last(model, prefix + first + second + separator + task + suffix)
+        scores.append((logits[encode("1")[0]] - logits[encode("0")[0]]).item())
+    return scores
+
+
+def gemma(
+    folder: Path,
+    query: str,
+    passages: Sequence[str],
+    instruction: str | None = None,
+    max_length: int = 512,
+) -> list[float]:
+    """FlagEmbedding 1.4.2, inference/reranker/decoder_only/base.py, ``BaseLLMReranker``."""
+    del instruction
+    model, tokenizer = _causal(folder)
+
+    def encode(text: str, most: int | None = None) -> list[int]:
+        return tokenizer(text, add_special_tokens=False)["input_ids"][:most]  # type: ignore[no-any-return]
+
+    separator = encode("\n")
+    prompt = encode(
+        "Given a query A and a passage B, determine whether the passage contains an answer to the "
+        "query by providing a prediction of either 'Yes' or 'No'."
+    )
+    first = [tokenizer.bos_token_id, *encode(f"A: {query}", max_length * 3 // 4)]
+    most = max_length + len(separator) + len(prompt)
+    scores = []
+    for passage in passages:
+        second = separator + encode(f"B: {passage}", max_length)
+        second = second[: max(0, most - len(first))]
+        logits = _last(model, first + second + separator + prompt)
+        scores.append(logits[encode("Yes")[0]].item())
+    return scores
+
+
+def monot5(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """rank-llm 0.25.7, rerank/pointwise/monot5.py, as the log-odds of its probability."""
+    import torch
+    from transformers import AutoTokenizer, T5ForConditionalGeneration
+
+    del instruction
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = T5ForConditionalGeneration.from_pretrained(folder).eval()
+    true, false = (
+        tokenizer.encode(word, add_special_tokens=False)[0] for word in ("true", "false")
+    )
+    room = 512 - len(tokenizer.encode(f"Query: {query} Document:  Relevant: ")) - 64
+    scores = []
+    for passage in passages:
+        kept = tokenizer.encode(passage, truncation=True, max_length=room)
+        text = passage
+        if len(kept) == room:  # decoding brings no other tokens back in the real tokenizer
+            offsets = tokenizer(passage, return_offsets_mapping=True)["offset_mapping"]
+            text = passage[: offsets[room - 2][1]]
+        ids = tokenizer(f"Query: {query} Document: {text} Relevant: ")["input_ids"]
+        with torch.no_grad():
+            logits = model(
+                input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0]])
+            ).logits[0, 0]
+        scores.append((logits[true] - logits[false]).item())
+    return scores
+
+
+def jina_v3(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """jinaai/jina-reranker-v3, modeling.py, ``rerank``."""
+    import numpy as np
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer, Qwen3Model
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = Qwen3Model.from_pretrained(folder).eval()
+    weights = load_file(folder / "model.safetensors")
+    first, second = weights["projector.0.weight"], weights["projector.2.weight"]
+    marks = {name: tokenizer.convert_tokens_to_ids(name) for name in CHAT[3:]}
+    most = tokenizer.model_max_length
+
+    def cut(text: str, length: int) -> tuple[str, int]:
+        ids = tokenizer(text, truncation=True, max_length=length)["input_ids"]
+        return (tokenizer.decode(ids) if len(ids) >= length else text), len(ids)
+
+    def clean(text: str) -> str:
+        for mark in marks:
+            text = text.replace(mark, "")
+        return text
+
+    def block(docs: Sequence[str]) -> tuple[Any, Any]:
+        asked = f"<instruct>\n{instruction}\n</instruct>\n" if instruction else ""
+        listed = "\n".join(
+            f'<passage id="{index}">\n{clean(doc)}<|embed_token|>\n</passage>'
+            for index, doc in enumerate(docs)
+        )
+        text = (
+            "<|im_start|>system\nYou are a search relevance expert who can determine a ranking of "
+            "the passages based on how relevant they are to the query. If the query is a question, "
+            "how relevant a passage is depends on how well it answers the question. If not, try to "
+            "analyze the intent of the query and assess how well each passage satisfies the "
+            "intent. If an instruction is provided, you should follow the instruction when "
+            "determining the ranking.<|im_end|>\n<|im_start|>user\n"
+            f"I will provide you with {len(docs)} passages, each indicated by a numerical "
+            "identifier. Rank the passages based on their relevance to query: "
+            f"{clean(query)}\n{asked}{listed}\n<query>\n{clean(query)}<|rerank_token|>\n</query>"
+            "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+        )
+        ids = torch.tensor([tokenizer(text)["input_ids"]])
+        with torch.no_grad():
+            hidden = model(ids).last_hidden_state[0]
+            ends = [
+                torch.relu(hidden[ids[0] == mark] @ first.T) @ second.T for mark in marks.values()
+            ]
+        return ends[0].numpy(), ends[1].numpy()
+
+    query, size = cut(query, 512)
+    vectors, queries, shares = [], [], []
+    waiting: list[str] = []
+    room = most - 2 * size
+
+    def flush() -> None:
+        documents, own = block(waiting)
+        cosines = (documents @ own[0]) / (
+            np.linalg.norm(documents, axis=1) * np.linalg.norm(own[0])
+        )
+        vectors.extend(documents)
+        queries.append(own[0])
+        shares.append(((1 + cosines) / 2).max())
+        waiting.clear()
+
+    for passage in passages:
+        text, length = cut(passage, 2048)
+        waiting.append(text)
+        room -= length
+        if len(waiting) >= 125 or room <= 2048:
+            flush()
+            room = most - 2 * size
+    if waiting:
+        flush()
+    average = np.average(queries, axis=0, weights=shares)
+    matrix = np.array(vectors)
+    scores: list[float] = (
+        matrix @ average / (np.linalg.norm(average) * np.linalg.norm(matrix, axis=1))
+    ).tolist()
+    return scores
