@@ -77,9 +77,7 @@ def test_settings_without_a_file(secondpass, suite, config):
     ("arguments", "message"),
     [
         (["--keep", "1"], "keep: must be above 0 and below 1, not 1.0"),
-        (["--keep", "0.97"], "keeping 0.97 takes at least 33 queries with a relevant candidate"),
         (["--into", "calibrated.txt"], "must end in .yaml or .yml"),
-        (["--set", "method=cascade", "--set", "method.stages=[lexical, lexical]"], "are ranks"),
     ],
 )
 def test_what_cannot_be_calibrated(secondpass, suite, config, arguments, message):
@@ -96,8 +94,3 @@ def test_what_cannot_be_written_is_refused_before_the_work(secondpass, suite, co
     assert "secret-key" not in result.err + result.out
     assert "query" not in result.flat
     assert not path.exists()
-
-
-def test_a_tuned_configuration_is_warned_of(secondpass, suite, config):
-    config.write_text(f"# Written by secondpass tune, 2026-11-25.\n{config.read_text()}")
-    assert "was chosen by tuning" in " ".join(calibrated(secondpass, suite, config).flat.split())
