@@ -68,6 +68,14 @@ def test_the_summary_as_json(docs) -> None:
     assert json.loads(again.stdout)["status"] == "unchanged"
 
 
+def test_files_are_chosen_by_patterns(docs) -> None:
+    (docs / "drafts").mkdir()
+    (docs / "drafts" / "owls.md").write_text("# Draft")
+    options = ("--words-only", "--include", "*.md", "--exclude", "drafts")
+    done = call("docs", "--into", "index", *options)
+    assert done.stdout.startswith("index: 2 passages of 1 file, words only, in ")
+
+
 def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs) -> None:
     (docs / "_sources").mkdir()
     (docs / "_sources" / "owls.md.txt").write_text("# Owls")

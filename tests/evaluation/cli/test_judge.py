@@ -131,6 +131,13 @@ def test_what_has_no_grade_is_asked_again(call, provider):
     assert 0 < provider.calls == ungraded
 
 
+def test_a_budget_stops(call):
+    told = call("--budget", 0.0000001, "--json")
+    assert told.code == 0, told.err
+    assert "the budget of 1e-07 was spent after 1 of 12 queries" in told.flat
+    assert json.loads(told.out)["queries"] == 1
+
+
 def test_files_of_others_are_not_overwritten_or_taken_for_the_models(call, provider, write):
     path = write("suite/qrels.tsv", "mine\n")
     told = call()

@@ -202,6 +202,20 @@ def test_an_order_can_be_given(many) -> None:
     assert "--order: no ordering is named 'larn'" in wrong.stderr
 
 
+def test_an_instruction_that_is_not_used_is_told(here) -> None:
+    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
+    found = asked(
+        *usual,
+        "--instruction",
+        "prefer owls",
+        stderr="warning: instruction_not_used: the method takes no instruction, so that of this "
+        "call had no effect (lexical)\n",
+    )
+    assert found["report"]["status"] == "ok"
+    assert found["results"] == asked(*usual)["results"]
+    assert "prefer" not in json.dumps(found)
+
+
 def test_an_instruction_reaches_the_model(here, monkeypatch) -> None:
     model = Model(lambda shown: json.dumps({"ranking": [*shown][::-1]}))
     reranker = Reranker({"type": "listwise", "llm": model})
@@ -351,6 +365,7 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
         ),
         (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
         (None, ("--corpus", "index"), 2, "missing QUESTION"),
+        (None, (*LEXICAL, "index", "--explain", "owls"), 2, "--explain: needs --rerank"),
         (None, ("-q", " ", "--corpus", "index"), 2, "the question is empty"),
         (None, ("-q", "owl"), 2, "--corpus"),
         (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),

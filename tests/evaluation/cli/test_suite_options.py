@@ -88,6 +88,13 @@ def test_the_corpus_is_searched_for_stages_that_search(opened):
     assert opened(stages=["given"])[1] is None
 
 
+def test_candidates_may_be_those_of_a_run(secondpass, suite, write):
+    lines = [f"{q} Q0 {d} 1 {-at} t\n" for q in QUERIES for at, d in enumerate(DOCUMENTS)]
+    run = write("run", "".join(lines))
+    told = secondpass("eval", suite, "--run", run, "--preset", "lexical", "--json")
+    assert list(systems(told)) == ["given", "given+rerank"]
+
+
 @dataclass(frozen=True)
 class Inner:
     b: int = 2

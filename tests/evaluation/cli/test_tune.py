@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fake_provider import FakeProvider
 from secondpass.config import load
 from secondpass_evaluation import write_qrels, write_queries
 from tuning_suites import FIRST, LAST, suite_of
@@ -145,6 +146,18 @@ def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch
     assert "30 finished rankings were read from" in told.flat
     assert into.exists()
     assert not journal.exists()
+
+
+def test_what_a_service_takes_is_said_first(secondpass, last, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with FakeProvider() as provider:
+        llm = {"type": "openai", "model": "m", "base_url": provider.base_url("openai")}
+        config = tmp_path / "graded.yaml"
+        config.write_text(json.dumps({"method": {"type": "graded", "llm": llm}, "depth": 3}))
+        told = secondpass("tune", last, "--try", config, "--json")
+    assert told.code == 0
+    assert "given+graded@3 will ask" in told.flat
+    assert "30 calls" in told.flat
 
 
 def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):

@@ -361,7 +361,7 @@ print(*states, sep=",")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.parametrize(("what", "before", "after"), [
     ("renewed", "old", "newer"),
-    ("first", "none yet", "old"),
+    pytest.param("first", "none yet", "old", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_killed_build_leaves_the_old_index_or_the_new(tmp_path, what, before, after):
     """Killed at every file that is opened, made, moved or taken away, one after the other."""

@@ -155,18 +155,6 @@ def test_corpus_without_words() -> None:
     assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
 
 
-@pytest.mark.parametrize("corpus", [CORPUS, [Candidate("", "1"), Candidate("?", "2")]])
-@pytest.mark.parametrize("query", ["the owl hunts", "", "sea"])
-def test_retriever_from_parts_answers_the_same(corpus, query) -> None:
-    embedder = LetterEmbedder()
-    built = HybridRetriever(corpus, embedder, depth=3)
-    again = HybridRetriever.from_parts(built.parts, embedder, depth=3)
-    assert built.modes == again.modes == ("vector", "lexical", "hybrid")
-    for mode in built.modes:
-        assert again.retrieve(query, 4, mode) == built.retrieve(query, 4, mode)
-    assert embedder.seen.count("a mouse fears the owl and the cat") <= 1
-
-
 def test_only_lexical_mode_without_vectors() -> None:
     words_only = HybridRetriever(CORPUS)
     assert words_only.modes == ("lexical",)

@@ -156,12 +156,6 @@ def test_names_stay_text():
 # ---------------------------------------------------------------------- records of what was tried
 
 
-def test_trials_by_name():
-    assert tuning()["words"] is ADOPTED
-    with pytest.raises(KeyError, match="none"):
-        tuning()["none"]
-
-
 @pytest.mark.parametrize("record", [ADOPTED, NOT_TRIED, *FRONT], ids=lambda record: record.name)
 def test_records_are_plain_without_keys(record):
     values = record.to_dict()
@@ -169,8 +163,3 @@ def test_records_are_plain_without_keys(record):
     assert (values["config"] is None) == (record.config is None)
     assert "sk-secret" not in str(values)
     assert "sk-secret" not in repr(record)
-
-
-def test_held_out_gains_are_plain():
-    assert ADOPTED.to_dict()["held"]["mean"] == 0.1
-    assert NOT_TRIED.to_dict()["held"] is None

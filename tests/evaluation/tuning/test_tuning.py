@@ -64,9 +64,6 @@ def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
                  "corrected for", "p = 0.001"):  # fmt: skip
         assert part in comments
     assert load(path).to_config() == load(adopted.config).to_config()
-    with pytest.raises(InputError, match="already exists"):
-        adopted.write(path)
-    assert path.read_text() == text
 
 
 def test_without_a_gain_the_first_stage_is_kept(kept, tmp_path):
@@ -105,6 +102,13 @@ def test_figures_are_reproducible_and_plain(adopted):
     text = json.dumps(record) + adopted.to_markdown() + repr(adopted)
     assert "nothing of that kind" not in text  # no passage
     assert "word3" not in text  # no query
+
+
+def test_what_takes_too_long_is_not_tried():
+    tuning = tune(LAST, "lexical", latency=0.0)
+    assert tuning["lexical"].reason.startswith("takes ")
+    assert tuning.verdict == "Keep the first stage, given: no reranker could be tried."
+    assert tuning.gain is None
 
 
 @pytest.mark.parametrize(
@@ -246,6 +250,7 @@ def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch):
         ("suite", {}, "suite: give one of load_suite or make_suite"),
         (suite_of(5, 29), {}, "has 29 judged queries; tuning needs 30 or more"),
         (LAST, {"depth": 2}, "no relevant document is among the candidates of given"),
+        (LAST, {"not_run": {"lexical": "no"}}, "not_run: has lexical, which is among"),
         (LAST, {"latency": -1}, "latency: must be a number of 0 or more"),
         (LAST, {"cost": float("nan")}, "cost: must be a number of 0 or more"),
         (LAST, {"smallest_gain": True}, "smallest_gain: must be a number of 0 or more"),
@@ -253,7 +258,7 @@ def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch):
         (LAST, {"confidence": 1}, "confidence: must be a number from 0.5 to 0.999, not 1"),
         (LAST, {"depths": []}, "depths: give at least one"),
     ],
-    ids=["type", "few", "hopeless", "latency", "cost", "gain", "of", "confidence",
+    ids=["type", "few", "hopeless", "not run", "latency", "cost", "gain", "of", "confidence",
          "depths"],
 )  # fmt: skip
 def test_wrong_arguments(suite, options, message):
