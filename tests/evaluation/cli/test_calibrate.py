@@ -94,3 +94,8 @@ def test_what_cannot_be_written_is_refused_before_the_work(secondpass, suite, co
     assert "secret-key" not in result.err + result.out
     assert "query" not in result.flat
     assert not path.exists()
+
+
+def test_a_tuned_configuration_is_warned_of(secondpass, suite, config):
+    config.write_text(f"# Written by secondpass tune, 2026-11-25.\n{config.read_text()}")
+    assert "was chosen by tuning" in " ".join(calibrated(secondpass, suite, config).flat.split())
