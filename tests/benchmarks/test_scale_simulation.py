@@ -59,7 +59,7 @@ def test_a_slow_driver_bounds_the_rate():
     assert outcome.makespan == pytest.approx(2_000 * 0.1 + 1, rel=0.01)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_each_row_is_done_once_in_spite_of_failures(seed):
     cluster = Cluster(
         4, 3, 2, 0.5, dispatch=0.01, node_mtbf=9, node_restart=3, driver_mtbf=9, driver_restart=2

@@ -1,11 +1,10 @@
 """The speed benchmarks, with workers that need no model and no other package."""
 
 import json
-import subprocess
 from itertools import chain
 
 import pytest
-from benchmarks.speed import agreement, direct_loop, environments, render, results, run, workloads
+from benchmarks.speed import agreement, direct_loop, render, results, run, workloads
 from benchmarks.speed.driver import Pool, Row, Worker, WorkerError
 
 from tiny_models import write_classifier
@@ -107,11 +106,6 @@ def test_page_keeps_its_text(tmp_path):
         render.write_page(page, "new")
 
 
-def test_docs_page_has_a_place_for_the_tables():
-    text = render.PAGE.read_text()
-    assert text.index(render.BEGIN) < text.index(render.END)
-
-
 def test_targets_compare():
     reached = results.target("a", 0.95, 0.96, at_least=True)
     assert (reached["bar"], reached["reached"]) == ("≥ 0.95", True)
@@ -177,24 +171,3 @@ def test_workload_of_a_collection_without_candidates(tmp_path):
     (request,) = workloads.from_collection(tmp_path, 1, 3)
     assert set(request.passages) <= {f"text {n}" for n in range(4)}
     assert len(request.passages) == 3
-
-
-def test_environment_that_cannot_be_installed(tmp_path, monkeypatch):
-    def run_command(command):
-        if "pip" in command:
-            error = "looking\nERROR: no matching distribution\n"
-            raise subprocess.CalledProcessError(1, command, stderr=error)
-
-    (tmp_path / "peer.txt").write_text("peer==9\n")
-    (tmp_path / "constraints.txt").write_text("")
-    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
-    monkeypatch.setattr(environments, "CONSTRAINTS", tmp_path / "constraints.txt")
-    monkeypatch.setattr(environments, "FOLDER", tmp_path / "envs")
-    monkeypatch.setattr(environments, "_run", run_command)
-    assert environments.names() == ["peer"]
-    assert "not installed" in environments.reason("peer")
-    assert environments.prepare("peer") == "ERROR: no matching distribution"
-    assert environments.reason("peer") == "ERROR: no matching distribution"
-    assert environments.is_prepared("peer")
-    (tmp_path / "peer.txt").write_text("peer==10\n")
-    assert not environments.is_prepared("peer")

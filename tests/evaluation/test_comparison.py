@@ -1,7 +1,5 @@
 """What a comparison holds and writes: the files say the same as the figures."""
 
-import csv
-import io
 import json
 import re
 from dataclasses import replace
@@ -9,22 +7,23 @@ from pathlib import Path
 
 import ir_measures
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import secondpass_evaluation as evaluation
+from judged_folders import mark
+from reports import EDGES, make
 from secondpass import Candidate, Reranker
 from secondpass_evaluation import (
     Comparison,
     FormatError,
     HybridRetriever,
     evaluate,
-    load_suite,
     make_suite,
     read_qrels,
     read_run,
-    write_corpus,
-    write_qrels,
-    write_queries,
 )
+from secondpass_evaluation.comparison import _file_name
 from secondpass_evaluation.report import svg
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
@@ -96,19 +95,6 @@ def test_files_give_the_same_figures(tmp_path: Path) -> None:
     assert Path(written[2]).read_text() == found.to_markdown()
 
 
-def test_suite_from_files_or_python(tmp_path: Path) -> None:
-    given = suite()
-    write_corpus(tmp_path / "corpus.jsonl", given.corpus)
-    write_queries(tmp_path / "queries.jsonl", given.queries)
-    write_qrels(tmp_path / "qrels.tsv", given.qrels)
-    one, other = (compared(each).to_dict() for each in (given, load_suite(tmp_path)))
-    for each in (one, other):
-        del each["suite"], each["settings"]["date"]
-        for system in each["systems"]:
-            system.pop("seconds", None)
-    assert one == other
-
-
 def test_json() -> None:
     told = json.loads(json.dumps(compared().to_dict(), allow_nan=False))
     assert (told["suite"], told["queries"], told["baseline"]) == ("animals", 3, "lexical")
@@ -136,30 +122,6 @@ def test_json() -> None:
     assert systems["lexical+broken"]["issues"] == {"scorer_raised": 2}
 
 
-def test_csv() -> None:
-    found = compared()
-    rows = list(csv.DictReader(io.StringIO(found._per_query_csv())))
-    assert len(rows) == 3 * len(found.ran)
-    for row in rows:
-        values = found[row["system"]].evaluation.per_query
-        assert {name: float(row[name]) for name in MEASURES} == {
-            name: values[name][row["query"]] for name in MEASURES
-        }
-        assert float(row["seconds"]) == found[row["system"]].cost.seconds[row["query"]]
-
-
-def test_one_file_per_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svg, "available", lambda: False)
-    names = ["a b", "a/b", "A b", "../../up", "naïve ☃ \ud800"]
-    files = ["a_b", "a_b-2", "A_b-3", ".._.._up", "na_ve____"]
-    found = compare({name: Reranker(Longest()) for name in names}, suite())
-    written = found.write(tmp_path)
-    assert [Path(path) for path in written[6:]] == [
-        tmp_path / "runs" / f"lexical+{name}.trec" for name in files
-    ]
-    assert all(read_run(path)["q1"] for path in written[6:])
-
-
 def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg, "available", lambda: False)
     found = compared(suite(prefix="a document ", text="owl cat \ud800"))
@@ -168,50 +130,6 @@ def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         found.write(tmp_path)
     assert "owl cat \ufffd" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "report.html").exists()
-
-
-def test_markdown_tables() -> None:
-    lines = compared().to_markdown().splitlines()
-    assert lines[0] == "# animals: 3 queries"
-    assert [line for line in lines if line.startswith("## ")] == [
-        "## Overview",
-        "## Quality",
-        "## Not measured",
-        "## Against lexical",
-        "## Cost",
-        "## Issues",
-        "## Sensitivity to input order",
-        "## Not run",
-        "## Queries that lexical+longest makes better",
-    ]
-    assert "| lexical+broken | 1 ok, 2 unchanged | 2 scorer\\_raised |" in lines
-    assert "| lexical+absent | no key |" in lines
-    quality = next(line for line in lines if line.startswith("| lexical+longest | "))
-    mean = compared()["lexical+longest"].evaluation.mean["nDCG@10"]
-    assert f"**{mean:.4f}**" in quality
-
-
-def test_nothing_ran(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = compare({"x": Reranker(Longest())}, suite(), behind="vector", first_stages=["vector"])
-    assert found.ran == ()
-    assert (
-        found.to_markdown().splitlines()[2].startswith("**No verdict.** No reranker could be run")
-    )
-    assert found.to_markdown().splitlines()[4] == "## Not run"
-    assert found.to_dict()["baseline"] is None
-
-
-def test_texts_and_names_stay_text() -> None:
-    nasty = "![x](http://x.y/z) <script> | **bold** `code` &lt; [a](b) ~~no~~"
-    found = compared(suite(text=f"{nasty} owl cat"), **{nasty: Reranker(Longest())})
-    told = found.to_markdown()
-    for markup in ("![", "](", "<script", "| **bold", "**bold", "`code", "&lt;", "~~no"):
-        assert not re.search(r"(?<!\\)" + re.escape(markup), told)
-    table = [line for line in told.splitlines() if line.startswith("| lexical+")]
-    plain = [line.replace("\\|", "") for line in table]
-    assert {line.count("|") for line in plain if "bold" in line} == {
-        line.count("|") for line in plain if "longest" in line
-    }
 
 
 def test_by_name() -> None:
@@ -225,3 +143,68 @@ def test_by_name() -> None:
 def test_in_notebooks() -> None:
     assert "lexical+longest" in compared()._repr_html_()
     assert "owl" not in repr(compared())  # no texts in logs
+
+
+# ---------------------------------------------------------------------- a comparison as files
+
+
+@given(st.lists(st.text(min_size=1), max_size=8))
+def test_file_names_are_plain_and_unique_whatever_the_case(names):
+    taken = set()
+    files = [_file_name(name, taken) for name in names]
+    assert all(re.fullmatch(r"[A-Za-z0-9._+-]+", name) for name in files)
+    assert len({name.lower() for name in files}) == len(files)
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        (["lexical+a b", "lexical+a/b", "lexical+A b"],
+         ["lexical+a_b", "lexical+a_b-2", "lexical+A_b-3"]),
+        (["../up"], [".._up"]),
+        (["na\u00efve \ud800"], ["na_ve__"]),
+        (["x" * 120], ["x" * 120]),
+    ],
+    ids=["alike", "path", "characters", "long"],
+)  # fmt: skip
+def test_file_names(names, files):
+    taken = set()
+    assert [_file_name(name, taken) for name in names] == files
+
+
+def test_long_names_end_in_a_hash():
+    taken = set()
+    names = ["x" * 300, "x" * 301, "\N{SNOWMAN}" * 300]
+    files = [_file_name(name, taken) for name in names]
+    assert [len(name) for name in files] == [120] * 3
+    assert len(taken) == 3
+    assert files[0][:107] == files[1][:107]
+
+
+def test_a_line_of_csv_for_each_query_and_system():
+    found = make(count=2)
+    header, *lines = found._per_query_csv().splitlines()
+    assert header == "query,system,nDCG@10,RR,seconds"
+    values = found.ran[1].evaluation.per_query
+    assert lines[1] == f"q0,lexical+rerank,{values['nDCG@10']['q0']},{values['RR']['q0']},0.04"
+    assert [line.split(",")[:2] for line in lines] == [
+        [query, result.name] for query in found.queries for result in found.ran
+    ]
+    assert EDGES["no time"]._per_query_csv().splitlines()[2].endswith(",")
+
+
+@pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
+def test_plain_values(comparison):
+    record = json.loads(json.dumps(comparison.to_dict()))
+    assert record["queries"] == len(comparison.queries)
+    assert [system["name"] for system in record["systems"]] == [
+        result.name for result in comparison.results
+    ]
+    assert "judged_by" not in record
+
+
+def test_a_models_judgements_are_marked():
+    record = make(judged_by=mark(people={"q0": {"d1": 1}})).to_dict()
+    assert record["judged_by"]["people"] == 1
+    assert "order" not in record["judged_by"]
+    assert record["corrected"] == []

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fake_provider import FakeProvider
+from fakes import numbered
 from secondpass import Candidate, InputError, Reranker
 from secondpass.ranking.lexical import LexicalScorer
-from secondpass_evaluation import Journal, compare, make_suite
-from secondpass_evaluation.journal import ranking_key
+from secondpass_evaluation import compare, make_suite
+from secondpass_evaluation.journal import Journal, ranking_key
+from secondpass_evaluation.observations import Observations
 
 TEXTS = ["the owl hunts mice", "a cat sleeps", "night tickets", "owl", "", "an owl and an owl"]
 CANDIDATES = [
@@ -73,7 +76,7 @@ def test_whatever_a_ranking_depends_on_changes_its_key(change) -> None:
     assert ranking_key(**change(call)) != ranking_key(**call)
 
 
-@pytest.mark.parametrize("torn", [b"x", b'{"key": "b", "items"', b"\xff\xfe", b"{}"])
+@pytest.mark.parametrize("torn", [b'{"key": "b", "items"', b"\xff\xfe"])
 def test_an_incomplete_line_is_removed(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "rankings.jsonl"
     ranking = Reranker("lexical").rerank("owl", CANDIDATES)
@@ -99,10 +102,7 @@ def test_lines_that_make_no_sense_are_no_rankings(tmp_path: Path, items: str) ->
     "content",
     [
         b"[]\n",
-        b"{}\n",
-        b"null\nx",
         b'{"query": "q"}\n{"query"',
-        b"text",
         b"\xff\xfe",
         b'{"key": "a", "text": "b"}\n',
     ],
@@ -115,7 +115,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) 
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("torn", [b"{", b'{"key":"', b'{"key":"a","items":[['])
+@pytest.mark.parametrize("torn", [b'{"key":"', b'{"key":"a","items":[['])
 def test_a_first_line_that_is_incomplete_is_removed(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "rankings.jsonl"
     path.write_bytes(torn)
@@ -259,3 +259,151 @@ def test_a_skipped_pass_is_kept(tmp_path):
     with Journal(tmp_path / "journal") as journal:
         journal.add("key", ranking)
         assert journal.find("key", "q", candidates).report == ranking.report
+
+
+# ---------------------------------------------------------------------- rankings of a suite's que
+
+
+CORPUS = [
+    {"id": "a", "text": "pears grow on trees"},
+    {"id": "b", "text": "apples grow on trees, and apples are red"},
+    {"id": "c", "text": "trains run on rails"},
+]
+SUITE = make_suite(
+    "fruit", {"q": "red apples", "r": "rails"}, {"q": {"b": 1}, "r": {"c": 1}}, corpus=CORPUS
+)
+GIVEN = make_suite("given", {"q": "red apples"}, {"q": {"b": 1}}, candidates={"q": CORPUS})
+
+
+def test_first_stage_and_rankings() -> None:
+    observed = Observations(SUITE, behind="lexical", depth=2)
+    assert observed.candidates["r"][0].id == "c"
+    rankings = observed.rankings("words", Reranker("lexical"))
+    assert rankings["q"][0].id == "b"
+    assert len(rankings["q"]) == len(observed.candidates["q"]) <= 2
+
+
+def test_own_candidates_are_preferred() -> None:
+    observed = Observations(GIVEN)
+    assert observed.stage == "given"
+    assert [item.id for item in observed.candidates["q"]] == ["a", "b", "c"]
+
+
+def test_journal_has_what_is_finished(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    reranker = Reranker("lexical")
+    with Journal(tmp_path / "rankings.jsonl") as journal:
+        observed = Observations(GIVEN, journal=journal)
+        first = observed.rankings("words", reranker)
+        assert observed.rankings("words", reranker)["q"].order == first["q"].order
+        assert journal.reused == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 0}, "depth"),
+        ({"behind": "best"}, "behind: must be one of"),
+        ({"behind": "lexical"}, "lexical: the suite has no corpus to search"),
+    ],
+)
+def test_wrong_arguments(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        assert Observations(GIVEN, **options).candidates  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- what an interrupted compa
+
+
+NUMBERS = numbered([1, 5, 3, 9])
+QUERIES = {"q1": "one", "q2": "two", "q3": "three"}
+NUMBERED = [Candidate(text, f"d{index}", 1.0 / (index + 1)) for index, text in enumerate(NUMBERS)]
+
+
+@pytest.fixture
+def provider():
+    with FakeProvider() as running:
+        yield running
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "rankings.jsonl"
+
+
+@pytest.fixture
+def run(provider, path):
+    """Compares two systems that ask the same two questions for each query."""
+    llm = {"type": "openai", "model": "m", "base_url": provider.base_url("openai")}
+    config = {"method": {"type": "graded", "batch_size": 2, "llm": llm}}
+    suite = make_suite(
+        "suite",
+        QUERIES,
+        {query: {"d3": 1} for query in QUERIES},
+        candidates=dict.fromkeys(QUERIES, NUMBERED),
+    )
+
+    def compared(delete=True):
+        with Journal(path) as journal:
+            found = compare({"a": config, "b": config}, suite, journal=journal)
+            if delete:
+                journal.delete()
+        return found
+
+    return compared
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C when a ranking is made and not yet recorded."""
+
+    def arm(number):
+        add, calls = Journal.add, []
+
+        def stopping(self, key, ranking):
+            calls.append(key)
+            if len(calls) == number:
+                raise KeyboardInterrupt
+            add(self, key, ranking)
+
+        monkeypatch.setattr(Journal, "add", stopping)
+
+    return arm
+
+
+def test_each_system_asks_for_itself(run, provider, path):
+    comparison = run()
+    assert provider.calls == 2 * 2 * len(QUERIES)
+    assert [result.cost.cached for result in comparison.ran[1:]] == [0, 0]
+    assert not list(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_no_question_is_asked_twice(run, provider, interrupted, path, number):
+    interrupted(number)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert provider.calls == 2 * number
+    assert path.with_name("rankings.jsonl.answers.sqlite").exists()
+    interrupted(0)
+    comparison = run()
+    assert provider.calls == 2 * 2 * len(QUERIES)
+    assert sum(result.cost.cached for result in comparison.ran) == 2
+    assert "2 answers came from a response cache" in comparison.to_markdown(details=True)
+    assert not list(path.parent.iterdir())
+
+
+def test_rankings_of_before_are_found_first(run, provider):
+    run(delete=False)
+    assert run().ran
+    assert provider.calls == 2 * 2 * len(QUERIES)
+
+
+def test_a_cleared_journal_has_no_answers(run, provider, interrupted, path):
+    interrupted(2)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    interrupted(0)
+    with Journal(path) as journal:
+        journal.clear()
+    run()
+    assert provider.calls == 2 * 2 + 2 * 2 * len(QUERIES)

@@ -57,24 +57,6 @@ def test_as_ir_measures_on_files(tmp_path: Path, run, qrels) -> None:
     assert evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"), MEASURES) == ours
 
 
-@given(run=tied_runs, qrels=some_qrels)
-@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_foreign_runs_as_trec_eval(tmp_path: Path, run, qrels) -> None:
-    path = tmp_path / "foreign"
-    path.write_text(
-        "".join(
-            f"{query} Q0 {document} 1 {score!r} tag\n"
-            for query, found in run.items()
-            for document, score in found.items()
-        )
-    )
-    read = read_run(path)
-    measure = ir_measures.nDCG @ 3
-    for metric in ir_measures.iter_calc([measure], qrels, ir_measures.read_trec_run(str(path))):
-        ours = evaluate(read, qrels, ["nDCG@3"])
-        assert ours.per_query["nDCG@3"][metric.query_id] == metric.value
-
-
 ids = st.text(
     st.characters(min_codepoint=33, exclude_categories=("Cs", "Zs", "Zl", "Zp", "Cc")), min_size=1
 ) | st.sampled_from(["10", "9", "A", "a", "a-1", "\U0001f600", "\uffee", "\u00e9", "e\u0301"])
@@ -147,12 +129,6 @@ def test_ids_that_break_trec_eval() -> None:
     assert in_another_process(BREAKING) == [str(value) for *_, value in BREAKING]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("case", BREAKING)
-def test_ids_that_break_trec_eval_alone(case) -> None:
-    assert in_another_process([case]) == [str(case[-1])]
-
-
 @pytest.mark.skipif(shutil.which("perl") is None, reason="ERR is computed by a program in Perl")
 def test_document_ids_do_not_matter() -> None:
     plain = evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 1, "b": 3}}, ["ERR@10"])
@@ -164,12 +140,9 @@ def test_document_ids_do_not_matter() -> None:
     ("relevance", "told"),
     [
         (1.5, "must be a whole number, not 1.5"),
-        (1.0, "must be a whole number, not 1.0"),
-        ("1", "must be a whole number, not '1'"),
         (None, "must be a whole number, not nothing"),
         (True, "must be a whole number, not True"),
         (99999999999, "must be -2147483648 to 10000000, not 99999999999"),
-        (-(2**31) - 1, "must be -2147483648 to 10000000, not -2147483649"),
         (10_000_001, "must be -2147483648 to 10000000, not 10000001"),
     ],
 )
@@ -244,16 +217,10 @@ def test_empty_results_count_as_zero(measure: str) -> None:
     [
         ("nDGC@10", "is unknown; did you mean 'nDCG'"),
         ("", "cannot be parsed"),
-        ("nDCG@", "cannot be parsed"),
-        ("nDCG@-1", "cannot be parsed"),
-        ("nDCG@1.5", "cannot be parsed"),
         ("nDCG@0", "the cutoff must be 1 to"),
         ("nDCG(cutoff=0)", "the cutoff must be 1 to"),
-        ("nDCG(cutoff=True)", "the cutoff must be 1 to"),
         ("R@100000000000000000000", "the cutoff must be 1 to"),
         ("P", "'cutoff' is required"),
-        ("nDCG(foo=1)@3", "cannot be parsed"),
-        ("foo(rel=1)", "measure not found: foo"),
         ("__import__('os')", "cannot be parsed"),
         ("AP(rel=0)", "cannot be computed"),
         ("nDCG(gains={1:99999999999})@10", "a gain must be -2147483648 to 10000000, not 999"),

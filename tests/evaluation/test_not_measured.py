@@ -158,15 +158,6 @@ def test_verdict_names_the_fallback() -> None:
     )
 
 
-def test_only_the_fallback_ran() -> None:
-    spare = Reranker(DOWN, fallback=[ByTable(model_name="spare")])
-    found = compare({"spare": spare}, SUITE, first_stages=["lexical"])
-    assert found["lexical+spare"].statuses == {"degraded": 6}
-    told = verdict(found).because
-    assert "100.0% were degraded (ranked by the fallback" in told
-    assert "0.0% were unchanged" in told
-
-
 def test_partial_rankings_count() -> None:
     half = Reranker(ByTable({one.text: float("nan") for one in CORPUS[:6]}))
     found = compare({"half": half}, suite_of(candidates=CANDIDATES))
@@ -185,11 +176,3 @@ def test_few_queries(test, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "interval" not in verdict(found).because
     assert "2 queries are too few to say: a difference" in found.to_markdown()
     assert "too few queries" in found.to_html()
-
-
-def test_only_ties() -> None:
-    same = Reranker(ByTable(score_pairs=lambda _query, texts: [1.0] * len(texts)))
-    found = compare({"same": same}, SUITE, first_stages=["lexical"])
-    assert verdict(found).answer == "The second pass makes no difference."
-    difference = found["lexical+same"].differences["nDCG@10"]
-    assert (difference.low, difference.high, difference.p) == (None, None, 1.0)

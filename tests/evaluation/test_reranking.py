@@ -1,6 +1,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded
@@ -10,8 +12,19 @@ from secondpass.effects import Completion
 from secondpass.errors import ModelLoadError
 from secondpass.limits import Limits, Prices
 from secondpass.strategies.graded import Graded
-from secondpass_evaluation import compare, evaluate
-from topic_suites import CANDIDATES, SUITE, TOPICS, ByGrade, FirstIsBest, failing, figures, suite_of
+from secondpass_evaluation import Cost, Result, compare, evaluate
+from secondpass_evaluation.costs import percentiles
+from topic_suites import (
+    CANDIDATES,
+    SUITE,
+    TOPICS,
+    ByGrade,
+    FirstIsBest,
+    failing,
+    figures,
+    passages,
+    suite_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +46,6 @@ def test_model_that_cannot_be_loaded(error, reason) -> None:
     [
         ({"floor": 1.5}, 2),
         ({"top_k": 1}, 1),
-        ({"depth": 3, "tail": "drop"}, 3),
         ({"floor": 9.0}, 0),
     ],
 )
@@ -198,3 +210,149 @@ def test_skipped_queries_are_counted():
     assert line in found.to_markdown().replace("\\", "")
     assert "given+y: the pass was skipped" not in found.to_markdown()
     assert found["given+x"].statuses == {"ok": 6}
+
+
+# ---------------------------------------------------------------------- stability
+
+
+def test_order_sensitivity() -> None:
+    rerankers = {"grade": Reranker(ByGrade()), "first": Reranker(FirstIsBest())}
+    suite = suite_of(candidates=dict.fromkeys(SUITE.queries, SUITE.corpus))
+    found = compare(rerankers, suite, shuffles=3, measures=["nDCG@5"])
+    steady, shaken = (found[f"given+{name}"].stability for name in rerankers)
+    assert (steady.shuffles, steady.measure, len(steady.means)) == (3, "nDCG@5", 3)
+    assert steady.overlap < 1.0  # of equal grades those that come first stand first
+    assert abs(shaken.tau) < 0.3
+    assert shaken.tau < steady.tau < 1.0
+    assert shaken.overlap < steady.overlap
+    assert len(set(shaken.means)) > 1
+    assert found["given"].stability is None
+
+
+def test_tail_keeps_its_place() -> None:
+    suite = suite_of(candidates=dict.fromkeys(SUITE.queries, SUITE.corpus))
+    seen: list[list[str]] = []
+
+    class Watching(ByGrade):
+        def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+            seen.append(documents)
+            return super().score_pairs(query, documents)
+
+    found = compare({"x": Reranker(Watching(), depth=2)}, suite, shuffles=4)
+    assert {frozenset(documents) for documents in seen} == {frozenset(seen[0])}
+    assert len({tuple(documents) for documents in seen}) == 2
+    first = compare({"x": Reranker(FirstIsBest(), depth=2)}, suite, shuffles=4)
+    # Two that are now and then swapped; the 22 behind them would hide it.
+    assert first["given+x"].stability.tau < 0.9
+    assert found["given+x"].stability.shuffles == 4
+
+
+def test_seed() -> None:
+    suite = suite_of(candidates=dict.fromkeys(SUITE.queries, SUITE.corpus))
+    one, again, other = (
+        compare({"x": Reranker(FirstIsBest())}, suite, shuffles=2, seed=seed) for seed in (1, 1, 2)
+    )
+    assert figures(one) == figures(again)
+    assert one["given+x"].stability != other["given+x"].stability
+
+
+# ---------------------------------------------------------------------- changes
+
+
+def test_changes_with_documents() -> None:
+    table = {f"{grade} wombats see owls": grade for grade in range(4)}
+    table |= {f"{grade} wombats see seas": -grade for grade in range(4)}
+    table |= {f"{grade} wombats see {topic}": 0.0 for grade in range(4) for topic in TOPICS[2:]}
+    suite = suite_of(passages(1, 3, 0, 2))
+    found = compare({"x": Reranker(ByTable(table))}, suite, first_stages=["lexical"])
+    result = found["lexical+x"]
+    assert [change.query for change in result.gains] == ["q-owls"]
+    assert [change.query for change in result.losses] == ["q-seas"]
+    change = result.gains[0]
+    assert (change.text, change.after) == ("owls", 1.0)
+    assert change.before == found["lexical"].evaluation.per_query["nDCG@10"]["q-owls"]
+    assert [(one.rank, one.id, one.relevance, one.before) for one in change.top] == [
+        (1, "owls-3", 3, 2), (2, "owls-2", 2, 4), (3, "owls-1", 1, 1), (4, "owls-0", 0, 3),
+    ]  # fmt: skip
+    assert [(one.id, one.before) for one in change.top_before] == [
+        ("owls-1", 3), ("owls-3", 1), ("owls-0", 4), ("owls-2", 2),
+    ]  # fmt: skip
+    assert change.top[0].text == "3 wombats see owls"
+    assert sorted(result.moves[:3]) == [(1, 3), (2, 1), (4, 2)]
+
+
+def test_largest_first() -> None:
+    # Each further topic is left a little less wrong.
+    table = {
+        f"{grade} wombats see {topic}": float(grade if grade >= at else -grade)
+        for at, topic in enumerate(TOPICS)
+        for grade in range(4)
+    }
+    result = compare({"x": Reranker(ByTable(table))}, SUITE, first_stages=["lexical"])["lexical+x"]
+    gains = [change.after - change.before for change in result.gains]
+    assert gains == sorted(gains, reverse=True)
+    assert 1 < len(gains) <= 5
+
+
+def test_equal_changes_in_query_order() -> None:
+    found = compare(
+        {"x": Reranker(ByGrade()), "y": Reranker(ByGrade(-1))},
+        suite_of(passages(1, 0, 3, 2)),
+        first_stages=["lexical"],
+    )
+    first = [f"q-{topic}" for topic in TOPICS[:5]]
+    assert [change.query for change in found["lexical+x"].gains] == first
+    assert [change.query for change in found["lexical+y"].losses] == first
+
+
+# ---------------------------------------------------------------------- percentiles of times
+
+
+@given(st.lists(st.floats(0, 100), max_size=30), st.floats(0, 1))
+def test_percentile_is_a_measured_time(times, share) -> None:
+    cost = Cost({str(at): seconds for at, seconds in enumerate(times)})
+    found = cost.percentile(share)
+    if not times:
+        assert found is None
+        return
+    assert found in times
+    assert sum(time <= found for time in times) >= share * len(times) - 1e-9
+    assert cost.percentile(0.0) == min(times)
+    assert cost.percentile(1.0) == max(times)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, 1.0), (0.5, 5.0), (0.51, 6.0), (0.95, 10.0), (1.0, 10.0)]
+)
+def test_percentiles_by_hand(share, expected) -> None:
+    assert Cost({str(at): float(at) for at in range(10, 0, -1)}).percentile(share) == expected
+
+
+def test_reported_percentiles():
+    assert percentiles([3.0, 1.0, 2.0]) == {"p50": 2.0, "p95": 3.0, "p99": 3.0, "max": 3.0}
+    assert {*percentiles([]).values()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("cost", "units"),
+    [
+        (Cost({"q": 1.0, "r": 1.0}, units=3.0), 1.5),
+        (Cost({"q": 1.0}, units=0.0), 0.0),
+        (Cost({"q": 1.0}), None),
+        (Cost(units=3.0), None),
+    ],
+    ids=["some", "zero", "not known", "no query"],
+)
+def test_units_per_query(cost, units):
+    assert cost.units_per_query == units
+
+
+# ---------------------------------------------------------------------- results
+
+
+@pytest.mark.parametrize(
+    ("statuses", "rate"),
+    [({}, None), ({"ok": 3}, 0.0), ({"ok": 9, "partial": 1}, 0.1), ({"unchanged": 2}, 1.0)],
+)
+def test_failure_rates(statuses, rate) -> None:
+    assert Result("x", "ran", statuses=statuses).failure_rate == rate

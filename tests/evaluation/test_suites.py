@@ -24,7 +24,6 @@ def test_first_queries() -> None:
     ("parts", "problem"),
     [
         ({"queries": {}}, "there are no queries"),
-        ({"qrels": {}}, "there are no judgements"),
         ({"qrels": {"q1": {}}}, "there are no judgements"),
         (
             {"qrels": {"Q1": {"a": 1}}},
@@ -34,14 +33,10 @@ def test_first_queries() -> None:
         ({"qrels": {"q1": {"a": 0, "b": -1}}}, "no document is judged relevant"),
         ({"qrels": {"q1": {"A": 1}}}, "no judged document is among the candidates: judged are 'A'"),
         ({"qrels": {"q1": {"a": 1.5}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
-        ({"qrels": {"q1": {"a": True}}}, r"qrels\['q1'\]\['a'\]: must be a whole number"),
         ({"qrels": {"q1": {"a": 2**31}}}, r"qrels\['q1'\]\['a'\]: must be -2147483648 to "),
-        ({"queries": {"q1": None}}, r"queries\['q1'\]: must be text"),
         ({"queries": {1: "owl"}, "qrels": {1: {"a": 1}}}, "queries: an id must be a string, not 1"),
         ({"queries": ["owl"]}, "queries: must be a mapping"),
         ({"qrels": [("q1", "a", 1)]}, "qrels: must be a mapping"),
-        ({"qrels": {"q1": ["a"]}}, r"qrels\['q1'\]: must be a mapping"),
-        ({"candidates": CORPUS}, "candidates: must be a mapping"),
         (
             {"candidates": {"Q1": CORPUS}},
             "no query has candidates; the ids do not match: the queries are 'q1', 'q2', "
@@ -51,7 +46,6 @@ def test_first_queries() -> None:
         ({"corpus": []}, "needs a corpus, or the candidates of a first stage; it is empty"),
         ({"corpus": [*CORPUS, Candidate("x", "a")]}, r"corpus\[3\].id: 'a' is the id of \[0\]"),
         ({"corpus": ["a text alone"]}, r"corpus\[0\].id: must be a string"),
-        ({"corpus": "abc"}, "corpus: candidates: give a sequence"),
         ({"corpus": None, "candidates": {"q1": []}}, "first stage; it is empty"),
         ({"candidates": {"q1": [Candidate("x")]}}, r"candidates\['q1'\]\[0\].id: must be a string"),
     ],

@@ -1,19 +1,29 @@
 import gzip
 import json
+import os
+import stat
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flushed_files import check_order, events, linux
 from sampling import examples
 from secondpass import Candidate
 from secondpass_evaluation import (
     FormatError,
     read_corpus,
+    read_qrels,
     read_queries,
+    read_run,
     write_corpus,
+    write_qrels,
     write_queries,
+    write_run,
 )
+from secondpass_evaluation.cli.first_stages import CachedEmbedder
+from secondpass_evaluation.search.indexing import build_index
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=8)
 shared_folder = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -96,3 +106,161 @@ def test_json_lines_hold_any_white_space(tmp_path):
     write_queries(path, {"a b": "two\tfields\nand lines"})
     assert json.loads(path.read_text()) == {"_id": "a b", "text": "two\tfields\nand lines"}
     assert read_queries(path) == {"a b": "two\tfields\nand lines"}
+
+
+# ---------------------------------------------------------------------- runs and judgements that
+
+
+ids = st.text(min_size=1, max_size=8).filter(
+    lambda text: (
+        text.split() == [text]
+        and "\0" not in text
+        and not text.startswith("\ufeff")
+        and not any("\ud800" <= character <= "\udfff" for character in text)
+    )
+)
+few_scores = st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, 1.0 - 1e-9, -2.5, 1e-46, 3.0])
+scores = st.one_of(few_scores, st.floats(-1e30, 1e30))
+runs = st.dictionaries(ids, st.dictionaries(ids, scores, min_size=1, max_size=12), max_size=4)
+all_qrels = st.dictionaries(
+    ids, st.dictionaries(ids, st.integers(-2, 5), min_size=1, max_size=8), max_size=4
+)
+in_tmp_path = settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(qrels=all_qrels)
+@in_tmp_path
+def test_qrels_come_back(tmp_path: Path, qrels: dict[str, dict[str, int]]) -> None:
+    write_qrels(tmp_path / "qrels", qrels)
+    back = read_qrels(tmp_path / "qrels")
+    assert back == qrels
+    assert [list(one) for one in back.values()] == [list(one) for one in qrels.values()]
+
+
+@given(run=runs)
+@in_tmp_path
+def test_a_run_comes_back_in_its_order(tmp_path: Path, run: dict[str, dict[str, float]]) -> None:
+    path = tmp_path / "run"
+    write_run(path, run)
+    back = read_run(path)
+    assert list(back) == list(run)
+    for query, found in run.items():
+        in_order = sorted(found, key=lambda one: float32(found[one]), reverse=True)
+        assert list(back[query]) == in_order
+        for document, score in back[query].items():
+            assert score == pytest.approx(found[document], rel=1e-5, abs=1e-40)
+    again = tmp_path / "again"
+    write_run(again, back)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def float32(score: float) -> float:
+    import numpy as np
+
+    return float(np.float32(score))
+
+
+def test_ties_are_written_to_fall_in_the_order_of_the_mapping(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", {"q": {"a": 1.0, "z": 1.0, "m": 1.0, "low": 0.25, "top": 7}}, "me")
+    assert (tmp_path / "run").read_text() == (
+        "q Q0 top 1 7.0 me\n"
+        "q Q0 a 2 1.0 me\n"
+        "q Q0 z 3 0.9999999403953552 me\n"
+        "q Q0 m 4 0.9999998807907104 me\n"
+        "q Q0 low 5 0.25 me\n"
+    )
+
+
+def test_scores_that_only_double_precision_tells_apart_fall_too(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", {"q": {"a": 0.5 + 1e-12, "b": 0.5}})
+    first, second = (line.split()[4] for line in (tmp_path / "run").read_text().splitlines())
+    assert float(first) == 0.5 + 1e-12
+    assert float32(float(second)) < float32(float(first))
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "a\u00a0b", "\ufeffa", "a\0", "\ud800", 7])
+def test_ids_that_the_form_cannot_hold_are_refused(tmp_path: Path, bad) -> None:
+    path = tmp_path / "file"
+    for run in ({bad: {"a": 1.0}}, {"q": {bad: 1.0}}):
+        with pytest.raises(FormatError, match=r"file: (query|document) id "):
+            write_run(path, run)
+    for qrels in ({bad: {"a": 1}}, {"q": {bad: 1}}):
+        with pytest.raises(FormatError, match=r"file: (query|document) id "):
+            write_qrels(path, qrels)
+    with pytest.raises(FormatError, match="file: tag "):
+        write_run(path, {}, bad)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e39, 10**400, "1", None])
+def test_scores_out_of_range_are_refused(tmp_path: Path, bad) -> None:
+    with pytest.raises(FormatError, match=r"run: query 'q', document 'a': its score is "):
+        write_run(tmp_path / "run", {"q": {"a": bad}})
+
+
+def test_no_score_is_left_below_the_lowest(tmp_path: Path) -> None:
+    lowest = -3.4028234663852886e38
+    with pytest.raises(FormatError, match="document 'b': its score is not finite"):
+        write_run(tmp_path / "run", {"q": {"a": lowest, "b": lowest}})
+
+
+@pytest.mark.parametrize("bad", [1.5, None, True, 2**31, -(2**31) - 1])
+def test_a_relevance_must_be_a_whole_number_in_range(tmp_path: Path, bad) -> None:
+    with pytest.raises(FormatError, match="query 'q', document 'a': the relevance must be "):
+        write_qrels(tmp_path / "qrels", {"q": {"a": bad}})
+
+
+def test_a_query_without_judgments_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="query 'q' has no judgments"):
+        write_qrels(tmp_path / "qrels", {"q": {}})
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    write_run(path, {"q": {"a": 1.0}})
+    before = path.read_bytes()
+    with pytest.raises(FormatError):
+        write_run(path, {"q": {"a": 1.0, "b b": 0.5}})
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    usual = tmp_path / "usual"
+    usual.write_text("")
+    write_qrels(tmp_path / "qrels", {"q": {"a": 1}})
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (usual, tmp_path / "qrels")}
+    assert len(modes) == 1
+
+
+# ---------------------------------------------------------------------- what is kept for later is
+
+
+__all__ = ["events"]
+
+
+@linux
+def test_kept_vectors(tmp_path: Path, events) -> None:
+    import numpy as np
+
+    class Embedder:
+        name = "ones"
+
+        def embed(self, texts):
+            return np.ones((len(texts), 1), dtype=np.float32)
+
+    CachedEmbedder(Embedder(), tmp_path, lambda _done, _count: None).embed(["a", "b"])
+    (kept,) = tmp_path.iterdir()
+    check_order(events, kept.name, tmp_path)
+
+
+@linux
+def test_an_index(tmp_path: Path, events) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("owls hunt at night")
+    build_index(tmp_path / "docs", tmp_path / "index")
+    check_order(events, "secondpass-index.json", tmp_path / "index")
+    renamed = events.index(("rename", "secondpass-index.json"))
+    (parts,) = (tmp_path / "index").glob("parts-*")
+    for path in [parts, *parts.rglob("*")]:
+        assert ("flush", path.name) in events[:renamed]

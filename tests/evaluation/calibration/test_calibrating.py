@@ -141,9 +141,8 @@ def test_a_threshold_is_fitted_on_what_it_is_compared_with():
         (suite_of(relevant=lambda *_: True), {}, "all candidates are relevant"),
         (SUITE, {"relevant": 2}, "no query has a relevant candidate with a score"),
         (SUITE, {"keep": 1.0}, "keep: must be above 0 and below 1, not 1.0"),
-        (SUITE, {"per": "list"}, "per: must be query or document, not 'list'"),
     ],
-    ids=["queries", "documents", "one class", "none relevant", "keep", "per"],
+    ids=["queries", "documents", "one class", "none relevant", "keep"],
 )
 def test_what_does_not_suffice(suite, options, message):
     with pytest.raises(InputError, match=message):

@@ -72,14 +72,11 @@ def test_the_blend_binds_final_scores_only():
     ("method", "part"),
     [
         ({"prompt": {"criteria": ["recent"]}}, "template"),
-        ({"batch_size": 2}, "settings"),
-        ({"model": "larger"}, "model"),
         ({"options": {"seed": 3}}, "settings"),
         ({"context_window": 4096}, "settings"),
         ({"structured": "text"}, "settings"),
         ({"structured": "auto"}, None),
         ({"max_tokens": 800}, None),
-        ({"timeout": 3.0}, None),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -142,3 +139,50 @@ def test_precision(precision, known):
     doubt = doubts(reranker._stages[0], 100, None, engines)
     assert doubt == ("was fitted for precision float32, not bfloat16" if known else None)
     assert doubts(reranker._stages[0], 100, None, []) is None
+
+
+# ---------------------------------------------------------------------- what a fit is bound to
+
+
+LEXICAL = {"method": "lexical", "depth": 20, "blend": {"original": 0.3, "normalize": "minmax"}}
+
+
+def of(stage="given", blended=True, **changes):
+    reranker = Reranker.from_config({**LEXICAL, **changes})
+    return fingerprint(reranker, stage, blended=blended)
+
+
+def test_its_parts_are_settings_of_a_fit():
+    found = of()
+    assert found["method"] == "lexical"
+    assert (found["depth"], found["first_stage"]) == (20, "given")
+    assert found["blend"] == Reranker.from_config(LEXICAL).blend
+    assert Fit(**found).settings == found["settings"]
+    assert found == of()
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"stage": "lexical"}, "first_stage"),
+        ({"blend": {"original": 0.4, "normalize": "minmax"}}, "blend"),
+        ({"blended": False}, "blend"),
+        ({"fallback": "embedded"}, None),
+    ],
+    ids=["stage", "blend", "unblended", "fallback"],
+)
+def test_it_changes_with_what_scores_depend_on(changes, part):
+    usual, changed = of(), of(**changes)
+    assert {name for name in usual if usual[name] != changed[name]} == ({part} - {None})
+
+
+def test_precision_is_that_of_the_rankings():
+    reranker = Reranker.from_preset("embedded")
+    assert fingerprint(reranker)["precision"] is None
+    ranking = reranker.rerank("owl", ["an owl", "a train"])
+    assert fingerprint(reranker, rankings=[ranking, ranking])["precision"]
+
+
+def test_nothing_is_known_of_the_settings_of_an_object():
+    found = fingerprint(Reranker(ByTable()))
+    assert (found["method"], found["settings"], found["template"]) == ("by-table", None, None)

@@ -77,9 +77,7 @@ def test_settings_without_a_file(secondpass, suite, config):
     ("arguments", "message"),
     [
         (["--keep", "1"], "keep: must be above 0 and below 1, not 1.0"),
-        (["--keep", "0.97"], "keeping 0.97 takes at least 33 queries with a relevant candidate"),
         (["--into", "calibrated.txt"], "must end in .yaml or .yml"),
-        (["--set", "method=cascade", "--set", "method.stages=[lexical, lexical]"], "are ranks"),
     ],
 )
 def test_what_cannot_be_calibrated(secondpass, suite, config, arguments, message):

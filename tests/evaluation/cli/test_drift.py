@@ -108,17 +108,14 @@ def test_days_of_one_file(secondpass, month, options, rankings, code):
     [
         ([], 2, "missing B, or the days of the two periods: --before, --after"),
         (["--before", "2026-11-15.."], 2, "the first period must end before the second begins"),
-        (["--after", "..2026-11-15"], 2, "the first period must end before the second begins"),
         (
             ["--before", "2026-11-07..2026-11-14", "--after", "2026-11-14"],
             2,
             "the first period must end before the second begins",
         ),
         (["--after", "yesterday"], 2, "--after: must be days such as 2026-11-01..2026-11-14"),
-        (["--after", "20261101"], 2, "--after: must be days such as"),
         (["--after", "2026-11-15..2026-11-07"], 2, "--after: 2026-11-15 is after 2026-11-07"),
         (["--after", "2026-12-01.."], 1, "after: 0 rankings; at least 20 are needed"),
-        (["--after", "2026-11-15..", "--alpha", "0"], 1, "alpha: must lie between 0 and 1"),
     ],
 )
 def test_errors(secondpass, month, options, code, message):

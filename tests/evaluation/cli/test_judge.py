@@ -1,11 +1,28 @@
 """``secondpass judge``: a model grades pools, a person grades some of them again."""
 
 import json
+import sys
 
 import pytest
+import typer
 
 from fake_provider import FakeProvider, content_filtered, good, refusing
+from judged_folders import GRADES, POOLS, QUERIES, mark, write_folder
+from secondpass import InputError, Reranker
+from secondpass.asking.dry_run import Expected
+from secondpass_evaluation.cli.first_stages import IndexStage
+from secondpass_evaluation.cli.judge import (
+    DryRunDoneError,
+    folder_journal,
+    open_inputs,
+    pool_rerankers,
+    print_judgements,
+    stop_before_asking,
+)
+from secondpass_evaluation.cli.suite_options import DocumentOptions
+from secondpass_evaluation.judging.judge import Judgements
 from secondpass_evaluation.judging.labels import locked
+from secondpass_evaluation.search.indexing import build_index
 
 PASSAGES = [
     {"_id": f"d{number}", "text": f"{fruit} grow on trees in garden {number}"}
@@ -97,16 +114,6 @@ def test_a_dry_run_asks_nothing(call, provider):
     assert not call.folder.exists()
 
 
-def test_what_is_finished_is_not_asked_again(call, provider):
-    assert call("--sample", 5).code == 0
-    asked = provider.calls
-    refused = call("--sample", 8)
-    assert refused.code == 1
-    assert "already has judgements; use --resume" in refused.flat
-    assert call("--sample", 8, "--resume").code == 0
-    assert (asked, provider.calls) == (10, 16)
-
-
 def test_what_has_no_grade_is_asked_again(call, provider):
     grading = good(lambda text: len(text) % 4)
 
@@ -124,17 +131,6 @@ def test_what_has_no_grade_is_asked_again(call, provider):
     assert 0 < provider.calls == ungraded
 
 
-def test_nothing_is_judged_while_a_person_is_asked(call, provider):
-    assert call("--sample", 1).code == 0
-    asked = provider.calls
-    with locked(call.folder):
-        told = call("--resume")
-    assert told.code == 1
-    assert "another process is writing to it" in told.flat
-    assert provider.calls == asked
-    assert call("--resume").code == 0
-
-
 def test_a_budget_stops(call):
     told = call("--budget", 0.0000001, "--json")
     assert told.code == 0, told.err
@@ -142,28 +138,12 @@ def test_a_budget_stops(call):
     assert json.loads(told.out)["queries"] == 1
 
 
-def test_judgements_of_people_are_not_overwritten(call, write):
-    write("suite/qrels.txt", "q 0 d 1\n")
-    told = call("--force")
-    assert told.code == 1
-    assert "has qrels.txt, which is not marked as a model's and is not overwritten" in told.flat
-
-
-@pytest.mark.parametrize("name", ["queries.jsonl", "pool.jsonl", "qrels.tsv", "qrels/test.tsv"])
-def test_files_of_others_are_not_overwritten_or_taken_for_the_models(call, provider, write, name):
-    path = write(f"suite/{name}", "mine\n")
+def test_files_of_others_are_not_overwritten_or_taken_for_the_models(call, provider, write):
+    path = write("suite/qrels.tsv", "mine\n")
     told = call()
     assert told.code == 1
-    assert f"has {name}, which is not marked as a model's" in told.flat
+    assert "has qrels.tsv, which is not marked as a model's" in told.flat
     assert path.read_text() == "mine\n"
-    assert provider.calls == 0
-
-
-def test_ids_that_cannot_be_written_cost_nothing(call, provider, write):
-    write("log.jsonl", [{"query": "pears", "id": "a b"}])
-    told = call()
-    assert told.code == 1
-    assert "query id 'a b' has white space" in told.flat
     assert provider.calls == 0
 
 
@@ -184,32 +164,6 @@ def test_wrong_arguments(secondpass, write, tmp_path, monkeypatch, options, mess
     assert message in told.flat
 
 
-def test_a_method_without_a_language_model_is_refused(secondpass, write):
-    corpus, queries = write("corpus.jsonl", PASSAGES), write("queries.tsv", "q\tpears\n")
-    told = secondpass(
-        "judge", queries, "--corpus", corpus, "-p", "lexical", "--into", corpus.parent / "suite"
-    )
-    assert told.code == 1
-    assert "lexical asks no language model" in told.flat
-
-
-def test_a_run_is_judged(call, secondpass, write, tmp_path):
-    run = write("run.trec", "q 0 d3 1 2.0 t\nq 0 d5 2 1.0 t\n")
-    queries = write("queries.tsv", "q\tcherries\nr\tplums\n")
-    config = ["-c", tmp_path / "judge.yaml", "--corpus", call.corpus, "--run", run]
-    told = secondpass("judge", queries, *config, "--into", call.folder, "--json")
-    assert told.code == 0, told.err
-    assert json.loads(told.out)["pools"] == ["given"]
-    lines = (call.folder / "qrels.txt").read_text().splitlines()
-    assert {line.split()[2] for line in lines} == {"d3", "d5"}
-
-
-def test_a_budget_of_nothing_is_refused(call):
-    told = call("--budget", 0)
-    assert told.code == 1
-    assert "budget: must be a number above 0" in told.flat
-
-
 def test_a_dry_run_with_resume_counts_only_what_is_left(call, provider):
     assert call("--sample", 5).code == 0
     asked = provider.calls
@@ -227,3 +181,240 @@ def test_a_model_with_its_key_in_a_variable_is_resumed(call, provider, monkeypat
     told = call("--sample", 8, "--resume")
     assert "5 finished rankings were read" in told.flat
     assert provider.calls == 16
+
+
+# ---------------------------------------------------------------------- inputs
+
+
+# ---------------------------------------------------------------------- the pool
+
+GRADED = "{type: graded, llm: {type: openai, model: m, api_key_env: JUDGE_KEY}}"
+
+
+@pytest.fixture
+def configurations(write, monkeypatch):
+    """YAML files of pools; each value of ``--pool``."""
+    monkeypatch.setenv("JUDGE_KEY", "k")
+    texts = {
+        "local": "method: lexical",
+        "asking": f"method: {GRADED}",
+        "falling_back": f"method: lexical\nfallback: [{GRADED}]",
+        "absent": "method: {type: cross_encoder, model: nowhere, backend: torch}",
+    }
+    return {name: f"{name}={write(f'{name}.yaml', text)}" for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("name", ["asking", "falling_back"])
+def test_what_asks_a_service_is_in_no_estimate(configurations, capsys, name):
+    pool = [configurations[name], configurations["local"]]
+    assert pool_rerankers(pool, dry_run=False).keys() == {name, "local"}
+    assert capsys.readouterr().err == ""
+    assert pool_rerankers(pool, dry_run=True).keys() == {"local"}
+    warning = f"warning: --pool {name}: asks a service, so its results are not in this estimate\n"
+    assert capsys.readouterr().err == warning
+
+
+def test_all_of_the_pool_must_load(configurations, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(typer.Exit) as stop:
+        pool_rerankers([configurations["local"], configurations["absent"]], dry_run=False)
+    assert stop.value.exit_code == 1
+    assert "--pool absent: " in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- the journal
+
+
+RANKING = Reranker("lexical").rerank("pears", ["pears", "plums"])
+
+
+def finish(folder, *keys, **options):
+    """Finish rankings with a new journal; the number of those before."""
+    with opened(folder, **options) as journal:
+        before = len(journal)
+        for key in keys:
+            journal.add(key, RANKING)
+    return before
+
+
+def opened(folder, *, resume=False, force=False, dry_run=False):
+    return folder_journal(folder, resume=resume, force=force, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("what", ["journal", "judgements"])
+def test_judgements_are_neither_continued_nor_replaced_unasked(tmp_path, capsys, what):
+    if what == "journal":
+        finish(tmp_path, "a")
+    else:
+        write_folder(tmp_path)
+    with pytest.raises(typer.Exit) as stop, opened(tmp_path):
+        pytest.fail("it begins")
+    assert stop.value.exit_code == 1
+    assert "already has judgements; use --resume to continue" in capsys.readouterr().err
+
+
+def test_resume_and_force_exclude_each_other(tmp_path, capsys):
+    with pytest.raises(typer.Exit) as stop, opened(tmp_path, resume=True, force=True):
+        pytest.fail("it begins")
+    assert stop.value.exit_code == 2
+    assert "--resume, --force: give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("finished", [0, 1])
+def test_after_an_interruption_the_way_to_continue_is_said(tmp_path, capsys, error, finished):
+    def interrupted():
+        with opened(tmp_path) as journal:
+            for number in range(finished):
+                journal.add(str(number), RANKING)
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
+    said = f"what is finished is in {tmp_path / 'rankings.jsonl'}; continue with --resume\n"
+    assert capsys.readouterr().err == said * finished
+
+
+def test_nobody_reviews_what_is_being_judged(tmp_path):
+    write_folder(tmp_path)
+    with (
+        opened(tmp_path, resume=True),
+        pytest.raises(InputError, match="another process"),
+        locked(tmp_path),
+    ):
+        pytest.fail("it begins")
+
+
+# ---------------------------------------------------------------------- the inputs
+
+TEXTS = {"d1": "pears grow on trees", "d2": "plums grow in gardens"}
+
+
+@pytest.fixture
+def data(write, tmp_path):
+    """A folder with queries, and two corpora."""
+    write("data/queries.jsonl", [{"_id": "q", "text": "pears"}])
+    write("data/corpus.jsonl", [{"_id": name, "text": text} for name, text in TEXTS.items()])
+    write("other.jsonl", [{"_id": "o", "text": "pears at sea"}])
+    return tmp_path / "data"
+
+
+def inputs(source, **options):
+    """The queries, the parts of the suite, and what makes a retriever."""
+    searched = open_inputs(str(source), DocumentOptions(**options), 2)
+    return searched.suite.queries, vars(searched.suite), searched.retriever
+
+
+def found(make_retriever, stages=("lexical",)):
+    retriever = make_retriever({*stages}, None, lambda *_: None)
+    return retriever and [item.id for item in retriever.retrieve("pears", 1, "lexical")]
+
+
+def test_a_folder_has_queries_a_corpus_and_candidates(data, write, tmp_path):
+    queries, documents, retriever = inputs(data)
+    assert queries == {"q": "pears"}
+    assert {item.id: item.text for item in documents["corpus"]} == TEXTS
+    assert documents["candidates"] is None
+    assert found(retriever) == ["d1"]
+    assert found(inputs(data, corpus=tmp_path / "other.jsonl")[2]) == ["o"]
+    write("data/candidates.jsonl", [{"query_id": "q", "candidates": [{"id": "d2"}]}])
+    _, documents, retriever = inputs(data)
+    assert [item.text for item in documents["candidates"]["q"]] == [TEXTS["d2"]]
+    assert found(retriever, stages=()) is None  # those candidates are judged
+    run = write("run.trec", "q 0 d1 1 2.0 t\n")
+    _, documents, _ = inputs(data, run=run)
+    assert [item.id for item in documents["candidates"]["q"]] == ["d1"]
+
+
+def test_an_index_and_a_folder_of_documents_are_searched(data, write, tmp_path):
+    queries = data / "queries.jsonl"
+    build_index(data / "corpus.jsonl", tmp_path / "index", None)
+    _, documents, retriever = inputs(queries, corpus=tmp_path / "index")
+    assert {item.id for item in documents["corpus"]} == {*TEXTS}
+    assert found(retriever) == ["d1"]
+    assert isinstance(retriever(set(), None, lambda *_: None), IndexStage)
+    write("docs/pears.txt", "Pears grow. " * 30)
+    _, documents, retriever = inputs(queries, corpus=tmp_path / "docs", passage_size=200)
+    assert len(documents["corpus"]) > 1
+    assert found(retriever)[0].startswith("pears.txt#")
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "code", "message"),
+    [
+        (["empty/corpus.jsonl"], "empty", 1, "has no queries (queries.jsonl, queries.tsv)"),
+        (["few/queries.jsonl"], "few", 2, "missing --corpus, or QUERIES as a folder"),
+        (["queries.jsonl"], "queries.jsonl", 2, "missing --corpus, or QUERIES as a folder"),
+    ],
+    ids=["no queries", "folder without a corpus", "file without a corpus"],
+)
+def test_missing_inputs(write, tmp_path, capsys, files, source, code, message):
+    for name in files:
+        write(name, [{"_id": "q", "text": "pears"}])
+    with pytest.raises(typer.Exit) as stop:
+        inputs(tmp_path / source)
+    assert stop.value.exit_code == code
+    assert message in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- the output
+
+
+def judged(*, cost=None, stopped="", **changes):
+    settings = {"calls": 1234, "cost": cost, "stopped": stopped}
+    return Judgements(QUERIES, GRADES, mark(**changes), POOLS, **settings)
+
+
+def test_judgements_are_counted_by_grade(capsys):
+    print_judgements(judged(cost=0.123456, model="m\x1b", documents=5000), as_json=False)
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out.splitlines() == [
+        "m\\x1b judged 5,000 documents of 3 of 9 queries: 1 of grade 0, 2 of grade 1, "
+        "1 of grade 2, 1 of grade 3",
+        "1,234 calls, cost 0.1235",
+    ]
+    print_judgements(judged(), as_json=False)
+    assert "1,234 calls\n" in capsys.readouterr().out
+
+
+def test_json_has_the_same_numbers(capsys):
+    print_judgements(judged(cost=0.5, stopped="the budget was spent"), as_json=True)
+    assert json.loads(capsys.readouterr().out) == {
+        "model": "m",
+        "template": "umbrela-1",
+        "sampled_from": 9,
+        "queries": 3,
+        "documents": 5,
+        "grades": {"0": 1, "1": 2, "2": 1, "3": 1},
+        "ungraded": 0,
+        "pools": ["lexical"],
+        "calls": 1234,
+        "cost": 0.5,
+        "stopped": "the budget was spent",
+    }
+
+
+@pytest.mark.parametrize(
+    ("judgements", "warning"),
+    [
+        (judged(stopped="the budget was spent"), "the budget was spent"),
+        (judged(ungraded=1500), "1,500 documents have no grade; --resume asks again about them"),
+        (
+            judged(grades={0: 5}),
+            "no document is judged relevant, so these judgements cannot measure anything",
+        ),
+    ],
+    ids=["stopped", "no grade", "nothing relevant"],
+)
+def test_warnings(capsys, judgements, warning):
+    print_judgements(judgements, as_json=False)
+    assert capsys.readouterr().err == f"warning: {warning}\n"
+
+
+def test_a_dry_run_ends_with_its_estimate(capsys):
+    with pytest.raises(DryRunDoneError) as done:
+        stop_before_asking([Expected("m", calls=12, pairs=40)])
+    done.value.show(3, as_json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["queries"], printed["total"]["calls"]) == (3, 12)

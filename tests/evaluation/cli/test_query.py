@@ -1,27 +1,23 @@
 """``secondpass query``: S3's query command."""
 
-import gzip
-import io
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from command_calls import run_main
 from fakes import Model
 from remembered_model import remember
 from secondpass import Candidate, Reranker
 from secondpass.cli.app import app
 from secondpass_evaluation import HybridRetriever, write_corpus
+from secondpass_evaluation.cli.query import print_table
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from secondpass_evaluation.search.indexing import build_index
-from terminals import SECONDPASS, on_a_terminal
+from terminals import on_a_terminal
 from tiny_models import write_classifier
 
 CORPUS = [
@@ -105,7 +101,6 @@ def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
             "vector+rerank",
             "warning: --rerank without --hybrid reranks the results of the vector search alone\n",
         ),
-        (("--lexical",), "lexical+rerank", ""),
     ],
 )
 def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
@@ -162,17 +157,13 @@ def many(indexed_many, monkeypatch) -> Path:
     ("config", "options", "judged", "retrieved"),
     [
         ("", (), 50, 50),
-        ("depth: 7", (), 7, 8),
         ("depth: 70", (), 70, 70),
         ("depth: 70", ("--rerank-top-n", 20), 20, 20),
-        ("depth: 70", ("--set", "depth=30"), 30, 30),
         ("depth: {env: OWL_DEPTH, default: 9}", (), 11, 11),
         ("depth: null", (), 100, 100),
         ("depth: null", ("--k", 150), 150, 150),
         ("depth: 70\ncandidate_multiplier: 4", ("--k", 5), 20, 20),
-        ("depth: 70\ncandidate_multiplier: 4", ("--k", 5, "--rerank-top-n", 60), 60, 60),
         ("depth: 10\ncandidate_multiplier: 4", ("--k", 5), 10, 20),
-        ("", ("--k", 200), 50, 200),
     ],
 )
 def test_how_many_are_retrieved_and_judged(
@@ -273,19 +264,6 @@ def test_where_nothing_can_rerank_the_order_that_came_in_is_told(here) -> None:
     assert {one["rerank_score"] for one in answer["results"]} == {None}
 
 
-def test_a_configuration_can_be_a_file(here, tmp_path) -> None:
-    config = tmp_path / "reranker.yaml"
-    config.write_text("method: lexical\nfloor: 0.5\n")
-    answer = asked(*OWL, "--hybrid", "--rerank", "--config", config)
-    assert {one["status"] for one in answer["results"]} == {"scored"}
-    assert answer["report"]["left_out"]["floor"]
-
-
-def test_options_of_the_second_pass_without_it_are_told(here) -> None:
-    told = "warning: options of the reranker have no effect without --rerank\n"
-    asked(*OWL, "--preset", "lexical", stderr=told)
-
-
 def test_nothing_found_is_no_fault(here) -> None:
     assert asked("-q", "zebra", "--corpus", "index", "--lexical")["results"] == []
     options = ("-q", "zebra", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
@@ -373,32 +351,6 @@ def cut(own: Path) -> None:
     part.write_bytes(part.read_bytes()[:-9])
 
 
-def other_version(own: Path) -> None:
-    path = own / "index" / "secondpass-index.json"
-    path.write_text(path.read_text().replace('"version": 3', '"version": 9'))
-
-
-def other_embedder(own: Path) -> None:
-    class Other:
-        name = "other"
-
-        def embed(self, texts):
-            import numpy as np
-
-            return np.ones((len(texts), 1))
-
-    build_index("corpus.jsonl", "index", Other())
-
-
-def without_parts(own: Path) -> None:
-    (own / "index" / "secondpass-index.json").unlink()
-
-
-def bad_line(own: Path) -> None:
-    lines = [f'{{"_id": {number}, "text": "x"}}' for number in range(1, 17)]
-    (own / "corpus.jsonl").write_text("\n".join([*lines, '{"_id": 17, "text": 17}']))
-
-
 LEXICAL = ("-q", "owl", "--lexical", "--corpus")
 
 
@@ -411,25 +363,15 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
             1,
             "index: its part passages.jsonl was changed: its size differs",
         ),
-        (other_version, (*LEXICAL, "index"), 1, "its format is version 9"),
-        (other_embedder, (*LEXICAL, "index"), 1, "made by another embedder (other)"),
-        (without_parts, (*LEXICAL, "index"), 1, "index: is incomplete: indexing was interrupted"),
-        (None, (*LEXICAL, "absent"), 1, "absent: there is no such file or folder"),
         (Path.mkdir, (*LEXICAL, "empty"), 1, "empty: has no text to search"),
-        (bad_line, (*LEXICAL, "corpus.jsonl"), 1, "corpus.jsonl:17: 'text' must be a string"),
         (None, ("--corpus", "index"), 2, "missing QUESTION"),
+        (None, (*LEXICAL, "index", "--explain", "owls"), 2, "--explain: needs --rerank"),
         (None, ("-q", " ", "--corpus", "index"), 2, "the question is empty"),
         (None, ("-q", "owl"), 2, "--corpus"),
         (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),
-        (None, (*LEXICAL, "index", "--k", "many"), 2, "--k"),
         (None, (*LEXICAL, "index", "--rerank-top-n", 0), 2, "--rerank-top-n"),
         (None, (*LEXICAL, "index", "--rrf-k", -1), 2, "--rrf-k"),
-        (None, (*LEXICAL, "index", "--rrf-k", "nan"), 2, "--rrf-k"),
         (None, (*LEXICAL, "index", "--hybrid"), 2, "--hybrid, --lexical: give one of them"),
-        (None, (*LEXICAL, "index", "--rerank", "-p", "absent"), 1, "absent"),
-        (None, (*LEXICAL, "index", "--rerank", "-p", "fast", "-c", "x"), 2, "give one of them"),
-        (None, (*LEXICAL, "index", "--rerank", "-s", "depth"), 1, "write KEY=VALUE"),
-        (None, (*LEXICAL, "index", "--rerank", "-p", "lexical", "--device", "x"), 1, "device"),
     ],
 )
 def test_faults_are_told_in_a_sentence(own, spoil, arguments, code, told) -> None:
@@ -444,38 +386,7 @@ def test_faults_are_told_in_a_sentence(own, spoil, arguments, code, told) -> Non
     assert "Traceback" not in done.stderr
 
 
-def test_help_says_what_it_does() -> None:
-    environment = {"COLUMNS": "120", "NO_COLOR": "1"}
-    done = CliRunner().invoke(app, ["query", "--help"], env=environment)
-    assert done.exit_code == 0
-    options = "--question --corpus --hybrid --lexical --rerank --rerank-top-n --rerank-model --k"
-    for told in f"{options} --rrf-k --device --preset --config --set --stale-ok --json".split():
-        assert told in done.stdout
-
-
 # ------------------------------------------------------------------ as a process
-
-
-def test_a_pipe_gets_plain_json_whatever_the_locale(here) -> None:
-    question = ("--question", "owl caf\xe9 at night", "--corpus", "index", "--hybrid", "--k", "2")
-    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(
-        [*SECONDPASS, "query", *question],
-        capture_output=True,
-        check=True,
-        env={**os.environ, **plain, "TERM": "xterm-256color", "PYTHONIOENCODING": "ascii"},
-    )
-    assert done.stderr == b""
-    assert json.loads(done.stdout)["question"] == "owl caf\xe9 at night"
-    assert json.loads(done.stdout) == asked(*question)
-
-
-def test_a_reader_that_stops_is_no_error(here) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "w") as stdout, io.StringIO() as stderr:
-        code = run_main(["query", *OWL, "--lexical"], io.StringIO(), stdout, stderr)
-        assert (code, stderr.getvalue()) == (0, "")
 
 
 def test_a_terminal_gets_a_table(own) -> None:
@@ -543,12 +454,6 @@ def test_candidates_below_the_threshold_are_explained(here) -> None:
     assert "is below 99" in output
 
 
-def test_only_reranked_results_are_explained(here) -> None:
-    done = call("-q", "owl", "--corpus", "words", "--lexical", "--explain", "owls")
-    assert done.exit_code == 2
-    assert "--explain: needs --rerank" in done.stderr
-
-
 def test_the_question_is_an_argument_too(here) -> None:
     options = ["--corpus", "words", "--lexical"]
     assert call("owl night", *options).stdout == call("-q", "owl night", *options).stdout
@@ -558,12 +463,38 @@ def test_the_question_is_an_argument_too(here) -> None:
     assert (none.exit_code, "missing QUESTION" in none.stderr) == (2, True)
 
 
-def test_a_compressed_corpus_is_searched(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_corpus("corpus.jsonl", CORPUS)
-    Path("corpus.jsonl.gz").write_bytes(gzip.compress(Path("corpus.jsonl").read_bytes()))
-    results = [
-        json.loads(call("owl", "--corpus", name, "--lexical").stdout)["results"]
-        for name in ("corpus.jsonl", "corpus.jsonl.gz")
-    ]
-    assert results[0] == results[1] != []
+# ---------------------------------------------------------------------- results of a search
+
+
+def shown(capsys, *rows):
+    print_table(rows)
+    return capsys.readouterr().out
+
+
+def row(**values):
+    return {"final_rank": 1, "id": "a", "score": None, "text": "x", "metadata": {}, **values}
+
+
+def test_no_rows_are_a_sentence(capsys):
+    assert shown(capsys) == "No results.\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        ({"score": 0.25}, "0.2500"),
+        ({"metadata": {"title": "T\x1b[1m"}}, "a  T\\x1b[1m"),
+        ({"text": "one\ntwo"}, "one two"),
+        ({"text": "zero one", "span": [5, 8]}, "…one"),
+        ({"id": None}, "None"),
+    ],
+    ids=["score", "title", "lines", "span", "no id"],
+)
+def test_a_passage_is_shown(capsys, values, part):
+    assert part in shown(capsys, row(**values))
+
+
+def test_a_long_text_is_cut_between_words(capsys):
+    out = shown(capsys, row(text="word " * 60))
+    assert out.count("word") == 48
+    assert out.rstrip().endswith("word …")

@@ -98,7 +98,7 @@ def test_ctrl_c_keeps_the_answers(ask, answers, monkeypatch):
     assert answers() == [3, None, None, None, None]
 
 
-@pytest.mark.parametrize("line", [b"", b"4", b"-1", b"10", b"yes", b"\xff", "\u00b2".encode()])
+@pytest.mark.parametrize("line", [b"", b"4", b"\xff", "\u00b2".encode()])
 def test_other_answers_are_asked_for_again(ask, answers, line):
     assert AGAIN in ask(1, line, b" 2 ", b"0").err
     assert answers()[:2] == [2, 0]

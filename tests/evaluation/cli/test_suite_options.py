@@ -1,15 +1,33 @@
 """Which suite the options name, and what searches its corpus."""
 
 import inspect
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
 from fruit_suite import DOCUMENTS, QUERIES, systems
-from secondpass_evaluation.cli.first_stages import IndexStage
-from secondpass_evaluation.cli.suite_options import DocumentOptions, Searched, SuiteOptions, grouped
+from secondpass import Candidate, Reranker
+from secondpass_evaluation import (
+    IndexFaultError,
+    StaleIndexError,
+    compare,
+    load_suite,
+    open_index,
+)
+from secondpass_evaluation.cli.first_stages import CachedEmbedder, IndexStage
+from secondpass_evaluation.cli.suite_options import (
+    DocumentOptions,
+    Searched,
+    SuiteOptions,
+    cache_folder,
+    grouped,
+)
 from secondpass_evaluation.first_stages import FirstStages
+from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.suites import Suite
 
@@ -70,43 +88,11 @@ def test_the_corpus_is_searched_for_stages_that_search(opened):
     assert opened(stages=["given"])[1] is None
 
 
-def test_the_first_queries(opened):
-    found, _ = opened(limit=2)
-    assert list(found.queries) == ["q1", "q2"]
-
-
-def test_a_folder_of_documents_is_read_as_passages(opened, write, tmp_path):
-    write("docs/pear.md", "# Pear\n\nA sweet fruit. " + "It grows on trees. " * 40)
-    write("judged", "q1 0 pear.md#1 1\n")
-    found, retriever = opened(corpus=tmp_path / "docs", qrels=tmp_path / "judged", passage_size=200)
-    assert found.corpus[0].id == ids(retriever)[0] == "pear.md#1"
-    assert len(found.corpus) > 2
-    assert max(len(passage.text) for passage in found.corpus) <= 200
-
-
-def test_an_index_is_searched_as_it_is(opened, write, tmp_path):
-    docs = write("docs.jsonl", [{"id": name, "text": text} for name, text in DOCUMENTS.items()])
-    build_index(docs, tmp_path / "docs.index", None)
-    found, retriever = opened(corpus=tmp_path / "docs.index")
-    assert isinstance(retriever, IndexStage)
-    assert ids(retriever)[0] == "pear"
-    assert {passage.id for passage in found.corpus} == {*DOCUMENTS}
-    docs.write_text(docs.read_text() * 2)
-    with pytest.raises(typer.Exit):
-        opened(corpus=tmp_path / "docs.index")
-    assert ids(opened(corpus=tmp_path / "docs.index", stale_ok=True)[1])[0] == "pear"
-
-
-def test_parts_may_be_named_one_by_one(secondpass, suite, write):
-    run = write(
-        "run", "".join(f"{q} Q0 {d} 1 {-at} t\n" for q in QUERIES for at, d in enumerate(DOCUMENTS))
-    )
-    files = ["--queries", suite / "queries.jsonl", "--qrels", suite / "qrels.tsv"]
-    files += ["--corpus", suite / "corpus.jsonl"]
-    told = secondpass("eval", *files, "--run", run, "--preset", "lexical", "--json")
+def test_candidates_may_be_those_of_a_run(secondpass, suite, write):
+    lines = [f"{q} Q0 {d} 1 {-at} t\n" for q in QUERIES for at, d in enumerate(DOCUMENTS)]
+    run = write("run", "".join(lines))
+    told = secondpass("eval", suite, "--run", run, "--preset", "lexical", "--json")
     assert list(systems(told)) == ["given", "given+rerank"]
-    told = secondpass("eval", *files, "--mode", "lexical", "--json")
-    assert systems(told)["lexical"]["status"] == "ran"
 
 
 @dataclass(frozen=True)
@@ -143,3 +129,239 @@ def test_the_default_stages_run_beside_one_that_rerankers_run_behind(suite):
     retriever = found.retriever(None, None, lambda *_: None, behind=["lexical"])
     search = FirstStages(found.suite, retriever, 2, lambda *_: None)
     assert [search.retrieved(stage).reason for stage in found.default_stages] == [""] * 3
+
+
+# ---------------------------------------------------------------------- ``secondpass eval --corpu
+
+
+FILES = {
+    "owl.md": "# Owls\n\nThe owl hunts mice at night.",
+    "ship.txt": "Ships cross the sea under sail.",
+    "more/cat.html": "<title>Cats</title><p>A cat sleeps for most of the day.</p>",
+}
+ASKED = [
+    {"query": "who hunts at night", "relevant": ["owl.md#1"]},
+    {"query": "how long do cats sleep", "relevant": ["more/cat.html#1"]},
+]
+
+
+@pytest.fixture
+def asked(write, tmp_path):
+    for name, text in FILES.items():
+        write(f"docs/{name}", text)
+    write("docs/picture.png", b"\x89PNG\0\0")
+    return write("asked.jsonl", ASKED)
+
+
+def test_a_folder_is_searched_in_all_modes(secondpass, asked, tmp_path):
+    docs = tmp_path / "docs"
+    call = ("eval", asked, "--preset", "lexical", "--json", "--no-cache", "--corpus", docs)
+    told = secondpass(*call)
+    found = systems(told)
+    assert [*found] == ["vector", "lexical", "hybrid", "hybrid+rerank"]
+    assert {one["status"] for one in found.values()} == {"ran"}
+    assert found["vector"]["means"]["R@100"] == 1.0
+    assert "picture.png" in told.flat
+
+
+def test_an_index_gives_what_its_folder_gives(secondpass, asked, tmp_path):
+    build_index(tmp_path / "docs", tmp_path / "docs.index", default_embedder())
+    call = ("eval", asked, "--preset", "lexical", "--json", "--no-cache", "--corpus")
+    one, other = (systems(secondpass(*call, tmp_path / name)) for name in ("docs", "docs.index"))
+    for name in one:
+        assert one[name]["per_query"] == other[name]["per_query"]
+
+
+def test_an_index_of_words_is_searched_by_words(secondpass, asked, tmp_path):
+    build_index(tmp_path / "docs", tmp_path / "words")
+    call = ("eval", asked, "--preset", "lexical", "--json", "--corpus", tmp_path / "words")
+    found = systems(secondpass(*call))
+    assert {name: one["status"] for name, one in found.items()} == {
+        "vector": "not_run",
+        "lexical": "ran",
+        "hybrid": "not_run",
+        "lexical+rerank": "ran",
+    }
+    assert "the index has no vectors" in found["vector"]["reason"]
+
+
+def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
+    build_index(tmp_path / "docs", tmp_path / "words")
+    (tmp_path / "docs" / "new.txt").write_text("Bread is baked.")
+    call = ("eval", asked, "--mode", "lexical", "--json", "--corpus", tmp_path / "words")
+    told = secondpass(*call)
+    assert told.code == 1
+    assert "is stale: new.txt is new" in told.flat
+    assert "--stale-ok" in told.flat
+    told = secondpass(*call, "--stale-ok")
+    assert systems(told)["lexical"]["status"] == "ran"
+    assert "searching a stale index" in told.flat
+
+
+def test_the_size_of_passages_is_that_of_the_option(secondpass, asked, write, tmp_path):
+    write("docs/owl.md", "Owls are birds of the night, they say here.\n\n" * 3)
+    write("asked.jsonl", [{"query": "night", "relevant": ["owl.md#1", "owl.md#3"]}])
+    call = ("eval", asked, "--mode", "lexical", "--json", "--corpus", tmp_path / "docs")
+    whole, cut = (secondpass(*call, "--passage-size", size) for size in (1000, 50))
+    assert systems(whole)["lexical"]["means"]["R@100"] == 0.5
+    assert systems(cut)["lexical"]["means"]["R@100"] == 1.0
+
+
+def test_python_takes_them_too(asked, tmp_path):
+    build_index(tmp_path / "docs", tmp_path / "words")
+    index = open_index(tmp_path / "words")
+    suites = [
+        load_suite(asked, corpus=corpus)
+        for corpus in (tmp_path / "docs", tmp_path / "words", str(tmp_path / "words"), index.corpus)
+    ]
+    owl = next(one for one in suites[0].corpus if one.id == "owl.md#1")
+    assert owl == Candidate(
+        "Owls\n# Owls\n\nThe owl hunts mice at night.",
+        "owl.md#1",
+        metadata={"path": "owl.md", "passage": 1},
+    )
+    assert all(suite == suites[0] for suite in suites)
+    found = compare("lexical", suites[0], retriever=index, first_stages=["lexical"])
+    assert [one.name for one in found.ran] == ["lexical", "lexical+lexical"]
+    (tmp_path / "docs" / "owl.md").unlink()
+    with pytest.raises(StaleIndexError, match=r"owl\.md no longer exists"):
+        load_suite(asked, corpus=tmp_path / "words")
+    (tmp_path / "words" / "secondpass-index.json").write_text("{")
+    with pytest.raises(IndexFaultError):
+        open_index(tmp_path / "words")
+
+
+class Reading:
+    """Keeps what it is shown."""
+
+    model_name = "reading"
+
+    def __init__(self) -> None:
+        self.texts: set[str] = set()
+
+    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
+        self.texts.update(documents)
+        return [1.0] * len(documents)
+
+
+def test_rerankers_behind_an_index_read_titles(asked, tmp_path):
+    build_index(tmp_path / "docs", tmp_path / "words")
+    index, reading = open_index(tmp_path / "words"), Reading()
+    suite = load_suite(asked, corpus=index.corpus)
+    compare(Reranker(reading), suite, retriever=index, first_stages=["lexical"])
+    assert "Cats\nA cat sleeps for most of the day." in reading.texts
+    wrapped = IndexStage(index, {"lexical"}).retrieve("cat", 1, "lexical")
+    assert [one.text for one in wrapped] == ["Cats\nA cat sleeps for most of the day."]
+
+
+# ---------------------------------------------------------------------- vectors of a corpus
+
+
+def test_the_vectors_are_kept_and_a_broken_file_is_made_anew(secondpass, suite, tmp_path):
+    cache = tmp_path / "cache"
+    call = ["eval", suite, "--mode", "vector", "--json", "--cache", cache]
+    first = secondpass(*call)
+    (file,) = cache.iterdir()
+    assert f"cached in {file}" in first.flat
+    second = secondpass(*call)
+    assert f"read from {file}" in second.flat
+    kept = file.read_bytes()
+    file.write_bytes(kept[:100])
+    third = secondpass(*call)
+    assert f"cached in {file}" in third.flat
+    assert file.read_bytes() == kept
+    means = [systems(one)["vector"]["means"] for one in (first, second, third)]
+    assert means[0] == means[1] == means[2]
+
+
+def test_with_cached_vectors_the_model_is_loaded_before_queries(
+    secondpass, suite, tmp_path, monkeypatch
+):
+    call = ["eval", suite, "--mode", "vector", "--json", "--cache", tmp_path / "cache"]
+    secondpass(*call)
+    asked = []
+    embed = EmbeddedEmbedder.embed
+    monkeypatch.setattr(
+        EmbeddedEmbedder, "embed", lambda own, texts: asked.extend(texts) or embed(own, texts)
+    )
+    secondpass(*call)
+    assert asked[0] not in QUERIES.values()
+    assert asked[1:] == [*QUERIES.values()]
+
+
+def test_a_cache_that_cannot_be_written_is_told(secondpass, suite, write):
+    told = secondpass("eval", suite, "--mode", "vector", "--cache", write("a-file", "x"))
+    assert told.code == 0
+    assert "cannot cache the vectors" in told.flat
+
+
+def test_vectors_are_kept_in_a_folder_of_the_platform(secondpass, suite, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert secondpass("eval", suite, "--mode", "vector").code == 0
+    assert len([*(tmp_path / "xdg" / "secondpass").iterdir()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "folder"),
+    [
+        ("linux", None, "home/.cache/secondpass"),
+        ("linux", "XDG_CACHE_HOME", "chosen/secondpass"),
+        ("darwin", "XDG_CACHE_HOME", "home/Library/Caches/secondpass"),
+        ("win32", None, "home/AppData/Local/secondpass"),
+        ("win32", "LOCALAPPDATA", "chosen/secondpass"),
+    ],
+)
+def test_the_cache_folder(monkeypatch, platform, variable, folder):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(Path, "home", lambda: Path("home"))
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "chosen")
+    assert cache_folder() == Path(folder)
+
+
+class Lengths:
+    """Embeds a text as its length."""
+
+    def __init__(self, name="lengths"):
+        self.name, self.texts = name, []
+
+    def embed(self, texts):
+        self.texts += texts
+        return np.array([[len(text)] for text in texts], np.float32)
+
+
+def embedded(folder, texts, name="lengths"):
+    """The vectors, and the texts that were not read from the cache."""
+    embedder = Lengths(name)
+    vectors = CachedEmbedder(embedder, folder, lambda _done, _total: None).embed(texts)
+    return vectors.ravel().tolist(), sorted(embedder.texts)
+
+
+def test_each_list_of_texts_has_its_own_file(tmp_path):
+    assert embedded(tmp_path, ["a", "bc"]) == ([1, 2], ["a", "bc"])
+    assert embedded(tmp_path, ["a", "bc"]) == ([1, 2], [])
+    assert embedded(tmp_path, ["ab", "c"]) == ([2, 1], ["ab", "c"])
+    assert embedded(tmp_path, ["a", "bc"], "another") == ([1, 2], ["a", "bc"])
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+def test_a_single_text_is_not_cached(tmp_path):
+    assert embedded(tmp_path, ["query"]) == ([5], ["query"])
+    assert embedded(None, ["a", "bc"]) == ([1, 2], ["a", "bc"])
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [np.zeros((3, 1), np.float32), np.zeros(2, np.float32), np.zeros((2, 1)),
+     np.full((2, 1), np.nan, np.float32)],
+    ids=["count", "shape", "type", "not finite"],
+)  # fmt: skip
+def test_wrong_vectors_are_computed_again(tmp_path, vectors):
+    embedded(tmp_path, ["a", "bc"])
+    (file,) = tmp_path.iterdir()
+    np.save(file, vectors)
+    assert embedded(tmp_path, ["a", "bc"]) == ([1, 2], ["a", "bc"])

@@ -78,10 +78,6 @@ def test_a_file_is_overwritten_only_by_force(secondpass, last, tmp_path, file):
         (["--resume"], 2, "--resume: needs --into"),
         (["--try", "=lexical"], 2, "write NAME=WHAT, or WHAT alone"),
         (["--try", "none.yaml"], 1, "--try none.yaml: there is no such file"),
-        (["--try", "lexcal"], 1, "--try lexcal: no preset is named 'lexcal'; did you mean 'lexi"),
-        (["--latency", "-1"], 2, "--latency"),
-        (["--depths", "0"], 2, "--depths"),
-        (["--measure", "nDGC"], 1, "nDCG"),
     ],
     ids=[
         "into",
@@ -90,10 +86,6 @@ def test_a_file_is_overwritten_only_by_force(secondpass, last, tmp_path, file):
         "resume",
         "try",
         "no file",
-        "no preset",
-        "latency",
-        "depths",
-        "measure",
     ],
 )
 def test_wrong_options(secondpass, last, tmp_path, monkeypatch, options, code, message):

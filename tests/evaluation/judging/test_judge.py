@@ -4,14 +4,20 @@ import json
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fakes import Model
 from reports import without
 from secondpass import Candidate, Reranker
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.formats.errors import FormatError
 from secondpass.llms import Prices
 from secondpass.llms.function import CallableLLM
+from secondpass.strategies.graded import Graded
 from secondpass_evaluation import Journal, compare, judge, load_suite, write_qrels
+from secondpass_evaluation.judging.grading import GRADES, grading_reranker
+from secondpass_evaluation.judging.pools import sampled
 
 CORPUS = [
     {"id": f"d{number}", "text": f"{word} in garden {number}"}
@@ -21,7 +27,7 @@ QUERIES = {f"q{number}": f"pears garden {number}" for number in range(12)}
 _LABEL = re.compile(r'<doc id="?([^">\s]+)"?>([^<]*)')
 
 
-class Model:
+class Counting:
     """Grades a document by the number in its text; counts how often it is asked."""
 
     name = "counting"
@@ -42,11 +48,11 @@ class Model:
 
 def judged(model=None, **options):
     settings = {"corpus": CORPUS, "first_stages": ["lexical"], "depth": 3, **options}
-    return judge(QUERIES, model or Model(), **settings)
+    return judge(QUERIES, model or Counting(), **settings)
 
 
 def test_every_pooled_document_is_graded_by_umbrelas_scale():
-    model = Model()
+    model = Counting()
     found = judged(model, pool="lexical")
     assert found.qrels.keys() == QUERIES.keys()
     for query, grades in found.qrels.items():
@@ -59,28 +65,8 @@ def test_every_pooled_document_is_graded_by_umbrelas_scale():
     assert sum(found.judged_by.grades.values()) == found.judged_by.documents
 
 
-def test_batches_take_fewer_calls_and_give_the_same_grades():
-    model = Model()
-    assert judged(model, batch_size=3).qrels == judged().qrels
-    assert len(model.prompts) == len(QUERIES)
-
-
-def test_a_smaller_sample_is_the_beginning_of_a_larger_one():
-    small, large = judged(sample=4), judged(sample=9)
-    assert small.judged_by.order == large.judged_by.order[:4]
-    assert small.judged_by.sampled_from == 12
-    assert {*judged(sample=4, seed=1).qrels} != {*small.qrels}
-
-
-def test_added_queries_do_not_change_the_order():
-    more = {**QUERIES, "new": "plums"}
-    options = {"corpus": CORPUS, "first_stages": ["lexical"], "depth": 1}
-    order = [query for query in judge(more, Model(), **options).judged_by.order if query != "new"]
-    assert order == list(judge(QUERIES, Model(), **options).judged_by.order)
-
-
 def test_candidates_of_a_first_stage_need_no_corpus():
-    found = judge({"q": "pears"}, Model(), candidates={"q": CORPUS[:4]}, depth=2)
+    found = judge({"q": "pears"}, Counting(), candidates={"q": CORPUS[:4]}, depth=2)
     assert found.qrels["q"].keys() == {"d0", "d1"}
     assert found.judged_by.pools == ("given",)
 
@@ -99,7 +85,7 @@ def test_a_query_whose_questions_failed_is_not_in_the_journal(tmp_path):
 
 
 def test_of_a_reranker_its_language_model_is_asked():
-    model = Model()
+    model = Counting()
     reranker = Reranker({"type": "listwise", "llm": model})
     assert judged(reranker).judged_by.model == judged(model).judged_by.model
 
@@ -115,22 +101,14 @@ def test_the_folder_is_a_marked_suite(tmp_path):
     assert suite.first(3).judged_by is suite.judged_by
 
 
-def test_judgements_of_people_are_not_overwritten(tmp_path):
-    found = judged()
-    (tmp_path / "qrels.txt").write_text("q 0 d 1\n")
-    with pytest.raises(InputError, match=r"has qrels\.txt, which is not marked as a model's"):
-        found.write(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["qrels.txt"]
-
-
 def test_lone_surrogates_do_not_lose_what_was_paid_for(tmp_path):
     options = {"corpus": CORPUS, "first_stages": ["lexical"]}
-    judge({"q": "pears \ud800"}, Model(), **options).write(tmp_path)
+    judge({"q": "pears \ud800"}, Counting(), **options).write(tmp_path)
     assert "pears ?" in (tmp_path / "queries.jsonl").read_text(encoding="utf-8")
 
 
 def test_unwritable_ids_fail_before_the_first_call():
-    model = Model()
+    model = Counting()
     with pytest.raises(FormatError, match="document id 'd 1' has white space"):
         judge({"q": "pears"}, model, candidates={"q": [{"id": "d 1", "text": "pears"}]})
     assert not model.prompts
@@ -192,22 +170,15 @@ def load_suite_of_people():
     return make_suite("people", {"q0": "pears"}, {"q0": {"d0": 1}}, corpus=CORPUS)
 
 
-def test_a_suite_with_a_damaged_mark_is_an_error(tmp_path):
-    judged().write(tmp_path)
-    (tmp_path / "qrels.judged-by.json").write_text("[]")
-    with pytest.raises(FormatError, match=r"qrels\.judged-by\.json"):
-        load_suite(tmp_path, corpus=[Candidate(one["text"], one["id"]) for one in CORPUS])
-
-
 def test_a_budget_holds_without_reported_usage():
-    found = judged(CallableLLM(Model(), prices=Prices(input=1, output=1)), budget=1e-9)
+    found = judged(CallableLLM(Counting(), prices=Prices(input=1, output=1)), budget=1e-9)
     assert found.cost is None
     assert found.judged_by.queries == 1
     assert "was spent after 1 of 12 queries" in found.stopped
 
 
 def test_documents_without_a_usable_grade_are_counted():
-    class Half(Model):
+    class Half(Counting):
         def __call__(self, messages):
             labels = _LABEL.findall(messages[-1]["content"])
             return json.dumps({label: 1 for label, _ in labels[:2]})
@@ -221,25 +192,17 @@ def test_documents_without_a_usable_grade_are_counted():
     ("options", "message"),
     [
         ({"corpus": None}, "needs a corpus, or the candidates"),
-        ({"depth": 0}, "depth"),
-        ({"sample": 0}, "sample"),
         ({"budget": -1}, "budget: must be a number above 0"),
         ({"budget": 1}, "budget: the language model has no prices"),
-        ({"first_stages": ["given"]}, "given: the suite has no candidates"),
-        ({"model": Model("no")}, "nothing was graded; issues: "),
+        ({"model": Counting("no")}, "nothing was graded; issues: "),
         ({"corpus": []}, "."),
         ({"candidates": ["d1"]}, "candidates: must be a mapping, not a list"),
     ],
-    ids=["no corpus", "depth", "sample", "budget", "prices", "stage", "no grades", "empty", "list"],
+    ids=["no corpus", "budget", "prices", "no grades", "empty", "list"],
 )
 def test_what_cannot_be_judged(options, message):
     with pytest.raises(InputError, match=message):
         judged(**options)
-
-
-def test_a_reranker_without_a_language_model_is_refused():
-    with pytest.raises(ConfigurationError, match="lexical asks no language model"):
-        judged("lexical")
 
 
 def test_no_text_is_in_the_mark_or_in_errors():
@@ -247,5 +210,84 @@ def test_no_text_is_in_the_mark_or_in_errors():
     assert "garden" not in repr(found)
     assert "garden" not in repr(found.judged_by)
     with pytest.raises(InputError) as error:
-        judged(Model("secret garden"))
+        judged(Counting("secret garden"))
     assert "garden" not in str(error.value)
+
+
+# ---------------------------------------------------------------------- the reranker that asks a
+
+
+LLM = {"type": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:9"}
+OTHER = {**LLM, "model": "other"}
+
+
+@pytest.mark.parametrize(
+    ("grader", "name", "owned"),
+    [
+        (LLM, "m", True),
+        ({"method": {"type": "listwise", "llm": LLM}}, "m", True),
+        ({"method": {"type": "cascade", "stages": [
+            {"type": "listwise", "llm": OTHER}, {"type": "graded", "llm": LLM}]}}, "m", True),
+    ],
+    ids=["language model", "configuration", "cascade"],
+)  # fmt: skip
+def test_the_language_model_of_a_configuration_is_asked(grader, name, owned):
+    reranker, llm, is_owned = grading_reranker(grader)
+    assert (llm.model, is_owned) == (name, owned)
+    reranker.close()
+
+
+def test_objects_stay_their_owners():
+    model = Model()
+    for grader in (model, Reranker({"type": "listwise", "llm": model}), lambda messages: "{}"):
+        assert not grading_reranker(grader)[2]
+
+
+def test_every_candidate_gets_a_whole_grade():
+    model = Model()
+    reranker, *_ = grading_reranker(model, batch_size=2)
+    assert isinstance(reranker.method, Graded)
+    assert (reranker.depth, reranker.method.batch_size) == (None, 2)
+    reranker.rerank("wombats", ["1 wombat", "3 wombats", "2 wombats"])
+    first, _ = model.prompts
+    text = first.system + first.turns[0].text
+    for grade, meaning in GRADES.items():
+        assert f"{grade}: it {meaning}." in text
+
+
+def test_limits_and_rendering_of_a_reranker_are_taken():
+    own = Reranker({"type": "listwise", "llm": Model()}, limits={"calls": 3})
+    reranker, *_ = grading_reranker(own)
+    assert (reranker.limits, reranker.render) == (own.limits, own.render)
+
+
+@pytest.mark.parametrize("grader", ["lexical", {"method": "lexical"}])
+def test_without_a_language_model(grader):
+    with pytest.raises(ConfigurationError, match="lexical asks no language model"):
+        grading_reranker(grader)
+
+
+# ---------------------------------------------------------------------- which queries are judged
+
+
+MAPPINGS = st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=8)
+
+
+@given(MAPPINGS, st.integers(0, 9), st.integers(0, 3))
+def test_a_smaller_sample_begins_a_larger_one(queries, count, seed):
+    whole = sampled(queries, None, seed)
+    assert whole == queries
+    assert [*sampled(queries, count, seed).items()] == [*whole.items()][:count]
+
+
+@given(MAPPINGS, MAPPINGS, st.integers(0, 3))
+def test_queries_that_are_added_change_no_order(queries, more, seed):
+    both = {**more, **queries}
+    order = [query for query in sampled(both, None, seed) if query in queries]
+    assert order == [*sampled(queries, None, seed)]
+    assert [*sampled(dict(reversed(both.items())), None, seed)] == [*sampled(both, None, seed)]
+
+
+def test_another_seed_is_another_order():
+    queries = {str(number): "owl" for number in range(9)}
+    assert len({tuple(sampled(queries, None, seed)) for seed in range(5)}) == 5

@@ -1,12 +1,14 @@
 import re
 from dataclasses import replace
 from functools import cache
+from xml.etree import ElementTree
 
 import pytest
 
-from reports import INJECTIONS, Parsed, evaluation, make
+from reports import INJECTIONS, Parsed, evaluation, make, with_reranker
 from secondpass_evaluation import Cost
-from secondpass_evaluation.report import charts
+from secondpass_evaluation.report import charts, svg
+from secondpass_evaluation.report import charts as query_charts
 
 ALL = (charts.latency, charts.differences, charts.sensitivity)
 
@@ -109,3 +111,100 @@ def test_matplotlib_settings_are_untouched():
         before = dict(matplotlib.rcParams)
         assert charts.latency(make(), "p-") == usual
         assert dict(matplotlib.rcParams) == before
+
+
+# ---------------------------------------------------------------------- figures as svg within a p
+
+
+@pytest.fixture(scope="module")
+def drawn() -> ElementTree.Element:
+    pytest.importorskip("matplotlib")
+    with svg.figure(2, 1) as (drawing, axes):
+        (mark,) = axes.plot([1, 2], [1, 3], "o", color=svg.GAIN)
+        mark.set_gid("mark")
+        axes.axhline(1, color=svg.MUTED)
+        axes.set_xlabel("<b> $x$")
+        return ElementTree.fromstring(
+            svg.inline(drawing, "p-", "a <label>", {"mark": "a \x00 title"})
+        )
+
+
+def test_the_element_has_a_label_and_no_size(drawn):
+    assert drawn.tag == "svg"
+    assert drawn.keys() == ["class", "viewBox", "role", "aria-label"]
+    assert drawn.get("aria-label") == "a <label>"
+
+
+def test_ids_have_the_prefix_and_references_follow_them(drawn):
+    ids = [part.get("id") for part in drawn.iter() if part.get("id")]
+    assert ids
+    assert all(one.startswith("p-") for one in ids)
+    links = [part.get("href") for part in drawn.iter() if part.get("href")]
+    assert links
+    assert {link.removeprefix("#") for link in links} <= {*ids}
+    clips = {part.get("clip-path") for part in drawn.iter() if part.get("clip-path")}
+    assert {clip[5:-1] for clip in clips} <= {*ids}
+
+
+def test_colours_are_those_of_the_page(drawn):
+    text = ElementTree.tostring(drawn, encoding="unicode")
+    assert "var(--gain)" in text
+    assert "var(--muted)" in text
+    assert "#0101" not in text
+
+
+def test_nothing_applies_to_the_rest_of_the_page(drawn):
+    assert not {"style", "metadata"} & {part.tag for part in drawn.iter()}
+
+
+def test_titles_and_text_stay_text(drawn):
+    (mark,) = [part for part in drawn.iter() if part.get("id") == "p-mark"]
+    assert mark[0].tag == "title"
+    assert "\x00" not in mark[0].text
+    assert any((part.text or "").strip() == "<b> $x$" for part in drawn.iter("text"))
+
+
+@pytest.mark.parametrize(
+    ("value", "tone"), [(0.1, svg.GAIN), (-0.1, svg.LOSS), (0.0, svg.MUTED), (1e-12, svg.MUTED)]
+)
+def test_tones(value, tone):
+    assert svg.tone(value) == tone
+
+
+# ---------------------------------------------------------------------- query charts
+
+
+def drawn_for_queries(comparison, plot):
+    return plot(comparison, comparison.results[1], "p-")
+
+
+def test_bars_name_their_queries():
+    svg = drawn_for_queries(make(count=5, text="wing & tail"), query_charts.per_query)
+    assert "<title>wing &amp; tail 1 (q1): +0.100</title>" in svg
+    assert "<title>wing &amp; tail 0 (q0): -0.050</title>" in svg
+
+
+def test_text_of_queries_stays_text():
+    plain, hostile = (
+        drawn_for_queries(make(text=text), query_charts.per_query)
+        for text in ("x", INJECTIONS["script"])
+    )
+    assert Parsed(hostile).tags == Parsed(plain).tags
+
+
+def test_shares_within_top_ranks():
+    svg = drawn_for_queries(make(), query_charts.within)
+    assert "top 1: 20.0% before, 40.0% after" in svg
+    assert "top 100: 80.0% before, 80.0% after" in svg
+    assert "% of 5 relevant documents" in svg
+
+
+def test_moves_count_ups_and_downs():
+    assert "in steps: 3 up, 1 down" in drawn_for_queries(make(), query_charts.moves)
+
+
+def test_nothing_to_draw():
+    assert drawn_for_queries(make(gain=0.0), query_charts.per_query) is None
+    empty = with_reranker(make(), moves=())
+    assert drawn_for_queries(empty, query_charts.within) is None
+    assert drawn_for_queries(with_reranker(make(), moves=((1, 1),)), query_charts.moves) is None

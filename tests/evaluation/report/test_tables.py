@@ -3,11 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from reports import EDGES, make, with_reranker, without
-from secondpass_evaluation import Cost
+from reports import EDGES, evaluation, make, with_reranker, without
+from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
 from secondpass_evaluation.report import charts
+from secondpass_evaluation.report.page import all_queries
 from secondpass_evaluation.report.tables import (
     TABLES,
+    corrected,
+    cost_of_1000,
     costs,
     differences,
     issues,
@@ -101,3 +104,137 @@ def test_issues_or_that_all_is_ok():
     assert not issues(first).notes
     cut = issues(with_reranker(make(), statuses={"ok": 6}, issues={}, truncated=0.125))
     assert "12.5% of the candidates" in cut.notes[-1]
+
+
+# ---------------------------------------------------------------------- the table below the verdi
+
+
+def test_a_row_for_each_measured_system():
+    found = make()
+    table = overview(found)
+    assert [column.title for column in table.columns] == [
+        "system", "nDCG@10", "against lexical", "interval", "corrected p", "ms per query",
+        "cost of 1,000 queries",
+    ]  # fmt: skip
+    first, second = ([cell.text for cell in row] for row in table.rows)
+    means = [f"{result.evaluation.mean['nDCG@10']:.4f}" for result in found.ran]
+    assert first == ["lexical", means[0], NONE, NONE, NONE, "2.1", NONE]
+    assert second[:5] == [
+        "lexical+rerank", means[1], "+0.1000", "+0.0500 to +0.1500", "0.010",
+    ]  # fmt: skip
+    assert second[6] == "2.10"
+    assert [row[1].best for row in table.rows] == [False, True]
+
+
+def test_prices_have_a_column_only_if_there_are_any():
+    free = with_reranker(make(), cost=Cost({"q0": 0.1}))
+    assert "cost of 1,000 queries" not in [column.title for column in overview(free).columns]
+
+
+def test_nothing_measured():
+    assert overview(EDGES["nothing ran"]).rows == ()
+    alike = with_reranker(make(), evaluation=make().results[0].evaluation)
+    assert not any(cell.best for row in overview(alike).rows for cell in row)
+    unknown = with_reranker(make(low=None, high=None, p=None))
+    assert [cell.text for cell in overview(unknown).rows[1]][2:5] == ["+0.1000", NONE, NONE]
+
+
+@pytest.mark.parametrize(
+    ("cost", "expected"),
+    [
+        (Cost({"q": 1.0, "r": 1.0}, cost=0.5), 250.0),
+        (Cost({"q": 1.0}, cost=0.0), 0.0),
+        (Cost({"q": 1.0}), None),
+        (Cost(cost=0.5), None),
+    ],
+    ids=["priced", "free", "no price", "no query"],
+)
+def test_cost_of_1000_queries(cost, expected):
+    result = Result("x", "ran", evaluation=evaluation({"q": 0.5}), cost=cost)
+    assert cost_of_1000(result) == expected
+
+
+# ---------------------------------------------------------------------- the table of corrected fi
+
+
+def figures(mean, low, high, measure="nDCG@10"):
+    return Corrected(measure, 30, 8, 0.5, mean, low, high, 0.4, 0.3, 0.6, 0.8, 0.95)
+
+
+def table(*items, **options):
+    results = tuple(
+        CorrectedResult("lexical+x", figures(0.45, 0.4, 0.5, measure), "lexical", difference)
+        for measure, difference in items
+    )
+    return corrected(make(corrected=results), **options)
+
+
+def test_nothing_corrected():
+    assert (corrected(make()).rows, corrected(make()).columns) == ((), ())
+
+
+def test_figures_of_a_system():
+    found = table(("nDCG@10", None), ("RR", None))
+    assert [cell.text for cell in found.rows[0]] == [
+        "lexical+x", "nDCG@10", "0.5000", "0.4500", "0.4000 to 0.5000", "0.3000 to 0.6000",
+        NONE, NONE,
+    ]  # fmt: skip
+    assert [row[1].text for row in found.rows] == ["nDCG@10", "RR"]
+    assert "A model has judged all 30 queries, and a person 8 of them" in found.notes[0]
+    assert "Intervals are of 95%" in found.notes[0]
+
+
+def test_only_the_first_measure():
+    found = table(("nDCG@10", None), ("RR", None), first_only=True)
+    assert [row[1].text for row in found.rows] == ["nDCG@10"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "tone"),
+    [(0.1, 0.05, 0.15, "gain"), (-0.1, -0.15, -0.05, "loss"), (0.1, -0.05, 0.25, "")],
+    ids=["gain", "loss", "chance"],
+)
+def test_only_what_is_not_chance_has_a_colour(mean, low, high, tone):
+    cells = table(("nDCG@10", figures(mean, low, high))).rows[0][-2:]
+    assert [cell.text for cell in cells] == [f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}"]
+    assert [cell.tone for cell in cells] == [tone, tone]
+
+
+# ---------------------------------------------------------------------- the table of all queries
+
+
+def test_all_queries_have_a_row_and_only_changes_a_colour():
+    found = make(rerankers=("a", "b"))
+    table = all_queries(found)
+    assert [row[1].text for row in table.rows] == list(found.queries)
+    assert {row[2].tone for row in table.rows} == {""}
+    assert [row[3].tone for row in table.rows] == [
+        "gain" if index % 3 else "loss" for index in range(len(found.queries))
+    ]
+    assert not all_queries(EDGES["nothing ran"]).rows
+
+
+def test_values_are_those_of_the_first_measure():
+    found = make(count=2)
+    first, second = (result.evaluation.per_query["nDCG@10"] for result in found.ran)
+    rows = [[cell.text for cell in row] for row in all_queries(found).rows]
+    assert rows == [
+        [text, query, f"{first[query]:.3f}", f"{second[query]:.3f}"]
+        for query, text in found.queries.items()
+    ]
+
+
+def test_a_query_without_a_value_has_an_empty_cell():
+    found = make(count=2)
+    part = with_reranker(found, evaluation=evaluation({"q0": 0.5}))
+    cells = all_queries(part).rows[1]
+    assert (cells[3].text, cells[3].tone) == ("", "")
+    assert all_queries(replace(found, queries={"q0": ""})).rows[0][0].text == "q0"
+
+
+def test_rounding_is_no_change():
+    found = make(count=2)
+    base = found.ran[0].evaluation.per_query["nDCG@10"]
+    noise = evaluation({query: value + 1e-12 for query, value in base.items()})
+    rows = all_queries(with_reranker(found, evaluation=noise)).rows
+    assert {row[3].tone for row in rows} == {""}

@@ -1,7 +1,9 @@
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import bm25s
 import numpy as np
@@ -14,6 +16,7 @@ from native_lists import NATIVE_LISTS
 from sampling import examples
 from secondpass import Candidate, InputError
 from secondpass_evaluation import HybridRetriever
+from secondpass_evaluation.search.embedders import embed_checked, embed_in_batches
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 
 CORPUS = [
@@ -101,14 +104,6 @@ def test_hybrid_is_reciprocal_rank_fusion_of_both(corpus, query, depth, k, rrf_k
         assert order == sorted(order)
 
 
-def test_other_languages_are_cut_at_the_same_places() -> None:
-    corpus = [Candidate("Über die Brücke", "1"), Candidate("Unter der Straße 7", "2")]
-    retriever = HybridRetriever(corpus)
-    assert names(retriever.retrieve("ÜBER", 2, "lexical")) == ["1"]
-    assert names(retriever.retrieve("7", 2, "lexical")) == ["2"]
-    assert names(retriever.retrieve("der", 2, "lexical")) == ["2"]
-
-
 @pytest.mark.parametrize("language", NATIVE_LISTS)
 def test_languages_without_spaces(language) -> None:
     passages, questions = NATIVE_LISTS[language]
@@ -148,15 +143,6 @@ def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> No
     assert {one.id: one.score for one in retrieved} == expected
 
 
-def test_words_can_be_stemmed() -> None:
-    def first_three(words: list[str]) -> list[str]:
-        return [word[:3] for word in words]
-
-    retriever = HybridRetriever(CORPUS, stem=first_three)
-    assert names(retriever.retrieve("hunting", 5, "lexical")) == ["owl", "copy"]
-    assert retriever.retrieve("", 5, "lexical") == []
-
-
 @pytest.mark.parametrize("query", ["", "?!", "unknown", "\ud800"])
 def test_query_without_known_words_finds_nothing(retriever, query: str) -> None:
     assert retriever.retrieve(query, 5, "lexical") == []
@@ -167,18 +153,6 @@ def test_corpus_without_words() -> None:
     retriever = HybridRetriever([Candidate("", "1"), Candidate("?", "2")], LetterEmbedder())
     assert retriever.retrieve("owl", 5, "lexical") == []
     assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
-
-
-@pytest.mark.parametrize("corpus", [CORPUS, [Candidate("", "1"), Candidate("?", "2")]])
-@pytest.mark.parametrize("query", ["the owl hunts", "", "sea"])
-def test_retriever_from_parts_answers_the_same(corpus, query) -> None:
-    embedder = LetterEmbedder()
-    built = HybridRetriever(corpus, embedder, depth=3)
-    again = HybridRetriever.from_parts(built.parts, embedder, depth=3)
-    assert built.modes == again.modes == ("vector", "lexical", "hybrid")
-    for mode in built.modes:
-        assert again.retrieve(query, 4, mode) == built.retrieve(query, 4, mode)
-    assert embedder.seen.count("a mouse fears the owl and the cat") <= 1
 
 
 def test_only_lexical_mode_without_vectors() -> None:
@@ -262,3 +236,55 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# ---------------------------------------------------------------------- texts are embedded in sma
+
+
+class Recorder:
+    """Embeds a text as its length and its first character."""
+
+    def __init__(self):
+        self.batches = []
+
+    def embed(self, texts):
+        self.batches.append(list(texts))
+        return np.array([[len(text), ord(text[0]) if text else 0] for text in texts], dtype=float)
+
+
+@given(st.lists(st.integers(0, 3_000).map(lambda n: chr(97 + n % 26) * n), max_size=200))
+def test_vectors_have_the_order_of_the_texts(texts):
+    recorder, steps = Recorder(), []
+    vectors = embed_in_batches(recorder, texts, lambda *step: steps.append(step))
+    expected = [[len(text), ord(text[0]) if text else 0] for text in texts]
+    assert vectors.tolist() == expected
+    if texts:
+        assert sorted(text for batch in recorder.batches for text in batch) == sorted(texts)
+        assert all(
+            len(batch) == 1 or (len(batch) <= 64 and sum(map(len, batch)) <= 12_000)
+            for batch in recorder.batches
+        )
+        assert [done for done, _ in steps] == sorted({done for done, _ in steps})
+        assert (steps[0], steps[-1]) == ((0, len(texts)), (len(texts), len(texts)))
+        assert len(steps) == len(recorder.batches) + 1
+
+
+def test_vectors_of_about_length_1_are_usable():
+    embedder = SimpleNamespace(embed=lambda texts: [[0.6, 0.8], [0.0, 1.009]])
+    vectors = embed_checked(embedder, ["a", "b"])
+    assert (vectors.dtype, vectors.shape) == (np.float32, (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([1.0], "1 texts need vectors of shape (1, d), not (1,)"),
+        ([[1.0], [1.0]], "not (2, 1)"),
+        ([[3.0]], "every vector must have length 1"),
+        ([[0.98]], "every vector must have length 1"),
+        ([[np.nan]], "every vector must have length 1"),
+    ],
+)
+def test_wrong_vectors_are_refused(vectors, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        embed_checked(SimpleNamespace(embed=lambda texts: vectors), ["a"])

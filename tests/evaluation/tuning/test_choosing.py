@@ -5,9 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from secondpass import InputError
 from secondpass_evaluation.tuning.selection import Selection
 from secondpass_evaluation.tuning.trials import Attempt, Variant
-from secondpass_evaluation.tuning.tuning import _front, _more, choose
+from secondpass_evaluation.tuning.tuning import (
+    _front,
+    _more,
+    check_rerankers,
+    choose,
+    keep_within,
+)
 from tuning_results import held
 from tuning_suites import LAST
 
@@ -95,3 +102,57 @@ def test_more_queries(mean, smallest, fewest):
     assert needed > 1
     assert _more(selection, needed - 1, smallest)[0] == 1
     assert _more(selection, 10_000, smallest)[0] == fewest
+
+
+# ---------------------------------------------------------------------- arguments of tuning
+
+
+def timed(depth, *seconds, cost=0.0):
+    return Variant(depth, None, {}, {}, seconds, cost)
+
+
+def within(*variants, latency=None, latency_of="p95", cost=None):
+    attempt = Attempt("a", variants=[*variants])
+    keep_within(attempt, latency, latency_of, cost)
+    return [item.depth for item in attempt.variants], attempt.reason
+
+
+FAST, SLOW = timed(10, 0.1, 0.1), timed(100, 0.1, 0.9)
+CHEAP, DEAR, UNKNOWN = (timed(n, 0.1, cost=cost) for n, cost in ((10, 0.1), (20, 2.0), (30, None)))
+
+
+@pytest.mark.parametrize(
+    ("variants", "limits", "depths", "reason"),
+    [
+        ([FAST, SLOW], {}, [10, 100], ""),
+        ([FAST, SLOW], {"latency": 0.5}, [10], ""),
+        ([FAST, SLOW], {"latency": 0.5, "latency_of": "mean"}, [10, 100], ""),
+        ([FAST, SLOW], {"latency": 0.05}, [], "takes 0.1 s a query (p95), more than 0.05"),
+        ([SLOW], {"latency": 0.4, "latency_of": "mean"}, [], "takes 0.5 s a query (mean), more"),
+        ([CHEAP, DEAR, UNKNOWN], {"cost": 1.0}, [10], ""),
+        ([DEAR, UNKNOWN], {"cost": 1.0}, [], "costs 2 a query, and the limit is 1"),
+        ([UNKNOWN], {"cost": 1.0}, [], "its cost is unknown, and the limit is 1"),
+        ([FAST], {"latency": 0.01, "cost": 0.0}, [], "takes 0.1 s a query"),
+        ([], {"latency": 0.1, "cost": 1.0}, [], ""),
+    ],
+)
+def test_variants_within_the_limits(variants, limits, depths, reason):
+    kept, why = within(*variants, **limits)
+    assert kept == depths
+    assert why.startswith(reason)
+    assert bool(why) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("created", "missing", "message"),
+    [
+        ("", "", "give at least one"),
+        ("abcdefghi", "", "at most 8 can be compared, not 9"),
+        ("ab", "bc", "not_run: has b, which is among"),
+    ],
+)
+def test_names_of_rerankers(created, missing, message):
+    check_rerankers("abcdefgh", "xyz")
+    check_rerankers("", "a")
+    with pytest.raises(InputError, match=message):
+        check_rerankers(created, missing)

@@ -1,7 +1,6 @@
 """What is adopted, what is kept, what it says about it, and what is written."""
 
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -65,9 +64,6 @@ def test_the_file_has_the_evidence_and_loads(adopted, tmp_path):
                  "corrected for", "p = 0.001"):  # fmt: skip
         assert part in comments
     assert load(path).to_config() == load(adopted.config).to_config()
-    with pytest.raises(InputError, match="already exists"):
-        adopted.write(path)
-    assert path.read_text() == text
 
 
 def test_without_a_gain_the_first_stage_is_kept(kept, tmp_path):
@@ -89,14 +85,6 @@ def test_too_little_evidence_says_how_many_more_queries_it_takes():
     assert "(95% interval " in tuning.verdict
 
 
-def test_too_small_a_gain_takes_no_more_queries():
-    tuning = tune(mixed_suite(15), "lexical", smallest_gain=0.8, confidence=0.985)
-    assert tuning["lexical"].reason == "its gain is below 0.8, the smallest that counts"
-    assert tuning.more_queries == 0
-    assert "(98.5% interval " in tuning.verdict
-    assert "30 judged queries are enough to tell a true gain of 0.8 from chance" in tuning.verdict
-
-
 def test_of_equal_gains_none_is_called_larger():
     tuning = tune(LAST, {"a": "lexical", "b": "lexical"})
     assert (tuning.adopted, tuning["b"].reason) == ("a", "a gains as much")
@@ -116,36 +104,10 @@ def test_figures_are_reproducible_and_plain(adopted):
     assert "word3" not in text  # no query
 
 
-def test_reports(adopted, kept):
-    page = adopted.to_html()
-    assert adopted.verdict.split(":")[0] in page
-    assert "Provenance" in page
-    assert "<svg" in page
-    assert "Provenance" not in kept.to_html()
-    assert "Tried" in adopted._repr_html_()
-    for text in ("| words | depth 6, no blend |", "## Quality, time and cost"):
-        assert text in adopted.to_markdown()
-
-
-def test_a_hostile_name_is_escaped():
-    tuning = tune(LAST, {"<script>alert(1)</script>": "lexical"})
-    assert "<script>alert" not in tuning.to_html() + tuning._repr_html_() + tuning.to_markdown()
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [({"latency": 0.0}, r"takes .* s a query \(p95\), more than 0"), ({"cost": 0.0}, "")],
-    ids=["latency", "cost"],
-)
-def test_limits(options, reason):
-    tuning = tune(LAST, "lexical", **options)
-    if not reason:  # a local model costs nothing
-        assert tuning.adopted == "lexical"
-        return
-    assert tuning["lexical"].status == "not_tried"
+def test_what_takes_too_long_is_not_tried():
+    tuning = tune(LAST, "lexical", latency=0.0)
+    assert tuning["lexical"].reason.startswith("takes ")
     assert tuning.verdict == "Keep the first stage, given: no reranker could be tried."
-
-    assert re.search(reason, tuning["lexical"].reason)
     assert tuning.gain is None
 
 
@@ -173,20 +135,6 @@ def test_a_method_replaced_by_its_fallback_is_not_tried(tmp_path):
     tuning = tune(LAST, {"mine": {"method": method, "fallback": ["lexical"]}})
     assert tuning["mine"].status == "not_tried"
     assert tuning["mine"].reason == "it never ran: every ranking is by a fallback, lexical"
-
-
-@pytest.mark.parametrize(
-    ("rerankers", "options", "message"),
-    [
-        (dict.fromkeys("abcdefghi", "lexical"), {}, "at most 8 can be compared, not 9"),
-        ([], {}, "rerankers: give at least one"),
-        ("lexical", {"not_run": {"lexical": "no"}}, "not_run: has lexical, which is among"),
-    ],
-    ids=["many", "none", "both"],
-)
-def test_wrong_rerankers(rerankers, options, message):
-    with pytest.raises(InputError, match=message):
-        tune(LAST, rerankers, **options)
 
 
 def test_a_depth_that_fails_is_told_beside_those_that_were_tried(monkeypatch):
@@ -289,20 +237,11 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
     assert tuning["graded"].cost > 0
 
 
-@pytest.mark.parametrize(
-    ("prices", "reason"),
-    [
-        ({"prices": {"input": 1e6, "output": 1e6}}, r"a query is expected to cost .*, more than 1"),
-        ({}, "its cost is not known; set `prices` of its language model"),
-    ],
-    ids=["expensive", "unknown"],
-)
-def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch, prices, reason):
+def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    tuning = tune(LAST, {"graded": graded(provider, **prices)}, cost=1.0)
+    tuning = tune(LAST, {"graded": graded(provider)}, cost=1.0)
     assert not provider.requests
-
-    assert re.search(reason, tuning["graded"].reason)
+    assert tuning["graded"].reason.startswith("its cost is not known; set `prices`")
 
 
 @pytest.mark.parametrize(
@@ -311,20 +250,16 @@ def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch, prices,
         ("suite", {}, "suite: give one of load_suite or make_suite"),
         (suite_of(5, 29), {}, "has 29 judged queries; tuning needs 30 or more"),
         (LAST, {"depth": 2}, "no relevant document is among the candidates of given"),
+        (LAST, {"not_run": {"lexical": "no"}}, "not_run: has lexical, which is among"),
         (LAST, {"latency": -1}, "latency: must be a number of 0 or more"),
         (LAST, {"cost": float("nan")}, "cost: must be a number of 0 or more"),
         (LAST, {"smallest_gain": True}, "smallest_gain: must be a number of 0 or more"),
         (LAST, {"latency_of": "p99"}, "latency_of: must be p95 or mean"),
         (LAST, {"confidence": 1}, "confidence: must be a number from 0.5 to 0.999, not 1"),
-        (LAST, {"confidence": "0.9"}, "confidence: must be a number"),
-        (LAST, {"confidence": float("nan")}, "confidence: must be a number"),
-        (LAST, {"depths": 5}, "depths: must be a sequence of whole numbers"),
         (LAST, {"depths": []}, "depths: give at least one"),
-        (LAST, {"depths": [0]}, r"depths\[0\]"),
-        (LAST, {"seed": -1}, "seed"),
     ],
-    ids=["type", "few", "hopeless", "latency", "cost", "gain", "of", "confidence",
-         "text", "nan", "number", "depths", "depth", "seed"],
+    ids=["type", "few", "hopeless", "not run", "latency", "cost", "gain", "of", "confidence",
+         "depths"],
 )  # fmt: skip
 def test_wrong_arguments(suite, options, message):
     with pytest.raises(InputError, match=message):
@@ -334,10 +269,3 @@ def test_wrong_arguments(suite, options, message):
 def test_a_wrong_configuration_is_an_error():
     with pytest.raises(ConfigurationError, match="mode"):
         tune(LAST, {"a": {"method": {"type": "lexical", "mode": 1}}})
-
-
-def test_a_name_that_is_no_preset_is_a_cross_encoder(tmp_path):
-    """A folder of the name that has no model."""
-    tuning = tune(LAST, [str(tmp_path / "my-model")])
-    assert tuning["my-model"].status == "not_tried"
-    assert tuning["my-model"].reason

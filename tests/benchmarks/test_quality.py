@@ -71,16 +71,3 @@ def test_incomplete_rankings_are_reported(data: Path, run: Run) -> None:
     config.write_text("method: {type: lexical}\nlimits: {deadline: 1.0e-9}\n")
     _, out, _ = run("--data", data, "--sets", "words", "--config", config)
     assert "1 of 1 rankings unchanged by the first stage" in out
-
-
-def test_without_data(tmp_path: Path, run: Run) -> None:
-    code, out, _ = run("--data", tmp_path / "none")
-    assert code == 0
-    assert "Skipped, no such folder in" in out
-    assert "Nothing to measure" in out
-
-
-def test_unknown_preset(data: Path, run: Run) -> None:
-    code, _, err = run("--data", data, "--sets", "words", "--preset", "lexicle")
-    assert code == 1
-    assert "did you mean 'lexical'?" in err

@@ -9,7 +9,7 @@ import pytest
 
 from command_requests import json_lines
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from secondpass_evaluation import write_corpus, write_qrels, write_queries
 from secondpass_evaluation.observations import Observations
 from tuning_suites import LAST
 
-BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "tuning.py"
+BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "tuning.py"
 
 
 @pytest.fixture
