@@ -57,6 +57,24 @@ def test_as_ir_measures_on_files(tmp_path: Path, run, qrels) -> None:
     assert evaluate(read_run(tmp_path / "run"), read_qrels(tmp_path / "qrels"), MEASURES) == ours
 
 
+@given(run=tied_runs, qrels=some_qrels)
+@settings(examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_foreign_runs_as_trec_eval(tmp_path: Path, run, qrels) -> None:
+    path = tmp_path / "foreign"
+    path.write_text(
+        "".join(
+            f"{query} Q0 {document} 1 {score!r} tag\n"
+            for query, found in run.items()
+            for document, score in found.items()
+        )
+    )
+    read = read_run(path)
+    measure = ir_measures.nDCG @ 3
+    for metric in ir_measures.iter_calc([measure], qrels, ir_measures.read_trec_run(str(path))):
+        ours = evaluate(read, qrels, ["nDCG@3"])
+        assert ours.per_query["nDCG@3"][metric.query_id] == metric.value
+
+
 ids = st.text(
     st.characters(min_codepoint=33, exclude_categories=("Cs", "Zs", "Zl", "Zp", "Cc")), min_size=1
 ) | st.sampled_from(["10", "9", "A", "a", "a-1", "\U0001f600", "\uffee", "\u00e9", "e\u0301"])
