@@ -11,7 +11,7 @@ import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
-from secondpass.apis.descriptions import APIS, RerankApi, check_path, check_url, resolve
+from secondpass.apis.descriptions import APIS, RerankApi, check_path, check_url
 from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import request_body, request_url
 
@@ -106,7 +106,7 @@ NAMES = [
 @pytest.mark.parametrize(("name", "message"), NAMES)
 def test_wrong_names(name, message):
     with pytest.raises(ConfigurationError) as caught:
-        resolve(name)
+        APIS.resolve(name)
     assert message in str(caught.value)
 
 
@@ -118,7 +118,7 @@ def test_wrong_files(text, message, tmp_path):
     path = tmp_path / "api.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
-        resolve(str(path))
+        APIS.resolve(str(path))
     assert f"{path}: {message}" in str(caught.value)
 
 
@@ -126,14 +126,16 @@ def test_a_file(tmp_path):
     path = tmp_path / "api.yaml"
     path.write_text("request: {q: $query, d: [{t: $document}]}\nrows: x.y\nindex: null\n")
     request = {"q": "$query", "d": [{"t": "$document"}]}
-    assert resolve(path) == resolve(str(path)) == RerankApi(request, rows="x.y", index=None)
+    assert (
+        APIS.resolve(path) == APIS.resolve(str(path)) == RerankApi(request, rows="x.y", index=None)
+    )
 
 
 def test_a_request_that_refers_to_itself():
     request: dict[str, object] = dict(REQUEST)
     request["x"] = request
     with pytest.raises(ConfigurationError, match="request: is nested more than 64 deep"):
-        resolve({"request": request})
+        APIS.resolve({"request": request})
 
 
 def test_wrong_paths_in_place_of_the_apis():

@@ -15,7 +15,7 @@ def test_a_name_a_mapping_and_a_file(tmp_path):
     assert own == FAMILIES.resolve(str(path)) == FAMILIES.resolve(path) == FAMILIES.resolve(own)
     assert isinstance(FAMILIES.resolve("monot5"), Family)
     assert FAMILIES.setting().build(path) == str(path)
-    assert FAMILIES.setting().build(None) is None
+    assert FAMILIES.setting(optional=True).build(None) is None
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,9 @@ Users describe other APIs in the same form, in a configuration or in a separate 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
-from os import PathLike, fspath
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -19,17 +16,13 @@ from secondpass.apis import template as rerank_template
 from secondpass.apis.auth import Auth, check_headers
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import (
-    Nested,
     OneOrMore,
     configurable,
     describe,
-    from_mapping,
     is_variable,
-    model_of,
     nested,
-    suggestion,
-    yaml_text,
 )
+from secondpass.settings.descriptions import Descriptions
 
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
@@ -246,99 +239,8 @@ def check_path(path: str, setting: str) -> None:
         raise ConfigurationError([Problem((setting,), message)])
 
 
-# ---------------------------------------------------------------------- built in, and others
-
-
-class _BuiltIn(MutableMapping[str, RerankApi]):
-    """The APIs of the package by name. Each file is read when it is first used."""
-
-    def __init__(self) -> None:
-        self._folder = files("secondpass") / "data" / "rerank_apis"
-        names = sorted(file.name for file in self._folder.iterdir())
-        self._apis: dict[str, RerankApi | None] = {
-            name.removesuffix(".yaml"): None for name in names if name.endswith(".yaml")
-        }
-
-    def __getitem__(self, name: str) -> RerankApi:
-        api = self._apis[name]
-        if api is None:
-            text = (self._folder / f"{name}.yaml").read_text(encoding="utf-8")
-            api = self._apis[name] = from_mapping(RerankApi, yaml_text.parse(text))
-        return api
-
-    def __setitem__(self, name: str, api: RerankApi) -> None:
-        self._apis[name] = api
-
-    def __delitem__(self, name: str) -> None:
-        del self._apis[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._apis)
-
-    def __len__(self) -> int:
-        return len(self._apis)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._apis
-
-
-APIS: MutableMapping[str, RerankApi] = _BuiltIn()
+APIS: Descriptions[RerankApi] = Descriptions("rerank_apis", RerankApi, "a rerank API")
 """The built-in rerank APIs by name."""
 
-
-def resolve(api: Any) -> RerankApi:
-    """The API that a setting names, describes, or names the file of.
-
-    Raises:
-        ConfigurationError: there is no such API or file, or its description is wrong.
-    """
-    if isinstance(api, RerankApi):
-        return api
-    if isinstance(api, Mapping):
-        described: RerankApi = from_mapping(RerankApi, api)
-        return described
-    if isinstance(api, PathLike) or (isinstance(api, str) and re.search(r"\.ya?ml$|[/\\]", api)):
-        return _read(fspath(api))
-    if isinstance(api, str) and api in APIS:
-        return APIS[api]
-    if isinstance(api, str):
-        hint = suggestion(api, list(APIS))
-        raise ConfigurationError(f"has no such name: {describe(api)}{hint}")
-    message = f"give the name of a rerank API, a mapping or a YAML path, not {describe(api)}"
-    raise ConfigurationError(message)
-
-
-def _read(path: str) -> RerankApi:
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            value = yaml_text.parse(file.read(yaml_text.MAX_CHARACTERS + 1))
-    except FileNotFoundError:
-        raise ConfigurationError(f"has no such file: {describe(path)}") from None
-    except yaml_text.NotYAMLError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{path}: must hold a mapping, not {describe(value)}")
-    try:
-        api: RerankApi = from_mapping(RerankApi, value)
-    except ConfigurationError as error:
-        raise ConfigurationError([Problem((), f"{path}: {p}") for p in error.problems]) from None
-    return api
-
-
-def _schema() -> dict[str, Any]:
-    path = {"type": "string", "pattern": r"\.ya?ml$|[/\\]"}
-    return {"anyOf": [{"enum": [*APIS]}, path, model_of(RerankApi).model_json_schema()]}
-
-
-def _checked(api: Any) -> Any:
-    """The setting as it is written out: a name, a path, or a described API."""
-    resolved = resolve(api)
-    if isinstance(api, PathLike):
-        return fspath(api)
-    return resolved if isinstance(api, Mapping) else api
-
-
-API_SETTING = Nested(_checked, _schema)
+API_SETTING = APIS.setting()
 """Marks a parameter that holds a rerank API."""

@@ -16,7 +16,7 @@ from secondpass.apis import batches as rerank_batches
 from secondpass.apis import template as rerank_template
 from secondpass.apis import wire as rerank_wire
 from secondpass.apis.auth import BEARER, Credentials, authorize
-from secondpass.apis.descriptions import API_SETTING, APIS, RerankSpans, check_path, resolve
+from secondpass.apis.descriptions import API_SETTING, APIS, RerankSpans, check_path
 from secondpass.apis.wire import Pairs, Response, ResponseScores, SpanReader
 from secondpass.concurrency.lazy import require
 from secondpass.concurrency.threads import in_thread, in_thread_of
@@ -117,7 +117,7 @@ class Endpoint(Client[Pairs]):
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._api = resolve(api)
+        self._api = APIS.resolve(api)
         about = api if isinstance(api, str) else self._api.title or "this API"
         if base_url is None and self._api.url is None:
             example = self._api.example_url

@@ -518,5 +518,5 @@ class Family:
 FAMILIES: Descriptions[Family] = Descriptions("rerankers", Family, "a family")
 """The built-in families by name."""
 
-FAMILY_SETTING = FAMILIES.setting()
+FAMILY_SETTING = FAMILIES.setting(optional=True)
 """Marks a parameter that holds a family of rerankers, or None."""

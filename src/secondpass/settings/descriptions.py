@@ -83,11 +83,11 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
             f"give the name of {self._noun}, a mapping or a YAML path, not {describe(setting)}"
         )
 
-    def setting(self) -> Nested:
-        """Marks a parameter that holds one, or None, as it is written out."""
+    def setting(self, *, optional: bool = False) -> Nested:
+        """Marks a parameter that holds one, or None if ``optional``, as it is written out."""
 
         def checked(value: Any) -> Any:
-            if value is None:
+            if value is None and optional:
                 return None
             self.resolve(value)
             return fspath(value) if isinstance(value, PathLike) else value
@@ -95,7 +95,8 @@ class Descriptions(MutableMapping[str, T], Generic[T]):
         def schema() -> dict[str, Any]:
             path = {"type": "string", "pattern": _PATH}
             described = model_of(self._cls).model_json_schema()
-            return {"anyOf": [{"enum": [*self]}, path, described, {"type": "null"}]}
+            none = [{"type": "null"}] if optional else []
+            return {"anyOf": [{"enum": [*self]}, path, described, *none]}
 
         return Nested(checked, schema)
 

@@ -181,11 +181,15 @@ def _with_variable(schema: _Schema) -> _Schema:
     plain = [option for option in options if _is_plain(option)]
     if not plain:
         return _inside(schema)
+    # A long list of names is not repeated; the loader checks which of them it is.
+    defaults = [
+        {"type": "string"} if len(option.get("enum", ())) > 9 else option for option in plain
+    ]
     variable = {
         "type": "object",
         "properties": {
             "env": {"type": "string", "minLength": 1},
-            "default": plain[0] if len(plain) == 1 else {"anyOf": plain},
+            "default": defaults[0] if len(defaults) == 1 else {"anyOf": defaults},
         },
         "required": ["env"],
         "additionalProperties": False,

@@ -16,7 +16,7 @@ from rerank_dialects import DIALECTS, NUMBERS
 from sampling import examples
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.adapters.scores import provenance
-from secondpass.apis.descriptions import resolve
+from secondpass.apis.descriptions import APIS
 from span_texts import TEXTS, span
 
 ENDPOINT = {"type": "endpoint", "api": "cohere", "model": "m"}
@@ -307,7 +307,7 @@ REQUEST = {"q": "$query", "d": "$documents"}
 )
 def test_descriptions_that_cannot_work(spans, message):
     with pytest.raises(ConfigurationError, match=message):
-        resolve({"request": REQUEST, "spans": spans})
+        APIS.resolve({"request": REQUEST, "spans": spans})
 
 
 def test_an_api_of_your_own(make, provider, monkeypatch, rank, tmp_path):

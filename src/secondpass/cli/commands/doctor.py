@@ -352,12 +352,12 @@ def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _rerank_api(mapping: Mapping[str, Any]) -> RerankApi | None:
     """The rerank API of a method's settings; None for other methods, and if they are wrong."""
-    from secondpass.apis.descriptions import resolve
+    from secondpass.apis.descriptions import APIS
 
     if mapping.get("type") != "endpoint":
         return None
     try:
-        return resolve(read(mapping.get("api")))
+        return APIS.resolve(read(mapping.get("api")))
     except ConfigurationError:
         return None
 
