@@ -55,7 +55,7 @@ def test_the_core_names_no_other_package():
 
 
 DOORS = """
-secondpass config monitoring formats cli.shared markup types effects questions
+secondpass config monitoring formats.shared cli.shared markup types effects questions
 settings settings.environment settings.keys settings.loading settings.registry settings.yaml_text
 concurrency.lazy concurrency.threads
 adapters.issue_messages adapters.request_batches adapters.scores

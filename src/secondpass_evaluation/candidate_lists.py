@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from secondpass import Candidate, InputError
-from secondpass.formats import AnyPath, FormatError, Line, read_json_lines, read_run
+from secondpass.formats.shared import AnyPath, FormatError, Line, read_json_lines, read_run
 from secondpass.ranking.candidates import stated_score
 from secondpass.settings import describe
 from secondpass_evaluation.suites import with_title

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass.formats import AnyPath, by_judged_id, write_lines
+from secondpass.formats.shared import AnyPath, by_judged_id, write_lines
 from secondpass.ranking.rendering import well_formed
 from secondpass_evaluation.costs import percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by

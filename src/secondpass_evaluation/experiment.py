@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from secondpass import InputError
-from secondpass.formats import check_numbers
+from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation.comparison import Comparison

@@ -26,7 +26,7 @@ from secondpass import (
     __version__,
 )
 from secondpass.asking.response_cache import ResponseCache
-from secondpass.formats import AnyPath, open_locked
+from secondpass.formats.shared import AnyPath, open_locked
 
 _FORMAT = 2
 _START = b'{"key":"'

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import Candidate, InputError
-from secondpass.formats import (
+from secondpass.formats.shared import (
     AnyPath,
     Line,
     Qrels,

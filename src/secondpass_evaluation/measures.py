@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from secondpass import InputError
-from secondpass.formats import MeasureError, Run, by_judged_id, judged_id, whole_relevance
+from secondpass.formats.shared import MeasureError, Run, by_judged_id, judged_id, whole_relevance
 from secondpass.ranking.candidates import comparable_id
 from secondpass.settings import describe, suggestion
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from secondpass import Candidate, InputError, Ranking, Reranker
-from secondpass.formats import check_numbers
+from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.first_stages import (

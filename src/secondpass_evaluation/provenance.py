@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import ConfigurationError, InputError
-from secondpass.formats import AnyPath, atomic_write
+from secondpass.formats.shared import AnyPath, atomic_write
 from secondpass.markup import clean
 from secondpass.settings import yaml_text
 from secondpass.settings.keys import literal_keys

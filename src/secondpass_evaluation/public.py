@@ -1,6 +1,6 @@
 """The public names of ``secondpass_evaluation``, which imports them when the first is used."""
 
-from secondpass.formats import (
+from secondpass.formats.shared import (
     FormatError,
     IndexFaultError,
     MeasureError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from secondpass import Candidate, Ranked, Ranking
-from secondpass.formats import Run
+from secondpass.formats.shared import Run
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.outcome import completed

@@ -19,7 +19,7 @@ from secondpass import (
     RerankError,
     SecondPassError,
 )
-from secondpass.formats import Run, by_judged_id, judged_id
+from secondpass.formats.shared import Run, by_judged_id, judged_id
 from secondpass.ranking.scoring import TRUNCATED, scores_alone
 from secondpass.types import Progress
 from secondpass_evaluation.costs import Cost

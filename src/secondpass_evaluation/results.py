@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from secondpass.formats import Qrels, Run
+from secondpass.formats.shared import Qrels, Run
 from secondpass.markup import block, paragraph, table
 from secondpass.ranking.result import data_frame
 from secondpass.settings.keys import with_hidden_keys

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from secondpass import Candidate
-from secondpass.formats import Run
+from secondpass.formats.shared import Run
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.results import Stability
 from secondpass_evaluation.suites import Suite

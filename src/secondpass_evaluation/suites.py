@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from secondpass import Candidate, CandidateLike, InputError
-from secondpass.formats import Qrels, check_numbers, file_of, whole_relevance
+from secondpass.formats.shared import Qrels, check_numbers, file_of, whole_relevance
 from secondpass.markup import block, clean, excerpt, paragraph, table
 from secondpass.ranking.candidates import comparable_id, to_candidates
 from secondpass.ranking.result import TEXT_LENGTH, data_frame

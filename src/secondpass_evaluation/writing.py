@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from secondpass import Candidate, InputError
-from secondpass.formats import (
+from secondpass.formats.shared import (
     AnyPath,
     FormatError,
     check_field,

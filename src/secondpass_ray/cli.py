@@ -33,7 +33,7 @@ from secondpass.cli.shared import (
     warn,
 )
 from secondpass.config import load
-from secondpass.formats import summary
+from secondpass.formats.shared import summary
 from secondpass_ray import check_installed
 
 

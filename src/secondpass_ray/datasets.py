@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass import InputError
 from secondpass.config import load
-from secondpass.formats import check_numbers
+from secondpass.formats.shared import check_numbers
 from secondpass.settings.loading import read
 from secondpass_ray.blocks import Row, record_texts
 from secondpass_ray.configurations import check_keys, with_share

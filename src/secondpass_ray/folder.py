@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import InputError
-from secondpass.formats import open_locked
+from secondpass.formats.shared import open_locked
 from secondpass_ray.blocks import Block
 from secondpass_ray.coordination import SPENT, Amounts, amounts_of
 from secondpass_ray.parts import Part, count_parts, is_of_part, parts_in

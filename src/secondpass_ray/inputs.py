@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secondpass import InputError
-from secondpass.formats import read_queries
+from secondpass.formats.shared import read_queries
 from secondpass.types import Progress
 from secondpass_ray.blocks import Block
 from secondpass_ray.scanning import (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from secondpass import Ranking, Request, Reranker, RerankError, Usage
 from secondpass.adapters.request_batches import rerank_grouped
-from secondpass.formats import (
+from secondpass.formats.shared import (
     FormatError,
     InputRequest,
     UnknownKeys,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from secondpass import InputError, SecondPassError, __version__
-from secondpass.formats import tokens_and_cost
+from secondpass.formats.shared import tokens_and_cost
 from secondpass.types import Progress
 from secondpass_ray.configurations import check_keys, with_share, within_budget
 from secondpass_ray.coordination import Amounts, Budget, Coordinator

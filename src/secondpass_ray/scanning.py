@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from secondpass import InputError
-from secondpass.formats import FormatError
+from secondpass.formats.shared import FormatError
 from secondpass_ray.blocks import Block, is_blank
 from secondpass_ray.storage import files_in, is_uri, joined, kind_of, open_file
 

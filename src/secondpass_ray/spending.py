@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from secondpass import ConfigurationError, Limits, Problem, Reranker, Usage
-from secondpass.formats import InputRequest
+from secondpass.formats.shared import InputRequest
 from secondpass.settings import changed
 from secondpass_ray.coordination import Amounts, Budget
 

@@ -12,7 +12,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from secondpass.formats import CorpusFile, FormatError, open_input, read_run_requests, request_line
+from secondpass.formats.shared import (
+    CorpusFile,
+    FormatError,
+    open_input,
+    read_run_requests,
+    request_line,
+)
 from secondpass.types import Progress
 from secondpass_ray.blocks import Block, is_blank
 from secondpass_ray.scanning import BLOCK_BYTES, LINES, check_object

@@ -19,7 +19,7 @@ from shutil import copyfileobj
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from secondpass import InputError
-from secondpass.formats import flush_file, flush_folder
+from secondpass.formats.shared import flush_file, flush_folder
 from secondpass.settings.keys import may_name_key
 
 _T = TypeVar("_T")

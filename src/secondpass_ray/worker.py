@@ -14,7 +14,7 @@ from typing import Any
 
 from secondpass import SecondPassError
 from secondpass.config import load
-from secondpass.formats import InputRequest
+from secondpass.formats.shared import InputRequest
 from secondpass.ranking.methods import asks
 from secondpass.scorers.engines.processor import limit_cpus
 from secondpass.settings.environment import fill

@@ -12,11 +12,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
 from secondpass.errors import ConfigurationError
 from secondpass.questions import Answer, Question
+from secondpass.ranking.ledger import Ledger
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
 from secondpass.storage.layout import Layout
 from secondpass.storage.store import Store
@@ -39,20 +40,6 @@ LAYOUT = Layout(
     dated=True,
     are_valid=lambda texts: set(map(type, texts)) <= {str},
 )
-
-
-class Books(Protocol):
-    """The part of a ranking's ledger that the cache uses."""
-
-    cached: int
-    waiting: bool
-
-    @property
-    def question_seconds_left(self) -> float | None:
-        """Seconds left for questions; None without a deadline."""
-
-    def add_issue(self, code: str, message: str) -> None:
-        """Add an issue to the report."""
 
 
 @configurable
@@ -103,7 +90,7 @@ class ResponseCache:
     # ------------------------------------------------------------------ for a round of questions
 
     async def find(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
     ) -> dict[int, Any]:
         """The stored values, by index of the question.
 
@@ -126,7 +113,7 @@ class ResponseCache:
         return values
 
     def first_of_equal(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
     ) -> list[int]:
         """For each question, the index of the first question that is equal to it.
 
@@ -142,7 +129,7 @@ class ResponseCache:
         ]
 
     def keep(
-        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Books
+        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Ledger
     ) -> None:
         """Store an answer in the background, if it can be stored."""
         if is_doubtful(answer):
@@ -165,7 +152,7 @@ class ResponseCache:
             start = service_key(service, self._namespace)
             self._store.write_soon({answer_key(start, question): None for question in questions})
 
-    async def written(self, books: Books) -> None:
+    async def written(self, books: Ledger) -> None:
         """Wait a second at most until answers are written, and report a failure."""
         await self._store.written(_seconds_left(books))
         self._report(books)
@@ -185,7 +172,7 @@ class ResponseCache:
     # ------------------------------------------------------------------ keys
 
     def _keys(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Books
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
     ) -> dict[int, bytes]:
         """The keys of questions whose answers can be stored, by index."""
         try:
@@ -196,12 +183,12 @@ class ResponseCache:
             books.add_issue("not_cached", message)
             return {}
 
-    def _report(self, books: Books) -> None:
+    def _report(self, books: Ledger) -> None:
         for issue in self._store.issues():
             books.add_issue(issue.code, issue.message)
 
 
-def _seconds_left(books: Books) -> float | None:
+def _seconds_left(books: Ledger) -> float | None:
     """Seconds until the deadline; None without one, and while the clock has not started."""
     return None if books.waiting else books.question_seconds_left
 

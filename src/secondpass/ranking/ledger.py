@@ -41,27 +41,27 @@ class Kept:
 
 
 class AnswerCache(Protocol):
-    """A store of answers to questions; the parameters are those of the response cache."""
+    """What asks for stored answers sees of the response cache, whose parameters these are."""
 
     async def find(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Any
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
     ) -> dict[int, Any]:
         """The stored values, by index of the question."""
 
     def first_of_equal(
-        self, service: object, questions: Sequence[Question[Any, Any]], books: Any
+        self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
     ) -> list[int]:
         """For each question, the index of the first that is equal to it."""
 
     def keep(
-        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Any
+        self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Ledger
     ) -> None:
         """Store an answer in the background."""
 
     def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
         """Delete the answers to these questions."""
 
-    async def written(self, books: Any) -> None:
+    async def written(self, books: Ledger) -> None:
         """Wait until answers are written."""
 
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any, get_args
 
 from secondpass import InputError, NotSerializableError, Ranking, Reranker
-from secondpass.formats import check_numbers
+from secondpass.formats.shared import check_numbers
 from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
 from secondpass.ranking.methods import asks, identity, precision_of
 from secondpass.ranking.scoring import rerank_scores_alone

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from secondpass import InputError, Ranked, Ranking, Report
-from secondpass.formats import Qrels, judged_id
+from secondpass.formats.shared import Qrels, judged_id
 from secondpass.ranking.floors import FloorOn, Per
 from secondpass_evaluation.calibration.conformal import fewest, threshold, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels

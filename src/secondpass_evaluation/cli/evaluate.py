@@ -25,7 +25,7 @@ from secondpass.cli.shared import (
     warn,
     write,
 )
-from secondpass.formats import FormatError
+from secondpass.formats.shared import FormatError
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs

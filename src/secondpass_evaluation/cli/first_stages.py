@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass import Candidate, InputError, MissingExtraError, ModelLoadError
 from secondpass.cli.shared import fail, info, warn
-from secondpass.formats import StaleIndexError, atomic_write, first_few
+from secondpass.formats.shared import StaleIndexError, atomic_write, first_few
 from secondpass.types import Progress
 from secondpass_evaluation.search.documents import read_source
 from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches

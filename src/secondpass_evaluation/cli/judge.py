@@ -277,7 +277,7 @@ def folder_journal(
 
 def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:
     """Read the queries and what is searched for them; a suite without judgements."""
-    from secondpass.formats import find_file
+    from secondpass.formats.shared import find_file
     from secondpass_evaluation.candidate_lists import candidates_of_run, read_candidates
     from secondpass_evaluation.loading import passages_of, read_query_log
     from secondpass_evaluation.suites import Suite

@@ -225,7 +225,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
-    from secondpass.formats import write_lines
+    from secondpass.formats.shared import write_lines
     from secondpass.ranking.rendering import well_formed
 
     written = []

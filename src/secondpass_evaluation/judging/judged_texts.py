@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from secondpass import Candidate
-from secondpass.formats import AnyPath, FormatError, Qrels, file_of, write_lines
+from secondpass.formats.shared import AnyPath, FormatError, Qrels, file_of, write_lines
 from secondpass_evaluation.judging.labels import beside
 
 Hashes: TypeAlias = Mapping[str, Mapping[str, str]]

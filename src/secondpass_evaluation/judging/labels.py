@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import InputError
-from secondpass.formats import (
+from secondpass.formats.shared import (
     AnyPath,
     FormatError,
     Qrels,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass import Candidate, InputError
-from secondpass.formats import AnyPath, find_file, read_corpus
+from secondpass.formats.shared import AnyPath, find_file, read_corpus
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.search.passages import Block, Document, pack, paragraphs

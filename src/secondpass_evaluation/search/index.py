@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import Candidate, SecondPassError
-from secondpass.formats import AnyPath, IndexFaultError, StaleIndexError
+from secondpass.formats.shared import AnyPath, IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
 from secondpass_evaluation.search.index_files import (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 from uuid import uuid4
 
 from secondpass import Candidate
-from secondpass.formats import (
+from secondpass.formats.shared import (
     IndexFaultError,
     atomic_write,
     first_few,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from secondpass import Candidate, InputError
-from secondpass.formats import AnyPath, IndexFaultError, first_few
+from secondpass.formats.shared import AnyPath, IndexFaultError, first_few
 from secondpass.ranking.candidates import kind_of
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.search.documents import (

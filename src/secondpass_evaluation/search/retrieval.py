@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass import Candidate, CandidateLike, InputError
-from secondpass.formats import check_numbers
+from secondpass.formats.shared import check_numbers
 from secondpass.ranking.candidates import to_candidates
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.words import split_words

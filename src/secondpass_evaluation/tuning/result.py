@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.formats import AnyPath, Run
+from secondpass.formats.shared import AnyPath, Run
 from secondpass.ranking.blending import Blend
 from secondpass.settings.keys import with_hidden_keys
 from secondpass_evaluation.costs import percentile

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from secondpass import InputError
-from secondpass.formats import Run, check_numbers
+from secondpass.formats.shared import Run, check_numbers
 from secondpass.settings import describe
 from secondpass.types import Progress
 from secondpass_evaluation.distinct import averaged, distinct_count, repetition_notes

@@ -20,7 +20,7 @@ from secondpass.cli.shared import (
     warn,
     write,
 )
-from secondpass.formats import AnyPath, FormatError, read_json_lines
+from secondpass.formats.shared import AnyPath, FormatError, read_json_lines
 from secondpass.settings import describe
 
 if TYPE_CHECKING:
