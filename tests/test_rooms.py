@@ -55,16 +55,10 @@ def test_the_core_names_no_other_package():
 
 
 DOORS = """
-secondpass config monitoring formats.shared cli.shared markup types effects questions
-settings settings.environment settings.keys settings.loading settings.registry settings.yaml_text
+secondpass config extend monitoring effects types questions markup
+settings settings.shared ranking.shared asking.shared adapters.shared formats.shared cli.shared
 concurrency.lazy concurrency.threads
-adapters.issue_messages adapters.request_batches adapters.scores
-asking.dry_run asking.response_cache llms prompts.template strategies.graded
-ranking.blending ranking.candidates ranking.diagnostics ranking.explanations ranking.floors
-ranking.judgements ranking.methods ranking.options ranking.outcome ranking.passages
-ranking.probabilities ranking.rendering ranking.result ranking.scoring ranking.words
-scorers.engines.agreement scorers.engines.conversion scorers.engines.exporting
-scorers.engines.processor scorers.minilm
+scorers.minilm scorers.engines.exporting scorers.engines.processor
 """.split()
 """Modules of the core that the packages beside it import. A change of one may concern them."""
 

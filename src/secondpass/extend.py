@@ -34,6 +34,7 @@ from secondpass.limits import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.provider import Form, Provider, joined
 from secondpass.prompts.context import ProjectContext
+from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend, Blended
 from secondpass.ranking.floors import Fit, Floor
 from secondpass.ranking.judgements import converted
@@ -89,6 +90,7 @@ __all__ = [
     "Probabilities",
     "ProjectContext",
     "Prompt",
+    "Prompting",
     "Provider",
     "Question",
     "RankingOperation",

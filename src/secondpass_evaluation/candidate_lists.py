@@ -8,7 +8,7 @@ from typing import Any
 
 from secondpass import Candidate, InputError
 from secondpass.formats.shared import AnyPath, FormatError, Line, read_json_lines, read_run
-from secondpass.ranking.candidates import stated_score
+from secondpass.ranking.shared import stated_score
 from secondpass.settings import describe
 from secondpass_evaluation.suites import with_title
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.formats.shared import AnyPath, by_judged_id, write_lines
-from secondpass.ranking.rendering import well_formed
+from secondpass.ranking.shared import well_formed
 from secondpass_evaluation.costs import percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.report import markdown, page

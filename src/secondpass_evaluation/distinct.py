@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from secondpass.formats.shared import Qrels
-from secondpass.ranking.candidates import query_key
+from secondpass.ranking.shared import query_key
 from secondpass_evaluation.measures import Evaluation, evaluate
 from secondpass_evaluation.suites import Suite
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from secondpass import Candidate, Reranker, SecondPassError
-from secondpass.asking.dry_run import Expected
+from secondpass.asking.shared import Expected
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal

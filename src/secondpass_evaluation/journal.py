@@ -25,7 +25,7 @@ from secondpass import (
     Usage,
     __version__,
 )
-from secondpass.asking.response_cache import ResponseCache
+from secondpass.asking.shared import ResponseCache
 from secondpass.formats.shared import AnyPath, open_locked
 
 _FORMAT = 2

@@ -40,8 +40,7 @@ from secondpass.formats.shared import (
     uncompressed_name,
     whole_relevance,
 )
-from secondpass.ranking.candidates import query_key
-from secondpass.ranking.rendering import well_formed
+from secondpass.ranking.shared import query_key, well_formed
 from secondpass.settings import describe
 from secondpass_evaluation.candidate_lists import (
     candidates_of_run,

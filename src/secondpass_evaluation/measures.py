@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from secondpass import InputError
 from secondpass.formats.shared import MeasureError, Run, by_judged_id, judged_id, whole_relevance
-from secondpass.ranking.candidates import comparable_id
+from secondpass.ranking.shared import comparable_id
 from secondpass.settings import describe, suggestion
 
 DEFAULT_MEASURES = ("nDCG@10", "RR", "R@100")

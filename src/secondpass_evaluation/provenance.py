@@ -11,8 +11,7 @@ from typing import Any
 from secondpass import ConfigurationError, InputError
 from secondpass.formats.shared import AnyPath, atomic_write
 from secondpass.markup import clean
-from secondpass.settings import yaml_text
-from secondpass.settings.keys import literal_keys
+from secondpass.settings.shared import NotYAMLError, literal_keys, to_yaml
 
 _WIDTH = 100
 """Characters of a line of comments."""
@@ -39,8 +38,8 @@ def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, "configuration")
     try:
-        body = yaml_text.write(dict(config))
-    except yaml_text.NotYAMLError as error:
+        body = to_yaml(dict(config))
+    except NotYAMLError as error:
         raise ConfigurationError(str(error), "configuration") from None
     return "".join(f"{comment}\n" for line in lines for comment in _comment(line)) + body
 

@@ -10,9 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from secondpass import Candidate, Ranked, Ranking
 from secondpass.formats.shared import Run
-from secondpass.ranking.blending import Blend, with_weight
-from secondpass.ranking.candidates import first_stage_scores, retrieval_score
-from secondpass.ranking.outcome import completed
+from secondpass.ranking.shared import (
+    Blend,
+    completed,
+    first_stage_scores,
+    retrieval_score,
+    with_weight,
+)
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:

@@ -20,7 +20,7 @@ from secondpass import (
     SecondPassError,
 )
 from secondpass.formats.shared import Run, by_judged_id, judged_id
-from secondpass.ranking.scoring import TRUNCATED, scores_alone
+from secondpass.ranking.shared import TRUNCATED, scores_alone
 from secondpass.types import Progress
 from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.distinct import measured

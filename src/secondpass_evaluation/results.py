@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from secondpass.formats.shared import Qrels, Run
 from secondpass.markup import block, paragraph, table
-from secondpass.ranking.result import data_frame
-from secondpass.settings.keys import with_hidden_keys
+from secondpass.ranking.shared import data_frame
+from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.costs import Cost, percentiles
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy

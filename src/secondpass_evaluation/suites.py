@@ -9,8 +9,7 @@ from typing import Any
 from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import Qrels, check_numbers, file_of, whole_relevance
 from secondpass.markup import block, clean, excerpt, paragraph, table
-from secondpass.ranking.candidates import comparable_id, to_candidates
-from secondpass.ranking.result import TEXT_LENGTH, data_frame
+from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, data_frame, to_candidates
 from secondpass.settings import describe
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy

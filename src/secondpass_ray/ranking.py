@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from secondpass import Ranking, Request, Reranker, RerankError, Usage
-from secondpass.adapters.request_batches import rerank_grouped
+from secondpass.adapters.shared import rerank_grouped
 from secondpass.formats.shared import (
     FormatError,
     InputRequest,
@@ -20,7 +20,7 @@ from secondpass.formats.shared import (
     ranking_record,
     to_json,
 )
-from secondpass.ranking.options import validate
+from secondpass.ranking.shared import validate
 from secondpass_ray.blocks import Row
 
 NOT_A_REQUEST, STRICT = "not_a_request", "not_complete"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass import ConfigurationError
 from secondpass.settings import describe, from_mapping, suggestion
-from secondpass.settings.keys import literal_keys
-from secondpass.settings.loading import read
+from secondpass.settings.shared import literal_keys, read
 from secondpass_server.http.settings import ServerSettings
 
 if TYPE_CHECKING:

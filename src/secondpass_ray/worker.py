@@ -15,10 +15,9 @@ from typing import Any
 from secondpass import SecondPassError
 from secondpass.config import load
 from secondpass.formats.shared import InputRequest
-from secondpass.ranking.methods import asks
+from secondpass.ranking.shared import asks
 from secondpass.scorers.engines.processor import limit_cpus
-from secondpass.settings.environment import fill
-from secondpass.settings.keys import with_hidden_keys
+from secondpass.settings.shared import fill, with_hidden_keys
 from secondpass_ray.blocks import Block, Row, read_rows
 from secondpass_ray.configurations import within_budget
 from secondpass_ray.coordination import MOST_ATTEMPTS, Amounts, Budget

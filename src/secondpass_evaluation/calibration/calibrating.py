@@ -10,11 +10,18 @@ from typing import Any, get_args
 
 from secondpass import InputError, NotSerializableError, Ranking, Reranker
 from secondpass.formats.shared import check_numbers
-from secondpass.ranking.floors import Fit, Floor, FloorOn, Per
-from secondpass.ranking.methods import asks, identity, precision_of
-from secondpass.ranking.scoring import rerank_scores_alone
-from secondpass.settings import changed, describe, registry
-from secondpass.settings.loading import read
+from secondpass.ranking.shared import (
+    Fit,
+    Floor,
+    FloorOn,
+    Per,
+    asks,
+    identity,
+    precision_of,
+    rerank_scores_alone,
+)
+from secondpass.settings import changed, describe
+from secondpass.settings.shared import dump_settings, read
 from secondpass.types import Progress
 from secondpass_evaluation.calibration.conformal import rounded_down, share_kept
 from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
@@ -311,9 +318,9 @@ def _result(
     candidates = sum(len(sample.rerank) for sample in by_query.values())
     kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
     if config is not None:
-        config["floor"] = registry.dump_settings(floor, "floor")
+        config["floor"] = dump_settings(floor, "floor")
         if mapping is not None:
-            dumped = registry.dump_settings(mapping.probabilities, "probabilities")
+            dumped = dump_settings(mapping.probabilities, "probabilities")
             config["probabilities"] = dumped
     return Calibration(
         suite=suite.name,

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from secondpass import NotSerializableError, Problem, __version__
-from secondpass.ranking.floors import Fit, Floor
-from secondpass.ranking.probabilities import Probabilities
-from secondpass.settings import registry
+from secondpass.ranking.shared import Fit, Floor, Probabilities
+from secondpass.settings.shared import dump_settings
 from secondpass_evaluation.calibration.conformal import highest_share
 from secondpass_evaluation.calibration.mapping import MappingFit
 from secondpass_evaluation.provenance import write_config
@@ -94,9 +93,8 @@ class Calibration:
         return {
             "suite": self.suite,
             "first_stage": self.first_stage,
-            "floor": registry.dump_settings(self.floor, "floor"),
-            "probabilities": mapping
-            and registry.dump_settings(mapping.probabilities, "probabilities"),
+            "floor": dump_settings(self.floor, "floor"),
+            "probabilities": mapping and dump_settings(mapping.probabilities, "probabilities"),
             "log_losses": mapping and dict(mapping.losses),
             "queries": self.queries,
             "candidates": self.candidates,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from secondpass import InputError, Ranked, Ranking, Report
 from secondpass.formats.shared import Qrels, judged_id
-from secondpass.ranking.floors import FloorOn, Per
+from secondpass.ranking.shared import FloorOn, Per
 from secondpass_evaluation.calibration.conformal import fewest, threshold, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels
 from secondpass_evaluation.measures import relevance_of

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from secondpass.settings.keys import may_name_key
+from secondpass.settings.shared import may_name_key
 
 _MASK = "***"
 _ASSIGNMENT = re.compile(r"(?s)((?:--?[A-Za-z][\w-]*=)?(-?-?[\w.-]+)=)(.*)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from secondpass.asking.dry_run import Expected, total
+from secondpass.asking.shared import Expected, total
 from secondpass.cli.shared import (
     NOTE,
     TOKENS,

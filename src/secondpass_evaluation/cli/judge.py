@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.text import Text
 
-from secondpass.asking.dry_run import Expected
+from secondpass.asking.shared import Expected
 from secondpass.cli.shared import (
     USAGE_ERROR,
     DryRun,
@@ -27,7 +27,7 @@ from secondpass.cli.shared import (
     write,
 )
 from secondpass.config import load
-from secondpass.ranking.methods import asks
+from secondpass.ranking.shared import asks
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected

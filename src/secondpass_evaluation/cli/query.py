@@ -37,8 +37,7 @@ from secondpass.cli.shared import (
     with_depth,
 )
 from secondpass.config import load, merged
-from secondpass.ranking.explanations import Explanation
-from secondpass.ranking.judgements import INSTRUCTION_NOT_USED
+from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
 from secondpass.types import Progress
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped

@@ -226,7 +226,7 @@ def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
     from secondpass.formats.shared import write_lines
-    from secondpass.ranking.rendering import well_formed
+    from secondpass.ranking.shared import well_formed
 
     written = []
     if into is not None and tuning.config is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from secondpass import Candidate, InputError
 from secondpass.formats.shared import AnyPath, Qrels, check_field, read_json_lines, read_qrels
-from secondpass.ranking.rendering import well_formed
+from secondpass.ranking.shared import well_formed
 from secondpass_evaluation.judging.grading import GRADES
 from secondpass_evaluation.judging.inference import kappa
 from secondpass_evaluation.judging.labels import (

@@ -15,10 +15,7 @@ from typing import Any, TypeAlias
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import resolve
 from secondpass.effects import LLM
-from secondpass.llms import to_llm
-from secondpass.prompts.template import Prompting
-from secondpass.settings import registry
-from secondpass.strategies.graded import Graded
+from secondpass.settings.shared import names
 from secondpass_evaluation.rerankers import Spec
 
 Grader: TypeAlias = Spec | LLM | Callable[..., Any]
@@ -60,11 +57,13 @@ def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, 
     Raises:
         ConfigurationError: it asks no language model, or its settings are wrong.
     """
+    from secondpass.extend import Graded, Prompting
+
     settings: dict[str, Any] = {}
     owned = not isinstance(grader, Reranker)
     if _is_language_model(grader):
         owned = isinstance(grader, Mapping)
-        llm: Any = to_llm(grader)
+        llm: Any = grader
     else:
         reranker = resolve(grader)  # type: ignore[arg-type]
         llm = _language_model(reranker)
@@ -85,7 +84,7 @@ def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, 
 
 def _is_language_model(grader: object) -> bool:
     if isinstance(grader, Mapping):
-        return "method" not in grader and grader.get("type") in registry.names("llms")
+        return "method" not in grader and grader.get("type") in names("llms")
     return callable(getattr(grader, "complete", None)) or (
         callable(grader) and not isinstance(grader, Reranker)
     )

@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from secondpass import Candidate, CandidateLike, InputError, Ranking
-from secondpass.asking.dry_run import Expected
+from secondpass.asking.shared import Expected
 from secondpass.formats.shared import AnyPath, Qrels, check_numbers, write_lines
-from secondpass.ranking.rendering import well_formed
+from secondpass.ranking.shared import well_formed
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.environment import now

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from secondpass.markup import clean
-from secondpass.settings.keys import with_hidden_keys
+from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.measures import Evaluation
 from secondpass_evaluation.report import charts, svg
 from secondpass_evaluation.report.cells import Cell, Column, Table, Tone, row

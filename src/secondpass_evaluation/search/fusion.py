@@ -11,8 +11,7 @@ from numbers import Real
 from typing import Literal
 
 from secondpass import Candidate, CandidateLike, InputError
-from secondpass.ranking.blending import minmax, zscore
-from secondpass.ranking.candidates import first_stage_scores, kind_of, to_candidates
+from secondpass.ranking.shared import first_stage_scores, kind_of, minmax, to_candidates, zscore
 from secondpass.settings import describe
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from secondpass import Candidate, InputError
 from secondpass.formats.shared import AnyPath, IndexFaultError, first_few
-from secondpass.ranking.candidates import kind_of
+from secondpass.ranking.shared import kind_of
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.search.documents import (
     PASSAGE_SIZE,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from secondpass.ranking.passages import split
+from secondpass.ranking.shared import split
 
 
 class Block(NamedTuple):

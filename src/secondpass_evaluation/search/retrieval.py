@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import check_numbers
-from secondpass.ranking.candidates import to_candidates
-from secondpass.ranking.rendering import Rendering
-from secondpass.ranking.words import split_words
+from secondpass.ranking.shared import Rendering, split_words, to_candidates
 from secondpass.settings import describe
 from secondpass_evaluation.search.embedders import Embedder, embed_checked
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion

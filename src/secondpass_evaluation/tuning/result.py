@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from secondpass import InputError
 from secondpass.formats.shared import AnyPath, Run
-from secondpass.ranking.blending import Blend
-from secondpass.settings.keys import with_hidden_keys
+from secondpass.ranking.shared import Blend
+from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.costs import percentile
 from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.report import page, svg

@@ -24,8 +24,7 @@ from secondpass.formats.shared import AnyPath, FormatError, read_json_lines
 from secondpass.settings import describe
 
 if TYPE_CHECKING:
-    from secondpass.scorers.engines.agreement import Agreement
-    from secondpass.scorers.engines.exporting import Exported
+    from secondpass.scorers.engines.exporting import Agreement, Exported
 
 
 class _Backend(StrEnum):
@@ -78,8 +77,7 @@ def export(
     `--into`. It is compared with the original on sample pairs, and rejected if fewer than 98 % of
     the ten best passages of the queries are the same.
     """
-    from secondpass.scorers.engines.conversion import ExportError
-    from secondpass.scorers.engines.exporting import export
+    from secondpass.scorers.engines.exporting import ExportError, export
 
     sample = None if pairs is None else read_pairs(pairs)
     try:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from secondpass.ranking.diagnostics import log
+from secondpass.ranking.shared import log
 
 HEAD_SECONDS = 10.0
 """Seconds in which the head of a request must arrive. uvicorn itself has no limit."""

@@ -11,11 +11,9 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from secondpass import ConfigurationError, Issue, Ranking, Reranker, RerankError, SecondPassError
-from secondpass.adapters.issue_messages import without_messages
-from secondpass.adapters.scores import served_scores
+from secondpass.adapters.shared import served_scores, without_messages
 from secondpass.concurrency.threads import retrieve_exception
-from secondpass.ranking.diagnostics import log, log_exception, log_issues
-from secondpass.ranking.options import CallOptions
+from secondpass.ranking.shared import CallOptions, log, log_exception, log_issues
 from secondpass.settings import suggestion
 from secondpass_server.http.errors import (
     ClientGoneError,

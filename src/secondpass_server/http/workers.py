@@ -18,7 +18,7 @@ from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any
 
-from secondpass.ranking.diagnostics import log
+from secondpass.ranking.shared import log
 from secondpass_server.http.metrics import FOLDER_VARIABLE
 from secondpass_server.http.server import Plan, deferred_sigterm, run
 

@@ -24,9 +24,8 @@ from secondpass import (
     SecondPassError,
     __version__,
 )
-from secondpass.adapters.issue_messages import without_messages
-from secondpass.ranking.diagnostics import log_exception, log_issues
-from secondpass.ranking.options import CallOptions
+from secondpass.adapters.shared import without_messages
+from secondpass.ranking.shared import CallOptions, log_exception, log_issues
 from secondpass.settings import suggestion
 from secondpass_server.packing import pack
 

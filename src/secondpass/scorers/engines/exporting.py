@@ -37,6 +37,7 @@ from secondpass.types import Progress
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
+__all__ = ["LEAST_OVERLAP", "Agreement", "ExportError", "Exported", "export"]
 
 LEAST_OVERLAP = 0.98
 """A file whose top-10 overlap with the original is lower is rejected."""

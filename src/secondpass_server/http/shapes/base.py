@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from secondpass import Ranking
-from secondpass.adapters.scores import ScoreRule
+from secondpass.adapters.shared import ScoreRule
 from secondpass_server.http.errors import RequestError
 from secondpass_server.http.fields import Fields, RerankRequest
 
