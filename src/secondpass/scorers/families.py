@@ -380,8 +380,11 @@ class Read:
         given = [self.own or None, self.label, self.logit, self.vectors, self.head]
         if sum(value is not None for value in given) != 1:
             raise ConfigurationError("give one of own, label, logit, vectors and head")
-        if self.minus is not None and self.label is None and self.logit is None:
-            raise ConfigurationError([Problem(("minus",), "is for label and logit only")])
+        if self.minus is not None:
+            if self.label is None and self.logit is None:
+                raise ConfigurationError([Problem(("minus",), "is for label and logit only")])
+            if self.minus in (self.label, self.logit):
+                raise ConfigurationError([Problem(("minus",), "is what it is subtracted from")])
 
 
 @configurable

@@ -6,10 +6,40 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import checkpoint_folders as folders
+import family_models as families
 from secondpass import ModelLoadError, Reranker
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_causal, write_classifier, write_late_interaction
+
+
+def small(folder):
+    """A classifier that was saved with the tokenizer of another model."""
+    name = "bert.embeddings.word_embeddings.weight"
+    folders.edit(write_classifier(folder), "config.json", vocab_size=6)
+    return folders.edit_weights(folder, lambda weights: weights | {name: weights[name][:6]})
+
+
+def unfinite(folder):
+    return folders.edit_weights(
+        write_classifier(folder),
+        lambda weights: weights | {"classifier.bias": weights["classifier.bias"] / 0},
+    )
+
+
+def with_other_projector(folder):
+    return folders.edit_weights(
+        families.write_listwise(folder),
+        lambda weights: (
+            weights | {"projector.0.weight": weights["projector.0.weight"].T.contiguous()}
+        ),
+    )
+
+
+def without_start(folder):
+    folders.edit(families.write_t5(folder), "config.json", decoder_start_token_id=None)
+    return folder
+
 
 RIGHT = {
     "bert": write_classifier,
@@ -54,6 +84,10 @@ WRONG = {
     "half sharded": (folders.half_sharded, r"has no bert\.encoder\.layer\.1\.output\.dense"),
     "other shape": (folders.other_shape, "has other shapes of classifier.weight"),
     "headless modules": (folders.headless_modules, 'Missing key.*"linear.weight"'),
+    "small": (small, "6 token vectors, and its tokenizer .* of another model"),
+    "unfinite": (unfinite, "its weights give no finite score"),
+    "other projector": (with_other_projector, "cannot score a text .RuntimeError: mat1 and mat2"),
+    "monot5": (without_start, "has no decoder_start_token_id"),
     "own module": (folders.own_module, "'own_scores.OwnScores', which is code of its own"),
     "routed module": (folders.routed_module, "'own_scores.OwnScores', which is code of its own"),
 }
@@ -71,11 +105,11 @@ def test_right_models_load(name, tmp_path, caplog):
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_models_are_refused(name, tmp_path):
     write, message = WRONG[name]
-    folder = str(write(tmp_path / "model"))
+    folder = str(write(tmp_path / name))
     with pytest.raises(ModelLoadError, match=message) as caught:
         CrossEncoderScorer(folder, backend="torch").warm_up()
     assert folder in str(caught.value)
-    assert not (tmp_path / "model" / "ran").exists()
+    assert not (tmp_path / name / "ran").exists()
 
 
 LATE = {

@@ -54,7 +54,7 @@ def load_checked(
     *,
     trust_remote_code: bool = False,
 ) -> M:
-    """Load a model that is complete, and whose modules are no code of its own.
+    """Load a model that is complete, scores a text, and whose modules are no code of its own.
 
     A missing weight on which no score depends, such as BERT's pooler in late interaction, is
     allowed.
@@ -67,7 +67,7 @@ def load_checked(
         trust_remote_code: whether code of the model may run.
 
     Raises:
-        ModelLoadError: it needs code of its own, or lacks a weight.
+        ModelLoadError: it needs code of its own, lacks a weight, or cannot score a text.
     """
     if facts is not None and not trust_remote_code:
         _check_code(name, facts)
@@ -89,7 +89,50 @@ def load_checked(
         kinds = ", ".join(dict.fromkeys(type(loading.model).__name__ for loading in loadings))
         reason = f"its checkpoint has no {_listed(missing)}, which the scores of {kinds} need"
         raise ModelLoadError(_refusal(name, facts, reason))
+    _check_score(name, facts, model, score)
     return model
+
+
+def _check_score(
+    name: str, facts: ModelFacts | None, model: M, score: Callable[[M], Tensor]
+) -> None:
+    """Check that a model scores a text: that its modules fit each other, and its numbers are whole.
+
+    Otherwise each call would fail, with a message of torch.
+    """
+    import torch
+
+    try:
+        with torch.no_grad():
+            scored = score(model)
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        line = str(error).strip().partition("\n")[0][:200]
+        reason = f"it cannot score a text ({type(error).__name__}: {line})"
+        raise ModelLoadError(_refusal(name, facts, reason)) from error
+    if not torch.isfinite(scored).all():
+        raise ModelLoadError(_refusal(name, facts, "its weights give no finite score"))
+
+
+def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:
+    """Check that a model has a vector for each token of its tokenizer.
+
+    Tokens that were added to a tokenizer may have none, as long as no text has them.
+
+    Raises:
+        ModelLoadError: the tokenizer's vocabulary is larger, so that it is another model's.
+    """
+    size = getattr(tokenizer, "vocab_size", 0)
+    try:
+        rows = model.get_input_embeddings().weight.shape[0]
+    except (AttributeError, NotImplementedError):  # a model of vectors without transformers
+        return
+    if size > rows:
+        raise ModelLoadError(
+            f"the model {name!r} has {rows} token vectors, and its tokenizer {size} tokens: it is "
+            "the tokenizer of another model"
+        )
 
 
 def check_read_out(name: str, encoder: Any, prompt: str | None) -> None:

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import ModelLoadError
-from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked, set_pad_token
+from secondpass.scorers.engines.checkpoints import (
+    SAMPLE,
+    check_vocabulary,
+    load_checked,
+    set_pad_token,
+)
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.family_inputs import FamilyInputs, Rendered, token_id
 from secondpass.scorers.engines.files import skipped_positions
@@ -141,6 +146,7 @@ class FamilyModel(TorchRunner):
 
             def construct() -> Any:
                 model = cls.from_pretrained(name, **hub, **more).eval().to(place)
+                check_vocabulary(name, self.tokenizer, model)
                 set_pad_token(name, self.tokenizer, model)
                 config = model.config.get_text_config()
                 positions = getattr(config, "max_position_embeddings", None)
@@ -273,6 +279,19 @@ class FamilyModel(TorchRunner):
         elif read.logit is not None:
             wanted_ids = [read.logit] if read.minus is None else [read.logit, read.minus]
             self._tokens = [token_id(name, self.tokenizer, token) for token in wanted_ids]
+            if len({*self._tokens}) < len(wanted_ids):
+                raise ModelLoadError(
+                    f"read: the tokens {read.logit!r} and {read.minus!r} are the same one of the "
+                    f"model {name!r}"
+                )
+            if (
+                self._run.model == "seq2seq"
+                and getattr(model.config, "decoder_start_token_id", None) is None
+            ):
+                raise ModelLoadError(
+                    f"the model {name!r} cannot be loaded: its config.json has no "
+                    "decoder_start_token_id, with which its reply begins"
+                )
         else:
             for label in (read.label, read.minus):
                 if label is not None and int(label) >= model.config.num_labels:

@@ -11,6 +11,7 @@ from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import (
     SAMPLE,
     check_read_out,
+    check_vocabulary,
     load_checked,
     set_pad_token,
 )
@@ -93,16 +94,16 @@ class TorchModel(TorchRunner):
 
         def construct() -> CrossEncoder:
             encoder: CrossEncoder = CrossEncoder(source.name, **self.arguments)
+            check_vocabulary(source.name, encoder.tokenizer, encoder.transformers_model)
             set_pad_token(source.name, encoder.tokenizer, encoder.transformers_model)
+            check_read_out(source.name, encoder, prompt)
             return encoder
 
         def load() -> CrossEncoder:
             trusted = bool(options.get("trust_remote_code"))
-            encoder: CrossEncoder = load_checked(
+            return load_checked(
                 source.name, facts, construct, _scores_of_a_pair, trust_remote_code=trusted
             )
-            check_read_out(source.name, encoder, prompt)
-            return encoder
 
         encoder = self.encoder = self.load(load)
         if prompt_name is not None and prompt_name not in encoder.prompts:

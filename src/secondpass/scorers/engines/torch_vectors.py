@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.questions import affixes, text_key
-from secondpass.scorers.engines.checkpoints import SAMPLE, load_checked
+from secondpass.scorers.engines.checkpoints import SAMPLE, check_vocabulary, load_checked
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.lru import LRU
@@ -94,6 +94,16 @@ class VectorModel:
             options, device=device, precision=precision, offline=offline
         )
 
+        def construct() -> MultiVectorEncoder:
+            encoder: MultiVectorEncoder = getattr(sentence_transformers, kind)(
+                source.name, **arguments
+            )
+            if kind != "MultiVectorEncoder":  # its files say that they are of one
+                _check_vectors(source.name, encoder)
+            transformer = getattr(encoder, "transformers_model", None)
+            check_vocabulary(source.name, getattr(encoder, "tokenizer", None), transformer)
+            return encoder
+
         def load() -> MultiVectorEncoder:
             facts = read_facts(source, offline=offline)
             if facts is not None and kind == "MultiVectorEncoder":
@@ -101,12 +111,10 @@ class VectorModel:
             encoder: MultiVectorEncoder = load_checked(
                 source.name,
                 facts,
-                lambda: getattr(sentence_transformers, kind)(source.name, **arguments),
+                construct,
                 lambda model: model.encode_document([SAMPLE], **self._form)[0],
                 trust_remote_code=trusted,
             )
-            if kind != "MultiVectorEncoder":  # its files say that they are of one
-                _check_vectors(source.name, encoder)
             _set_lengths(encoder, query_length, document_length)
             return encoder
 
