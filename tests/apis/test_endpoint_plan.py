@@ -12,7 +12,6 @@ from secondpass.apis import endpoint as module
 from secondpass.apis.endpoint import Endpoint, Pairs
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
-from secondpass.limits import Prices
 
 BASE = {"base_url": "http://h"}
 DOWN = LLMError("server error", "server_error")
@@ -83,13 +82,6 @@ def test_wrong_settings(api, settings, message):
         Endpoint(api, **settings)
 
 
-def test_defaults():
-    endpoint = tei()
-    assert (endpoint.timeout, endpoint.package, endpoint.extra) == (30, "httpx", "remote")
-    assert tei(prices={"input": 1, "output": 0}).prices == Prices(1, 0)
-    assert Endpoint("jina", model="m").key_variables == ("JINA_API_KEY",)
-
-
 # ---------------------------------------------------------------------- questions
 
 
@@ -126,12 +118,6 @@ def test_shrink():
 
 
 # ---------------------------------------------------------------------- answers
-
-
-def test_scores():
-    judgement, _ = judged(tei(), ["3 a", "9 b", "5 c"])
-    assert (judgement.scores, judgement.unjudged, judgement.issues) == ([0.3, 0.9, 0.5], set(), [])
-    assert judgement.score_kind is None
 
 
 def test_rounding_errors_are_clipped():
@@ -218,9 +204,3 @@ def test_too_large_batches_are_asked_again():
     assert [len(ask.questions) for ask in asks] == [2, 17]
     message = "batch_too_large: the server accepts 1"
     assert issues(judgement) == {"asked_again": (message, ())}
-
-
-def test_other_troubles_ask_no_batch_again():
-    judgement, asks = judged(tei(batch_size=1), ["3 a", "9 b"])
-    assert len(asks) == 1
-    assert not judgement.issues

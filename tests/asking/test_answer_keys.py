@@ -1,7 +1,5 @@
 """Keys of answers: equal for the same question, different for any other."""
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,26 +140,10 @@ def test_labels_are_no_part(settings):
     assert len(set(first)) == len(first)
 
 
-def test_another_process_has_the_same_keys():
-    code = (
-        "import sys; sys.path[:0] = ['tests/support']; "
-        "from question_keys import METHODS, keys; "
-        "print([key.hex() for name in METHODS for key in keys(METHODS[name])])"
-    )
-    here = [key.hex() for name in METHODS for key in keys(METHODS[name])]
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == str(here)
-
-
 def test_the_version_is_a_part(monkeypatch):
     before = keys(GRADED)
     monkeypatch.setattr("secondpass.__version__", "0.0.0")
     assert set(keys(GRADED)).isdisjoint(before)
-
-
-def test_namespaces_are_kept_apart():
-    llm = OpenAIChat("m")
-    assert len({service_key(llm), service_key(llm, "a"), service_key(llm, "b")}) == 3
 
 
 plain = st.recursive(
@@ -265,16 +247,6 @@ def test_services_without_a_key(service, message):
     with pytest.raises(NotStorableError, match=message) as caught:
         service_key(service)
     assert "sk-secret" not in str(caught.value)
-
-
-def test_a_function_may_have_a_key():
-    def function(messages):
-        return ""
-
-    function.cache_key = {"model": "m", "temperature": 0}
-    first = service_key(CallableLLM(function))
-    function.cache_key = {"model": "m", "temperature": 1}
-    assert service_key(CallableLLM(function)) != first
 
 
 def test_questions_without_a_key():

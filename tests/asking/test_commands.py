@@ -6,15 +6,13 @@ import pytest
 
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import (
-    CallBatches,
-    CallLists,
     CallScorer,
     StartQuestions,
     question_deadline_error,
     scoring_deadline_error,
 )
 from secondpass.effects import Ask, Estimate, Question
-from secondpass.errors import DeadlineError, MethodError
+from secondpass.errors import MethodError
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 
@@ -34,17 +32,6 @@ def test_the_latest_deadline_counts():
     assert call(ledger(1, ago=5), ledger(2, ago=5)).seconds_left == 0
 
 
-def test_an_instruction_is_a_keyword_and_is_not_shown():
-    assert call(ledger(None)).keywords == {}
-    instructed = call(ledger(None), instruction="prefer owls")
-    assert instructed.keywords == {"instruction": "prefer owls"}
-    assert "owls" not in repr(instructed)
-
-
-def test_members_of_the_scorer():
-    assert (CallLists.member, CallBatches.member) == ("score_lists", "score_batches")
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_all_questions_fail_alike(count):
     error = MethodError("down", "server_error")
@@ -52,11 +39,6 @@ def test_all_questions_fail_alike(count):
     command = StartQuestions(0, Ask("service", [question] * count), ledger(None), Gate(1))
     answers = command.failed(error)
     assert [(answer.value, answer.error) for answer in answers] == [(None, error)] * count
-
-
-def test_the_error_of_a_late_call():
-    assert type(scoring_deadline_error()) is DeadlineError
-    assert scoring_deadline_error().code == "deadline"
 
 
 @pytest.mark.parametrize("missed", ["asked", "answered"])

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from concurrent.futures import Future
@@ -135,16 +134,6 @@ def test_hanging_scorer_is_left_behind(asynchronous):
     assert (start, stop, type(error), str(error)) == (0, 1, DeadlineError, LATE)
 
 
-def test_threads_of_scorers():
-    scorer = Scorer()
-    drivers.run([pass_of(score(scorer, "a"))])
-    drivers.run([pass_of(score(scorer, "a"), deadline=60)])
-    asyncio.run(drivers.arun([pass_of(score(scorer, "a"))]))
-    first, *others = scorer.threads
-    assert first is threading.current_thread()
-    assert [(thread.name, thread.daemon) for thread in others] == [("secondpass", True)] * 2
-
-
 @both
 def test_pending_questions_are_cancelled(asynchronous):
     """When one plan raises, questions of another one do not stay behind."""
@@ -187,11 +176,6 @@ def test_rerank_in_the_portal_is_refused():
         "rerank was called by a model's own asynchronous function, which it would block; "
         "await arerank there",
     )
-
-
-def test_scorer_calls_at_once_are_bounded():
-    assert drivers._SCORER_GATE.width == min(32, (os.cpu_count() or 1) + 4)
-    assert drivers._JOINED_GATE.width == 32
 
 
 class Raising:
@@ -285,12 +269,6 @@ def test_exits_pass_in_sync_calls_only(error, deadline):
     item = pass_of(score(Scorer(leave), "a"), deadline=deadline)
     ((raw,),) = asyncio.run(drivers.arun([item]))
     assert raw.failures[0][2].code == "scorer_raised"
-
-
-def test_overdue_call_is_not_made():
-    scorer = Scorer()
-    error = score_call(call_of(scorer, 2, ledger=ledger_of(5, overdue=True)))
-    assert (type(error), str(error), scorer.threads) == (DeadlineError, LATE, [])
 
 
 MERGED = {

@@ -94,13 +94,6 @@ def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes
     assert {answer.error.code for answer in after} == {"deadline"}
 
 
-def test_time_passes_by_rounds():
-    ask = Ask(Model(), [question()])
-    run, received = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, deadline=10)
-    assert received[1] == 3  # of two seconds and a margin, in eight
-    assert run.rounds == [1, 1]
-
-
 def test_a_dry_run_repairs_nothing_and_keeps_no_exception(caplog):
     caplog.set_level("DEBUG", "secondpass.diagnostics")
     ledger = SimulatedLedger()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded, ranked, shown_in
 from sampling import examples
-from secondpass import Candidate, InputError, Reranker
+from secondpass import InputError, Reranker
 from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
 from secondpass.effects import Ask, Completion, Judgement
@@ -205,19 +205,6 @@ def test_what_depends_on_answers_is_not_known(answered):
     assert Reranker(Cascade(both)).plan(30).total.calls is None
 
 
-@pytest.mark.parametrize("kind", sorted(STRATEGIES))
-def test_a_sample_is_estimated_as_a_dry_run_does(kind):
-    reranker = Reranker({"type": kind, "llm": Model(prices=PRICES)})
-    texts = [Candidate("kiwi " * number, str(number)) for number in range(1, 60)]
-    planned = reranker.plan(texts, query="which fruit").total
-    (expected,) = reranker.expected_use([("which fruit", texts)])
-    assert planned.calls == expected.calls
-    assert planned.pairs == expected.pairs
-    assert planned.input_tokens == pytest.approx(expected.input_tokens)
-    assert planned.output_tokens == pytest.approx(expected.output_tokens)
-    assert planned.cost == pytest.approx(expected.cost)
-
-
 TIMES = [
     # method, concurrency, seconds
     (Listwise(Model()), 8, 9 * 1.5),
@@ -268,12 +255,6 @@ def test_limits_that_are_too_low_are_named_and_what_they_leave_out(kind, limits,
     assert any("would leave out" in note for note in planned.notes) is (left_out > 0)
 
 
-def test_a_fallback_is_left_its_time():
-    settings = {"limits": {"deadline": 10}, "fallback": ["lexical"]}
-    (item,) = Reranker(Listwise(Model()), **settings).plan(100, seconds_per_call=1).exceeded
-    assert (item.limit, item.allowed) == ("deadline", 8)
-
-
 def test_stages_share_the_limits():
     model = Model(prices=PRICES)
     stages = [{"method": Graded(model)}, {"method": Listwise(model), "depth": 30}]
@@ -310,17 +291,6 @@ def test_local_models_and_unknown_prices_have_no_cost():
     assert Reranker(both).plan(30).total.cost is None
 
 
-def test_windows_of_long_texts_count():
-    reranker = Reranker(
-        Endpoint("tei", base_url="http://localhost"), passages={"size": 100, "overlap": 0}
-    )
-    whole = reranker.plan(20, tokens_per_passage=100).total
-    assert whole.pairs == 80
-    assert whole.calls == 3
-    other = Reranker(Graded(Model()), passages={"size": 100, "overlap": 0})
-    assert other.plan(20, tokens_per_passage=100).total.calls == 1
-
-
 def voyage(provider):
     address = {"base_url": provider.base_url("voyage"), "api_key": "k"}
     prices = {"input": 1, "output": 1}
@@ -340,20 +310,6 @@ def test_batches_that_are_split_by_their_tokens_count(count, tokens):
     assert planned.input_tokens == pytest.approx(count * (tokens + 10))
     assert planned.cost == pytest.approx(count * (tokens + 10) / 1e6)
     assert ranking.report.usage.calls == planned.calls
-
-
-def test_windows_that_are_split_by_their_tokens_count():
-    with FakeProvider() as provider:
-        reranker = Reranker(voyage(provider), passages={"size": 500, "overlap": 0})
-        planned = reranker.plan(13, tokens_per_passage=40_000).total
-    assert planned.calls > 1
-    assert planned.input_tokens > 13 * 40_000
-
-
-def test_what_a_method_is_shown_is_of_the_length_that_was_given():
-    reranker = Reranker(Graded(Model()), render={"fields": ["title", "body"], "labels": True})
-    short, long = (reranker.plan(20, tokens_per_passage=size).total for size in (10, 110))
-    assert long.input_tokens - short.input_tokens == pytest.approx(2000)
 
 
 def test_depth_is_a_setting_or_an_option():

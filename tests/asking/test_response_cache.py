@@ -21,7 +21,6 @@ from secondpass.asking.response_cache import LAYOUT, ResponseCache
 from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError
 from secondpass.limits import Limits
-from secondpass.prompts.labels import replace_secret
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import to_method
@@ -69,70 +68,6 @@ def test_an_answer_is_asked_for_once(path, asynchronous):
     assert (first.report.usage.calls, first.report.usage.cached) == (3, 0)
     assert again.report.to_dict()["usage"]["cached"] == 3
     assert (codes(first), codes(again), again.report.status) == ([], [], "ok")
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_equal_questions_of_a_round_are_asked_once(path, cached):
-    llm = model(lambda shown: "no scores" if "bad" in str(shown) else graded(shown))
-    cache = path if cached else None
-    reranker = grading(llm, cache, {"batch_size": 1}, limits={"repair": 0})
-    ranking = reranker.rerank("q", ["3 a", "3 a", "bad", "5 b", "3 a", "bad"])
-    usage = ranking.report.usage
-    assert (len(llm.prompts), usage.calls, usage.pairs) == ((3, 3, 3) if cached else (6, 6, 6))
-    assert usage.cached == (2 if cached else 0)
-    assert [ranking.items[at].rerank_score for at in range(4)] == [5, 3, 3, 3]
-    assert {ranking[4].text, ranking[5].text} == {"bad"}
-    assert {ranking[4].status, ranking[5].status} == {"unjudged"}
-
-
-def test_only_what_is_new_is_asked(path):
-    llm = model()
-    grading(llm, path, {"batch_size": 2}).rerank("q", TEXTS)
-    ranking = grading(llm, path, {"batch_size": 2}).rerank("q", [*TEXTS[:6], *numbered([10, 6])])
-    usage = ranking.report.usage
-    assert (len(llm.prompts), usage.calls, usage.cached, usage.pairs) == (5, 1, 3, 2)
-    assert ranking.order[:2] == (6, 5)
-
-
-def test_requests_of_one_call_share_answers(path):
-    llm = model()
-    reranker = grading(llm, path)
-    reranker.rerank("q", TEXTS)
-    rankings = reranker.rerank_many([("q", TEXTS), ("other", TEXTS), ("q", TEXTS)])
-    assert [one.report.usage.cached for one in rankings] == [1, 0, 1]
-    assert len(llm.prompts) == 2
-
-
-def test_all_windows_of_listwise(path):
-    llm = model(ranked)
-    texts = numbered([n * 37 % 100 for n in range(100)])
-    reranker = Reranker({"type": "listwise", "llm": llm}, cache=path)
-    first, again = reranker.rerank("q", texts), reranker.rerank("q", texts)
-    assert len(llm.prompts) == 9
-    assert (again.order, again.report.usage.cached) == (first.order, 9)
-
-
-def test_the_order_of_candidates_matters(path):
-    llm = model()
-    reranker = grading(llm, path)
-    reranker.rerank("q", TEXTS)
-    reranker.rerank("q", TEXTS[::-1])
-    assert len(llm.prompts) == 2
-
-
-def test_a_passed_deadline_needs_no_time_for_what_is_stored(path):
-    llm = model()
-    grading(llm, path).rerank("q", TEXTS)
-    ranking = grading(llm, path, limits={"deadline": 60.0, "calls": 1}).rerank("q", TEXTS)
-    assert (ranking.report.status, ranking.report.usage.cached) == ("ok", 1)
-
-
-def test_budgets_are_those_of_new_questions(path):
-    llm = model()
-    settings = {"batch_size": 4}
-    grading(llm, path, settings).rerank("q", TEXTS[:4])
-    ranking = grading(llm, path, settings, limits={"calls": 1}).rerank("q", TEXTS)
-    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 1)
 
 
 # ---------------------------------------------------------------------- what is stored
@@ -226,17 +161,6 @@ def test_nothing_readable_is_in_the_file(path):
     assert not [label for label in labels if f'"{label}"'.encode() in stored]
 
 
-def test_another_process_with_other_labels(path):
-    llm = model(ranked)
-    first = Reranker({"type": "listwise", "llm": llm}, cache=path).rerank("q", TEXTS)
-    before = replace_secret(b"another process")
-    try:
-        again = Reranker({"type": "listwise", "llm": llm}, cache=path).rerank("q", TEXTS)
-    finally:
-        replace_secret(before)
-    assert (again.order, again.report.usage.cached, len(llm.prompts)) == (first.order, 1, 1)
-
-
 PROCESS = """
 import json, sys
 sys.path[:0] = ["tests/support"]
@@ -260,32 +184,6 @@ def test_two_processes(path):
     ranking = grading(llm, path, {"batch_size": 3}).rerank("q", numbered(numbers))
     assert ranking.order == tuple(order)
     assert (llm.prompts, ranking.report.usage.cached) == ([], 3)
-
-
-def test_many_threads_and_tasks(path):
-    llm = model()
-    reranker = grading(llm, path, {"batch_size": 2})
-    expected = grading(model(), None, {"batch_size": 2}).rerank("q", TEXTS).order
-    orders, failed = [], []
-
-    def work():
-        try:
-            orders.append(reranker.rerank("q", TEXTS).order)
-            orders.append(asyncio.run(tasks())[0].order)
-        except Exception as error:
-            failed.append(error)
-
-    async def tasks():
-        return await asyncio.gather(*(reranker.arerank("q", TEXTS) for _ in range(3)))
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failed
-    assert set(orders) == {expected}
-    assert reranker.rerank("q", TEXTS).report.usage.cached == 4
 
 
 def test_the_event_loop_is_not_blocked(path, monkeypatch):
@@ -383,43 +281,6 @@ def test_a_cache_of_another_user_is_not_used(path, monkeypatch):
     assert len(llm.prompts) == 1
 
 
-def test_a_full_disk_is_reported(path, monkeypatch):
-    def full(*_args):
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(StoreFile, "_update", full)
-    reranker = grading(model(), path)
-    for _ in range(2):
-        ranking = reranker.rerank("q", TEXTS)
-        assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-    message = ranking.report.issues[0].message
-    assert message == "the response cache 'answers.sqlite' cannot be used: database or disk is full"
-
-
-def test_a_missing_folder_is_reported(tmp_path):
-    ranking = grading(model(), tmp_path / "missing" / "answers").rerank("q", TEXTS)
-    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-    assert str(tmp_path) not in ranking.report.issues[0].message
-
-
-def test_a_slow_disk_delays_a_ranking_for_a_moment_only(path, monkeypatch):
-    monkeypatch.setattr(storing, "_MAX_WAIT", 0.05)
-    released = threading.Event()
-
-    def slow(*_args):
-        released.wait(60)
-        return {}
-
-    monkeypatch.setattr(StoreFile, "get_many", slow)
-    monkeypatch.setattr(StoreFile, "put_many", slow)
-    try:
-        ranking = grading(model(), path).rerank("q", TEXTS)
-    finally:
-        released.set()
-    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-    assert "did not answer in time" in ranking.report.issues[0].message
-
-
 @pytest.fixture
 def hangs(monkeypatch):
     """The disk hangs until this event is set; calls are counted."""
@@ -436,23 +297,6 @@ def hangs(monkeypatch):
     monkeypatch.setattr(StoreFile, "put_many", slow)
     yield released
     released.set()
-
-
-def test_a_hanging_disk_is_not_waited_for_again(path, hangs):
-    reranker = grading(model(), path)
-    for query in "abcdefgh":
-        ranking = reranker.rerank(query, TEXTS)
-        assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-    assert len(hangs.calls) == 2  # one to read and one to write
-    reranker.close()  # returns
-
-
-def test_a_hanging_disk_does_not_fill_the_memory(path, hangs, monkeypatch):
-    monkeypatch.setattr(storing, "_MAX_WAITING", 3)
-    reranker = grading(model(), path)
-    for query in "abcdefgh":
-        reranker.rerank(query, TEXTS)
-    assert len(reranker.cache._store._waiting) == 3
 
 
 def test_a_hanging_disk_leaves_time_for_the_model(path, hangs, monkeypatch):
@@ -583,27 +427,6 @@ class Asking:
         return Judgement([float(index) for index, _ in enumerate(task.texts)], issues=())
 
 
-def test_questions_without_recall_are_asked(path):
-    from scripted_services import question
-
-    ranking = Reranker(Asking([question()]), cache=path).rerank("q", TEXTS)
-    assert "not_cached" in codes(ranking)
-    assert "does not say what an answer depends on" in ranking.report.issues[-1].message
-
-
-def test_a_function_with_a_key_is_stored(path):
-    calls = []
-
-    def named(messages):
-        calls.append(messages)
-        return graded(shown_in(messages))
-
-    named.cache_key = "named, version 1"
-    for _ in range(2):
-        grading(named, path).rerank("q", TEXTS)
-    assert len(calls) == 1
-
-
 class Pair(ReplyFormat):
     """A reply format with a value of its own."""
 
@@ -702,15 +525,6 @@ def test_a_relative_path_is_that_of_the_beginning(tmp_path, monkeypatch):
     assert not (tmp_path / "answers.sqlite").exists()
 
 
-def test_a_closed_reranker_opens_its_file_again(path):
-    llm = model()
-    reranker = grading(llm, path)
-    reranker.rerank("q", TEXTS)
-    reranker.close()
-    assert not path.with_name(f"{path.name}-wal").exists()
-    assert reranker.rerank("q", TEXTS).report.usage.cached == 1
-
-
 def test_a_cache_for_a_while(path):
     llm = model()
     reranker = grading(llm, None)
@@ -752,25 +566,3 @@ def test_a_forked_child(path):
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert reranker.rerank("other", TEXTS).report.usage.cached == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_does_not_wait_for_a_late_call_of_its_parent(path, monkeypatch):
-    reranker = grading(model(), path)
-    reranker.rerank("q", TEXTS)
-    with monkeypatch.context() as patch:
-        patch.setattr(storing, "_MAX_WAIT", 0.05)
-        released = threading.Event()
-        patch.setattr(StoreFile, "get_many", lambda *_args: released.wait(60))
-        assert codes(reranker.rerank("q", TEXTS)) == ["cache_failed"]
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            report = reranker.rerank("q", TEXTS).report
-            status = 0 if (report.usage.cached, report.issues) == (1, ()) else 2
-        finally:
-            os._exit(status)
-    released.set()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

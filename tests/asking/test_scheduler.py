@@ -99,13 +99,6 @@ def test_one_pass_makes_one_call():
     assert not item.ledger.waiting
 
 
-def test_each_score_effect_is_a_round():
-    scorer = Single()
-    item = pass_of(score(scorer, 2), score(scorer, 1))
-    drive([item])
-    assert used(item) == (2, 2, 3)
-
-
 single, merging, other = Single(), Merging(), Merging()
 GROUPS = {
     "same single": ([single, single], [[1], [2]]),
@@ -199,17 +192,6 @@ def test_failed_merged_call_is_tried_singly():
     assert [used(item) for item in passes] == [(2, 1, 4), (2, 1, 2)]
 
 
-def test_merged_calls_go_on_after_another():
-    scorer = Merging()
-    passes = [pass_of(score(scorer, 2, "q", 2), deadline=60) for _ in range(3)]
-    results, commands = drive(passes)
-    assert sizes(commands) == [[2], [2], [2]]
-    passes = [pass_of(score(scorer, 1, "q", 2), deadline=60) for _ in range(4)]
-    results, commands = drive(passes)
-    assert sizes(commands) == [[1, 1], [1, 1]]
-    assert [raw.values for (raw,) in results] == [[2]] * 4
-
-
 def test_overdue_pass_is_not_scored():
     late = pass_of(score(Single(), 2), deadline=5, overdue=True)
     ((raw,),), commands = drive([late])
@@ -274,29 +256,7 @@ def test_questions_start_before_scoring():
     assert results[2] == [[Answer(2)], [Answer(2)]]
 
 
-def test_several_passes_answered_at_once():
-    def wait(started):
-        answered = [(command.number, [Answer(command.number)]) for command in reversed(started)]
-        started.clear()
-        return answered
-
-    results, commands = drive([pass_of(ask()) for _ in range(3)], wait=wait)
-    assert [type(command) for command in commands] == [StartQuestions] * 3 + [WaitForAnswers]
-    assert results == [[[Answer(number)]] for number in range(3)]
-
-
-def test_failed_start_answers_every_question():
-    error = MethodError("no", "no")
-    start = StartQuestions(0, ask(3), Ledger(), GATE)
-    assert start.failed(error) == [Answer(error=error)] * 3
-
-
 # ---------------------------------------------------------------------- other effects
-
-
-def test_no_effects_no_commands():
-    assert drive([]) == ([], [])
-    assert drive([pass_of(), pass_of()]) == ([[], []], [])
 
 
 def test_unknown_effect_is_thrown_back():

@@ -111,29 +111,7 @@ def test_a_coroutine_that_a_late_thread_returns_is_closed(recwarn):
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_threads_are_unlimited():
-    barrier = threading.Barrier(40)
-
-    async def use():
-        await asyncio.gather(*(in_thread(lambda: barrier.wait(60)) for _ in range(40)))
-
-    asyncio.run(use())
-
-
 # ---------------------------------------------------------------------- waiting
-
-
-def test_with_timeout_returns_or_raises():
-    async def fail():
-        raise LookupError
-
-    async def use():
-        assert await with_timeout(asyncio.sleep(0, "done"), 60) == "done"
-        assert await with_timeout(asyncio.sleep(0, "done"), None) == "done"
-        with pytest.raises(LookupError):
-            await with_timeout(fail(), 60)
-
-    asyncio.run(use())
 
 
 def test_with_timeout_leaves_work_behind():

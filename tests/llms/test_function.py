@@ -129,10 +129,6 @@ def test_a_prompt_without_a_schema_gives_none():
     assert complete(with_schema).text == "schema=None"
 
 
-def test_first_parameter_name():
-    assert complete(lambda schema: schema[0]["content"], BOUND).text == "one"
-
-
 # ---------------------------------------------------------------------- where it runs
 
 
@@ -165,11 +161,6 @@ def test_asynchronous_function():
 
 
 # ---------------------------------------------------------------------- what comes back
-
-
-def test_completions_pass_as_they_are():
-    completion = Completion("yes", True, 3, 4)
-    assert complete(lambda messages: completion) is completion
 
 
 @pytest.mark.parametrize("said", [None, 7, b"bytes", ["yes"], {"content": "yes"}, object()])

@@ -115,11 +115,6 @@ def test_anthropic_is_not_asked(provider, model):
 # ---------------------------------------------------------------------- responses
 
 
-def test_form_of_the_completions_api(provider, model):
-    provider.play(fake.logprobs_of_completions("Yes", YES, END))
-    assert ask(model("compatible")).logprobs[0] == pytest.approx(YES_LOGS)
-
-
 def in_choice(value):
     return lambda reply: reply["choices"][0].update(logprobs=value)
 
@@ -156,20 +151,6 @@ def test_what_is_none_is_not_guessed(provider, model, change):
     assert (completion.text, completion.logprobs) == ("Yes", None)
 
 
-def test_google_without_them(provider, model):
-    def change(reply):
-        del reply["candidates"][0]["logprobsResult"]
-
-    provider.play(replying("Yes", YES, change=change))
-    assert ask(model("google")).logprobs is None
-
-    def shorter(reply):
-        reply["candidates"][0]["logprobsResult"]["topCandidates"].pop()
-
-    provider.play(replying("Yes", YES, END, change=shorter))
-    assert ask(model("google")).logprobs is None
-
-
 # ---------------------------------------------------------------------- servers that reject them
 
 
@@ -195,26 +176,6 @@ def test_rejection_is_an_adaptation_where_they_are_wished(provider, model, flavo
     completion = ask(llm, WISHED)
     assert (completion.text, completion.logprobs) == ("Yes", None)
     assert [fake.logprobs_wanted(each) for each in provider.requests] == [20, None]
-
-
-def test_rejection_is_remembered_for_ten_minutes(provider, model, monkeypatch):
-    from secondpass.llms import provider as module
-
-    class Clock:
-        now = 1000.0
-
-        def monotonic(self):
-            return self.now
-
-    clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    provider.play(fake.logprobs_refused(), replying("Yes", YES))
-    llm = model("google")
-    error_of(llm)
-    clock.now += 599
-    assert not error_of(llm).sent
-    clock.now += 2
-    assert ask(llm).logprobs is not None
 
 
 def test_options_are_not_dropped_silently(provider, model):
@@ -384,11 +345,3 @@ def test_the_same_refusal_without_the_limit_is_final(provider, model):
     assert error_of(llm, ONE_WORD).adapted
     error = error_of(llm, ONE_WORD)
     assert (error.code, error.adapted) == ("bad_request", False)
-
-
-def test_candidates_with_long_replies_are_scored(provider, model):
-    tokens = [wide("Yes") | {"No": 0.1}, *BECAUSE]
-    provider.play(replying("Yes because", *tokens))
-    ranking = Reranker(Pointwise(model("openai"))).rerank("q", ["a", "b"])
-    assert ranking.report.status == "ok"
-    assert [item.rerank_score for item in ranking] == pytest.approx([0.5 / 0.6] * 2)

@@ -169,14 +169,6 @@ def test_other_errors_adapt_nothing(status, told, code):
     assert error.too_long == (code == "too_long")
 
 
-def test_foreign_errors():
-    assert fault(fake(AttributeError(f"{KEY} passage"))).code == "bad_response"
-    assert fault(fake(ConnectionResetError(f"{KEY} passage"))).retryable
-    mine = LLMError("no choices", "bad_response")
-    told = "no choices [model a-model, key of FAKE_KEY]"
-    assert str(fault(fake(mine))) == told
-
-
 # ---------------------------------------------------------------------- keys
 
 

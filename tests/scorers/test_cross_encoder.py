@@ -1,4 +1,3 @@
-import asyncio
 import json
 import math
 import shutil
@@ -233,23 +232,6 @@ def test_many_threads(scorer):
             assert ours == pytest.approx(theirs, abs=1e-5)
 
 
-def test_many_tasks(folder):
-    reranker = Reranker({"type": "cross_encoder", "model": folder})
-    queries = QUERIES * 3
-    alone = [reranker.rerank(query, DOCUMENTS).order for query in QUERIES] * 3
-
-    async def tasks():
-        return await asyncio.gather(*(reranker.arerank(query, DOCUMENTS) for query in queries))
-
-    assert [ranking.order for ranking in asyncio.run(tasks())] == alone
-
-
-def test_half_precision(folder):
-    scores = CrossEncoderScorer(folder, precision="bfloat16").score_pairs("cat", DOCUMENTS)
-    full = CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS)
-    assert scores == pytest.approx(full, rel=0.1, abs=0.1)
-
-
 @pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
 def test_missing_model(model, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -367,30 +349,3 @@ def test_tokenizer_and_config_arguments(folder):
 def test_wrong_settings(settings):
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         CrossEncoderScorer(**settings)
-
-
-def test_close_and_reload(folder):
-    reranker = Reranker({"type": "cross_encoder", "model": folder})
-    first = reranker.rerank("cat", DOCUMENTS)
-    reranker.close()
-    again = reranker.rerank("cat", DOCUMENTS)
-    assert again.order == first.order
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"device": "nosuch"}, "RuntimeError"),
-        ({"model": "some/other"}, "no such folder, and the hub was not contacted"),
-    ],
-)
-def test_errors_of_a_cached_model(folder, tmp_path, settings, message):
-    cached = tmp_path / "models--some--model"
-    (cached / "refs").mkdir(parents=True)
-    (cached / "refs" / "main").write_text("c0ffee")
-    shutil.copytree(folder, cached / "snapshots" / "c0ffee")
-    made = {"model": "some/model", "cache_folder": str(tmp_path), "local_files_only": True}
-    assert CrossEncoderScorer(**made).score_pairs("q", ["a"])
-    with pytest.raises(ModelLoadError, match=message) as caught:
-        CrossEncoderScorer(**{**made, **settings}).warm_up()
-    assert ("no such folder" in str(caught.value)) == ("no such folder" in message)

@@ -13,7 +13,7 @@ from secondpass.asking.dry_run import SimulatedLedger, dry_run
 from secondpass.effects import Call
 from secondpass.ranking.ordering import to_ordering
 from secondpass.scorers import minilm
-from secondpass.scorers.diversity import Diverse, Encoder
+from secondpass.scorers.diversity import Diverse
 
 
 def ranked(texts, **members):
@@ -94,15 +94,6 @@ def test_near_duplicates_follow_behind_in_their_order():
     assert positions(Diverse(relevance=1.0, duplicate=None)(ranked(texts))) == list(range(6))
 
 
-def test_order_of_words_counts():
-    texts = ["oslo beats bergen", "bergen beats oslo"]
-    assert positions(Diverse(relevance=1.0)(ranked([*texts, "x"]))) == [0, 1, 2]
-
-
-def test_texts_without_words_are_not_duplicates():
-    assert positions(Diverse(relevance=1.0)(ranked(["!", "?", "", None, 7]))) == [0, 1, 2, 3, 4]
-
-
 def test_cap():
     sites = ["a", "a", "b", "a", "b", None, "c", "a"]
     diverse = Diverse(relevance=1.0, cap={"field": "site", "at_most": 2})
@@ -122,11 +113,6 @@ def test_scores_that_cannot_be_compared(scores):
     reranker = Reranker(InOrder(scores), order=Diverse(relevance=0.6, duplicate=None))
     ranking = reranker.rerank("q", ["cats purr", "cats purr", "dogs bark"])
     assert ranking.order == (0, 2, 1)
-
-
-def test_candidates_are_accepted_as_well():
-    found = [Candidate("cats purr", "a"), Candidate("cats purr", "b"), Candidate("dogs", "c")]
-    assert [each.id for each in Diverse()(found)] == ["a", "c", "b"]
 
 
 def test_mappings_are_accepted_as_well():
@@ -189,15 +175,6 @@ def test_embedded_similarity(asynchronous):
     assert [engine.method for engine in ranking.report.engines] == [minilm.MODEL_NAME]
     direct = Diverse(relevance=0.5, similarity="embedded")(ranked(LIKE))
     assert positions(direct) == list(ranking.order)
-
-
-def test_vectors_have_length_one():
-    np = pytest.importorskip("numpy")
-    pytest.importorskip("tokenizers")
-    vectors = np.stack(Encoder().score_pairs("", ["A cat.", "\U0001f600", ""]))
-    assert vectors.shape == (3, minilm.DIMENSIONS)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
-    assert Encoder().score_pairs("", []) == []
 
 
 def test_dry_run_counts_the_passages():

@@ -98,23 +98,6 @@ def test_the_author_s_code_needs_a_native_class_or_trust():
         recognise("m", layered, trusted=True)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "reason"),
-    [
-        ("BertModel", "an encoder that was not trained"),
-        ("BertForMaskedLM", "an encoder that was not trained"),
-        ("BertForTokenClassification", "labels each token"),
-        ("BertForQuestionAnswering", "finds an answer"),
-        ("LlamaForCausalLM", "no read-out"),
-        ("T5ForConditionalGeneration", "generates text"),
-        ("Unheard", "its class is not known"),
-    ],
-)
-def test_what_fits_none_is_refused_with_its_reason(architecture, reason):
-    with pytest.raises(ModelLoadError, match=f"fits no description of a reranker: .*{reason}"):
-        recognise("m", facts("m", architecture))
-
-
 def test_a_name_breaks_ties(monkeypatch):
     """Of two descriptions that fit, that which names the model is of it."""
     own = {

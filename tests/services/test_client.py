@@ -79,11 +79,6 @@ def error_of(client, request="hello"):
     return caught.value
 
 
-def test_constants():
-    assert (module._CIRCUIT_SECONDS, module.REMEMBERED_SECONDS, NO_KEY) == (60, 600, "none")
-    assert (Client.url, Client.options) == ("", None)
-
-
 # ---------------------------------------------------------------------- origin
 
 ORIGINS = {
@@ -117,10 +112,6 @@ def test_origin(name, monkeypatch):
     assert str(error_of(client, LLMError("no reply", "bad_response"))) == f"no reply {origin}"
 
 
-def test_origin_without_a_key():
-    assert Echo(api_key_env="NONE").origin == ""
-
-
 def test_address_of_the_request():
     client = Echo(base_url="http://h/v1")
     error = error_of(client, Status(500, "https://user:pw@other/path?key=1"))
@@ -142,10 +133,6 @@ def test_own_url():
 
     assert Hosted().origin == "[https://api.example.com/v1, model m, key of ECHO_KEY]"
     assert Hosted(base_url="http://h").origin == "[http://h, model m, key of ECHO_KEY]"
-
-
-def test_repr():
-    assert repr(Echo()) == "<Echo 'm'>"
 
 
 # ---------------------------------------------------------------------- keys
@@ -364,13 +351,6 @@ def test_missing_package(monkeypatch):
     client.package = "json"
     client.check_installed()
     client.warm_up()
-
-
-def test_warm_up_imports_the_package(monkeypatch):
-    imported = []
-    monkeypatch.setattr(module.importlib, "import_module", imported.append)
-    Echo().warm_up()
-    assert imported == ["json"]
 
 
 @pytest.mark.parametrize(

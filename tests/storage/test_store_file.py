@@ -13,7 +13,6 @@ import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.storage import connections, files, store_file
-from secondpass.storage.connections import Connection
 from secondpass.storage.store_file import StoreFile, StoreFileError
 from store_kinds import KEYS, KINDS
 
@@ -63,13 +62,6 @@ def test_values_come_back(kind, path):
         assert file.get_many([KEYS[1], KEYS[0], KEYS[1]]) == {
             key: values[key] for key in KEYS[:2] if key in values
         }
-
-
-def test_a_value_is_replaced_or_deleted(kind, path):
-    with kind.opened(path) as file:
-        file.put_many(kind.values(0, 2))
-        file.put_many({KEYS[0]: kind.value(7), KEYS[1]: None, KEYS[2]: None})
-        assert file.get_many(KEYS[:3]) == {KEYS[0]: kind.value(7)}
 
 
 WRITTEN_BEFORE = {
@@ -392,24 +384,10 @@ def test_only_the_owner_can_read_it(kind, path, mode):
 # ---------------------------------------------------------------------- when it fails
 
 
-def test_nothing_is_opened_before_the_first_use(path, file):
-    assert not path.exists()
-    assert file.get_many(KEYS[:1]) == {}
-    assert path.exists()
-
-
 @pytest.mark.parametrize("name", ["missing/answers.sqlite", "", "a\0b"])
 def test_a_path_that_cannot_be_a_file(tmp_path, name):
     with ANSWERS.opened(tmp_path / name) as file, pytest.raises(StoreFileError, match="be used"):
         file.get_many(KEYS[:1])
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_read_only(tmp_path, file):
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreFileError, match="unable to open"):
-        file.put_many({KEYS[0]: "a"})
-    tmp_path.chmod(0o700)
 
 
 def test_a_full_disk_ends_writing_for_a_minute(kind, path, monotonic, monkeypatch):
@@ -598,12 +576,3 @@ def test_a_fork_during_a_long_write(path, file, monkeypatch):
     assert ended_well(child)
     file.put_many({KEYS[2]: "c"})
     assert file.get_many(KEYS[:3]) == {KEYS[0]: "a", KEYS[2]: "c"}
-
-
-def test_threads_that_wait_for_a_connection_that_fails_do_not_try_it(path, file):
-    file.put_many({KEYS[0]: "a"})
-    connection: Connection = file._connections[1]
-    with pytest.raises(sqlite3.OperationalError):
-        connection.run(lambda one: one.execute("SELECT absent FROM answers"))
-    with pytest.raises(StoreFileError, match="cannot be used: no such column: absent"):
-        file.put_many({KEYS[1]: "b"})

@@ -8,7 +8,7 @@ import pytest
 from secondpass.apis import endpoint as module
 from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint, Pairs
-from secondpass.errors import LLMError, ReplyError
+from secondpass.errors import LLMError
 from secondpass.services.client import NO_KEY
 from secondpass.services.echoes import Sent
 from secondpass.services.http import MAX_VALUES
@@ -102,23 +102,12 @@ def test_other_errors_teach_nothing(status, body):
     assert endpoint._max_documents == 32
 
 
-def test_a_limit_of_one():
-    endpoint = tei()
-    with pytest.raises(LLMError):
-        answered(endpoint, Client(400, limit(1)))
-    assert endpoint._max_documents == 1
-
-
 @pytest.mark.parametrize("key", ["k", NO_KEY])
 def test_connection(key, monkeypatch):
     created = []
     monkeypatch.setattr(module.json_http, "connect", lambda *args, **kw: created.append((args, kw)))
     tei(timeout=7)._connect(key)
     assert created == [((key, 7), {"max_values": MAX_VALUES})]
-
-
-def test_texts():
-    assert tei()._texts(Pairs("q", ["a", "b"])) == ["q", "a", "b"]
 
 
 def test_estimated_tokens_of_a_pair():
@@ -134,20 +123,3 @@ def test_learned_tokens():
         answered(endpoint, Client(400, json.dumps({"detail": text})))
     size = 4 * module.pair_tokens("q", None)("0 a")
     assert endpoint._max_tokens == 0.95 * size * 100 / 200
-
-
-def test_keys_of_answers():
-    key = tei().cache_key
-    assert "spans" not in key
-    assert tei(timeout=3).cache_key == key
-    assert tei(path="/p").cache_key != key
-    own = Endpoint({"request": {"q": "$query", "d": "$documents"}}, base_url="http://h")
-    assert own.cache_key["api"]["request"] == {"q": "$query", "d": "$documents"}
-    assert (tei().provider, own.provider) == ("tei", "custom")
-
-
-@pytest.mark.parametrize("body", ["no JSON", "", "[0.5"])
-def test_a_body_that_is_not_json(body):
-    completion = answered(tei(), Client(200, body), 1)
-    with pytest.raises(ReplyError, match="it is not JSON"):
-        tei()._read(completion, Pairs("q", ["0 a"]))

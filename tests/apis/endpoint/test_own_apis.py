@@ -64,16 +64,6 @@ def test_a_described_api(own, rank, provider):
     assert {request.body["question"] for request in provider.requests} == {"q"}
 
 
-def test_answers_are_stored_by_description(own, rank, provider, tmp_path):
-    cache = {"cache": str(tmp_path / "answers")}
-    first = rank(own(whole=cache), "q", NUMBERS)
-    again = rank(own(whole=cache), "q", NUMBERS)
-    assert scores(again) == scores(first)
-    assert (again.report.usage.calls, again.report.usage.cached) == (0, 1)
-    other = rank(own({"header": "X-Api-Key"}, whole=cache), "q", NUMBERS)
-    assert other.report.usage.calls == 1
-
-
 def test_an_api_without_a_key(own, rank, provider, monkeypatch):
     url = f"http://127.0.0.1:{provider.port}/mine"
     monkeypatch.setitem(MINE, "url", url)
@@ -145,17 +135,6 @@ def test_signed_requests(make, rank, provider, caplog):
     assert "EXAMPLE" not in f"{report.to_dict()} {caplog.text}".replace("AKIDEXAMPLE", "")
     logging.getLogger("botocore.auth").debug("of another's request")
     assert "of another's request" in caplog.text
-
-
-def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name)
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
-    ranking = make("bedrock").rerank("q", NUMBERS)
-    assert codes(ranking) == {"no_key"}
-    assert ranking.report.usage.calls == 0
-    assert not provider.requests
 
 
 # ---------------------------------------------------------------------- what servers reject

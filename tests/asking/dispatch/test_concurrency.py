@@ -1,14 +1,13 @@
 """Questions that are asked at once: their order, the gate, cancellation."""
 
 import asyncio
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fakes import ByTable, Model, always, graded, numbered, ranked, shown_in
+from fakes import Model, graded, numbered, ranked, shown_in
 from scripted_services import ScriptedService, ask_all, question, ranked_by
 from secondpass import Reranker
 from secondpass.effects import Completion
@@ -62,20 +61,6 @@ def test_no_more_are_under_way_than_allowed(width):
     model.most = 0
     asyncio.run(reranker.arerank("q", texts))
     assert model.most == width
-
-
-def test_32_tasks_share_one_gate():
-    model = Meeting(4)
-    reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
-    texts = numbered([3, 9, 5, 7])
-
-    async def many():
-        return await asyncio.gather(*(reranker.arerank("q", texts) for _ in range(32)))
-
-    rankings = asyncio.run(many())
-    assert {ranking.order for ranking in rankings} == {(1, 3, 2, 0)}
-    assert len(model.prompts) == 64
-    assert model.most == 4
 
 
 def test_32_threads_share_one_gate():
@@ -149,17 +134,6 @@ def test_cancellation_leaves_nothing_running():
     assert reranker.rerank("q", numbered(range(5))).report.status == "ok"
 
 
-def test_timeout_around_a_ranking():
-    reranker = Reranker(Listwise(Model(ranked, seconds=60)))
-
-    async def act():
-        async with asyncio.timeout(0.05):
-            await reranker.arerank("q", numbered(range(5)))
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(act())
-
-
 def test_cancelling_some_of_many_tasks():
     class Held(Model):
         async def complete(self, prompt):
@@ -213,34 +187,3 @@ def test_exits_of_readers_and_models(error, asynchronous):
     (answer,), _ = ask_all(Early(), question())
     assert answer.error.code == "llm_raised"
     assert ranked_by(Reranker(Graded(Early()), log_level="debug"), asynchronous).order == (0, 1)
-
-
-# ---------------------------------------------------------------------- determinism
-
-
-def test_sync_and_async_agree():
-    texts = numbered([index * 7 % 11 for index in range(50)])
-
-    def run(asynchronous):
-        model = Model(graded)
-        reranker = Reranker(Graded(model, batch_size=7))
-        ranking = (
-            asyncio.run(reranker.arerank("q", texts))
-            if asynchronous
-            else reranker.rerank("q", texts)
-        )
-        sent = sorted(
-            json.dumps([prompt.system, prompt.turns[0].text, prompt.schema])
-            for prompt in model.prompts
-        )
-        return repr(ranking.items), sent
-
-    assert run(False) == run(True) == run(False)
-
-
-def test_fallback_to_a_scorer():
-    requests = [("q", numbered([1, 2])), ("p", numbered([3, 4]))]
-    reranker = Reranker(
-        Graded(Model(always("no"))), fallback=[ByTable({"2 wombats": 9e9})], log_level="debug"
-    )
-    assert [ranking.report.status for ranking in reranker.rerank_many(requests)] == ["degraded"] * 2

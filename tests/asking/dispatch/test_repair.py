@@ -5,12 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import Model, always, graded, numbered
 from scripted_services import ScriptedService, ask_all, question, rejecting
-from secondpass import Reranker
 from secondpass.effects import Prompt, Turn
 from secondpass.errors import ReplyError
-from secondpass.strategies.graded import Graded
 
 
 def test_repair_quotes_reply_and_reason():
@@ -86,19 +83,6 @@ def test_long_reply_is_cut():
     model = ScriptedService("no" * 5000, "yes")
     ask_all(model, question(rejecting("no" * 5000)))
     assert len(model.prompts[1].turns[1].text) == 4000
-
-
-def test_repair_of_a_strategy():
-    model = Model([always("The best is [1]."), graded])
-    ranking = Reranker(Graded(model)).rerank("q", numbered([1, 2]))
-    assert ranking.order == (1, 0)
-    text = model.prompts[1].turns[-1].text
-    assert text.startswith("Your reply cannot be used: it holds no JSON value of the form that was")
-    assert text.endswith("Every id has to be there exactly once.")
-    assert [(issue.code, issue.message) for issue in ranking.report.issues] == [
-        ("asked_again", "reply_refused: it holds no JSON value of the form that was asked for")
-    ]
-    assert ranking.report.usage.calls == 2
 
 
 def test_raising_reader_is_not_repaired(caplog):

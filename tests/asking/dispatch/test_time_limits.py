@@ -58,17 +58,6 @@ def test_answers_before_the_deadline_are_used(asynchronous, blocking):
     assert issue.code in {"deadline", "timeout"}
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_no_answer_by_the_deadline(asynchronous):
-    reranker = Reranker(
-        Graded(Model(graded, seconds=60)), limits={"deadline": 0.1}, log_level="debug"
-    )
-    ranking = rank(reranker, asynchronous, numbered([1, 2]))
-    assert (ranking.report.status, ranking.order) == ("unchanged", (0, 1))
-    assert {issue.code for issue in ranking.report.issues} <= {"deadline", "timeout"}
-    assert ranking.report.usage.input_tokens is None
-
-
 def test_the_deadline_covers_pauses():
     model = Model(always(after(0.3)))
     reranker = Reranker(Graded(model), limits={"deadline": 0.5, "retries": 9}, log_level="debug")
@@ -86,23 +75,6 @@ def test_the_deadline_covers_waiting_for_a_slot():
     ranking = within_deadlines(ranking_within, lambda ranking: ranking.report.status == "partial")
     assert ranking.report.status == "partial"
     assert 1 <= sum(item.status == "scored" for item in ranking) <= 3
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_each_ranking_has_its_own_deadline(asynchronous):
-    """Eight rankings take turns, and each takes a third of the time that it has."""
-    requests = [(f"query {index}", numbered([1, 2])) for index in range(8)]
-
-    def statuses_within(deadline):
-        limits = {"deadline": deadline, "concurrency": 1}
-        reranker = Reranker(Graded(Model(graded, seconds=deadline / 3)), limits=limits)
-        if asynchronous:
-            rankings = asyncio.run(reranker.arerank_many(requests))
-        else:
-            rankings = reranker.rerank_many(requests)
-        return [ranking.report.status for ranking in rankings]
-
-    assert within_deadlines(statuses_within, lambda statuses: set(statuses) == {"ok"}) == ["ok"] * 8
 
 
 def expired_ledger(**settings):
@@ -125,20 +97,6 @@ def test_expired_ledger_asks_nothing():
         assert str(answer.error) == "the deadline passed before this was answered"
     assert model.prompts == []
     assert (ledger.rounds, ledger.pairs, ledger.calls) == (4, 7, 0)
-
-
-def test_waiting_ledger_starts_with_its_first_slot():
-    ledger = expired_ledger(waiting=True)
-    (answer,) = run_ask(ScriptedService("yes"), ledger, question())
-    assert answer.value == "yes"
-    assert not ledger.waiting
-
-
-def test_counts_add_up():
-    ledger = Ledger(rounds=3, pairs=7)
-    run_ask(ScriptedService("yes"), ledger, question(), question())
-    assert (ledger.rounds, ledger.pairs) == (4, 13)
-    assert (ledger._question_rounds, ledger._question_seconds) == (1, pytest.approx(15, abs=15))
 
 
 def test_expired_while_it_waited_for_a_slot():

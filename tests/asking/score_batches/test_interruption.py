@@ -170,28 +170,6 @@ def test_interruptions_lose_nothing(plans, ending):
         assert codes == ([code] if unscored else [])
 
 
-@both
-def test_hanging_scorer_is_left_behind(asynchronous):
-    """With the real clock. On a busy machine the deadline may pass before the call begins."""
-    begun, release, closed = (threading.Event() for _ in range(3))
-
-    def generate(*_):
-        try:
-            begun.set()
-            release.wait(SECONDS)
-            while True:
-                yield []
-        finally:
-            closed.set()
-
-    ranking = rerank(asynchronous, InBatches(generate), limits={"deadline": 0.2})
-    assert [(issue.code, issue.message) for issue in ranking.report.issues] == [("deadline", LATE)]
-    assert not closed.is_set()
-    release.set()
-    if begun.is_set():
-        assert closed.wait(SECONDS)
-
-
 def stepping():
     """A generator that says when it is in its second batch, and waits there; and its events."""
     begun, go, closed = (threading.Event() for _ in range(3))

@@ -6,7 +6,6 @@ import pytest
 from secondpass.scorers.engines.agreement import (
     Agreement,
     agreement,
-    by_query,
     kendall_tau,
     sample_pairs,
     top_overlap,
@@ -96,11 +95,6 @@ def test_scores_that_are_not_finite_are_errors(runs, score):
 def test_runs_of_different_pairs_are_errors(first, second):
     with pytest.raises(ValueError, match=r"same pairs|need at least one"):
         agreement(first, second)
-
-
-def test_by_query():
-    pairs = [("a", "1"), ("b", "2"), ("a", "3")]
-    assert by_query(pairs) == [("a", ["1", "3"]), ("b", ["2"])]
 
 
 def test_the_shipped_pairs():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from checkpoint_folders import without_head
 from remembered_trace import remember
 from sampling import rotating
 from secondpass.errors import InputError, MissingExtraError, ModelLoadError
@@ -70,16 +69,6 @@ def test_a_folder_of_its_own_is_complete(model, tmp_path):
     assert files(tmp_path) == {"new", "model"} | {
         f"{folder}/{name}" for folder in ("new", "model") for name in files(tmp_path / folder)
     }
-
-
-def test_the_folder_of_another_model_is_not_mixed(model, tmp_path):
-    other = write_architecture(tmp_path / "other", "distilbert")
-    message = r"config\.json: exists with other content; it is replaced with --force"
-    with pytest.raises(InputError, match=message):
-        export(str(model), into=other, pairs=PAIRS)
-    assert "onnx" not in files(other)
-    export(str(model), into=other, pairs=PAIRS, force=True)
-    assert json.loads((other / "config.json").read_text())["model_type"] == "bert"
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
@@ -218,13 +207,6 @@ def test_wrong_arguments(model, tmp_path):
         export(str(model), pairs=PAIRS[:10])
 
 
-def test_a_model_of_the_hub_that_cannot_be_reached(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ModelLoadError, match="no such folder, and the hub was not contacted or"):
-        export("some/model", into=tmp_path / "new", pairs=PAIRS)
-    assert files(tmp_path) == set()
-
-
 @pytest.mark.parametrize(
     ("package", "backend", "extra"),
     [
@@ -247,17 +229,6 @@ def test_each_step_is_reported_and_loaders_are_silent(model, capfd):
     export(str(model), pairs=PAIRS, progress=lambda *step: steps.append(step))
     assert [(done, total) for _, done, total in steps] == [(step, 4) for step in range(5)]
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_shipped_pairs_are_the_default(model):
-    assert export(str(model)).agreements["float32"].pairs == 200
-
-
-def test_a_model_that_lacks_weights_is_not_exported(tmp_path):
-    folder = without_head(tmp_path / "model")
-    with pytest.raises(ModelLoadError, match=r"has no classifier\.bias, classifier\.weight"):
-        export(str(folder), pairs=PAIRS)
-    assert not (folder / "onnx").exists()
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".."])

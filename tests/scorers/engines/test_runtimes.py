@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -34,16 +33,6 @@ def test_the_backends_agree(path):
     for rows, tokens in ((1, 1), (3, 9), (8, 40), (2, 9)):
         batch = inputs(rows, tokens)
         assert onnx.run(batch) == pytest.approx(openvino.run(batch), abs=1e-4)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_threads(path, backend):
-    runtime = open_runtime(path, backend, precision="exact", threads=2)
-    batches = [inputs(rows, 5) for rows in (1, 2, 3, 4)] * 4
-    alone = [runtime.run(batch) for batch in batches]
-    with ThreadPoolExecutor(6) as pool:
-        together = list(pool.map(runtime.run, batches))
-    assert all(map(np.array_equal, together, alone))
 
 
 @pytest.mark.parametrize(

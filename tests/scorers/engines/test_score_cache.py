@@ -1,15 +1,11 @@
 import math
 import os
 import struct
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.score_cache import (
-    StoredScores,
     check_cache,
     file_digest,
     namespace,
@@ -63,16 +59,6 @@ def test_no_text_in_the_file(path):
     data = path.read_bytes()
     assert b"secret" not in data
     assert b"passage" not in data
-
-
-def test_a_file_that_cannot_be_used_has_no_scores(path):
-    path.write_text("of the user")
-    cache = open_cache(path)
-    cache.put_many([(KEYS[0], 1.0)])
-    assert cache.get_many(KEYS[:2]) == [None, None]
-    (issue,) = cache.issues()
-    assert issue.message.startswith("the score cache 'scores.sqlite' cannot be used: ")
-    cache.close()
 
 
 def test_keys_name_everything():
@@ -134,33 +120,3 @@ def test_a_path_of_something_else_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="not a file of secondpass; it was not touched"):
         check_cache(str(path))
     assert path.read_text() == '{"text": "of the user"}'
-
-
-def test_many_threads(cache):
-    barrier = threading.Barrier(8)
-
-    def use(thread):
-        barrier.wait(60)
-        for start in range(thread, 80, 8):
-            some = KEYS[start * 10 : start * 10 + 10]
-            cache.put_many((key, float(start)) for key in some)
-            assert cache.get_many(some) == [float(start)] * 10
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(use, range(8)))
-    assert cache.get_many(KEYS[:800]) == [float(n // 10) for n in range(800)]
-
-
-@NEEDS_FORK
-@IGNORES_FORKS
-def test_forks(cache):
-    cache.put_many([(KEYS[0], 0.5)])
-
-    def child():
-        cache.put_many([(KEYS[1], 1.5)])
-        return cache.get_many(KEYS[:2]) == [0.5, 1.5]
-
-    assert all(ended_well(run_child(child)) for _ in range(3))
-    cache.put_many([(KEYS[2], 2.5)])
-    shared = isinstance(cache, StoredScores)
-    assert cache.get_many(KEYS[:3]) == [0.5, 1.5 if shared else None, 2.5]

@@ -106,15 +106,6 @@ def test_long_texts_are_cut_as_the_authors_do(tmp_path, name):
     assert scorer.truncated("which cat?", texts) == [1, 2]
 
 
-def test_the_rule_of_gemma_has_its_prompt_on_top(tmp_path):
-    folder = families.write_causal_family(tmp_path / "bge-reranker-v2-gemma", "Gemma")
-    scorer = scorer_of(folder, max_length=64)
-    texts = ["cat", families.LONG * 2]
-    for query in ("which cat?", families.LONG):
-        theirs = families.gemma(folder, query, texts, max_length=64)
-        assert scorer.score_pairs(query, texts) == pytest.approx(theirs, abs=1e-4)
-
-
 def test_a_list_of_several_passes_is_joined(tmp_path):
     folder = families.write_listwise(tmp_path / "jina-reranker-v3")
     texts = [f"{number} {families.LONG * 3}" for number in range(15)] + [families.LONG * 9]
@@ -184,15 +175,6 @@ def test_a_changed_description_is_another(tmp_path):
     before = first.score_pairs("cat", ["dogs"])
     assert scorer("which").score_pairs("cat", ["dogs"]) != before
     assert first.score_pairs("cat", ["dogs"]) == before
-
-
-def test_scores_of_vectors_are_kept_for_a_commit(tmp_path):
-    scorer = scorer_of(folders.embedder(tmp_path / "model"))
-    scorer.warm_up()
-    model = scorer.loaded_model
-    assert "commit" in model.identity()
-    model.model._encoder.transformers_model.config._commit_hash = "a1"
-    assert model.identity()["commit"] == "a1"
 
 
 def test_there_must_be_room_for_texts(tmp_path):
@@ -410,10 +392,6 @@ def test_a_head_in_the_checkpoint(tmp_path, position, layer):
 # ---------------------------------------------------------------------- wrong ones
 
 
-def renamed(write, name):
-    return lambda folder: write(folder.with_name(name))
-
-
 def untokened(folder):
     """Qwen3-Reranker's form with the tokenizer of another model."""
     return folders.write_raw_causal(folder.with_name("qwen3-reranker"))
@@ -527,9 +505,3 @@ def test_a_family_that_is_set_must_fit(tmp_path, name):
     folder = str(write_classifier(tmp_path / "model"))
     with pytest.raises(ModelLoadError, match=f"does not fit the family '{name}' "):
         scorer_of(folder, family=name).warm_up()
-
-
-def test_a_family_that_is_set_needs_no_name(tmp_path):
-    folder = families.write_causal_family(tmp_path / "tuned", "Qwen3")
-    ours = scorer_of(folder, family="qwen3-reranker").score_pairs("cat?", PASSAGES)
-    assert ours == pytest.approx(families.qwen3(folder, "cat?", PASSAGES), abs=1e-4)
