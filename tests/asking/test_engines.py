@@ -86,12 +86,6 @@ def test_reports_list_engines(methods, expected, asynchronous):
     assert ranking.report.engines == tuple(expected)
 
 
-def test_each_ranking_has_them():
-    rankings = Reranker(Engine()).rerank_many([("q", TEXTS), ("r", TEXTS), ("s", [])])
-    engines = [ranking.report.engines for ranking in rankings]
-    assert engines == [(named("engine"),), (named("engine"),), ()]
-
-
 def test_method_that_was_not_called(monkeypatch):
     """Its model is loaded, but the deadline passed before."""
     used_before = Engine("b")

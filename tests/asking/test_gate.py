@@ -18,25 +18,6 @@ def test_each_loop_has_its_slots():
     assert other is not first
 
 
-def test_gate_lets_its_width_through():
-    gate, under_way, most = Gate(3), 0, 0
-
-    async def one():
-        nonlocal under_way, most
-        async with gate.in_this_loop():
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
-
-    async def many():
-        await asyncio.gather(*(one() for _ in range(20)))
-
-    for _ in range(2):  # a gate serves one loop after the other
-        asyncio.run(many())
-    assert most == 3
-
-
 def test_closed_loops_are_forgotten():
     gate = Gate(1)
 

@@ -312,13 +312,6 @@ def test_batches_that_are_split_by_their_tokens_count(count, tokens):
     assert ranking.report.usage.calls == planned.calls
 
 
-def test_depth_is_a_setting_or_an_option():
-    reranker = Reranker(Graded(Model()), depth=40)
-    assert reranker.plan(100).stages[0].candidates == 40
-    planned = reranker.plan(100, depth=10)
-    assert (planned.candidates, planned.stages[0].candidates) == (100, 10)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -344,36 +337,6 @@ def test_no_prompt_is_rendered(monkeypatch, kind):
     monkeypatch.delattr(Questions, "_prompt")
     planned = Reranker({"type": kind, "llm": Model()}, limits={"tokens": 9000}).plan(100)
     assert planned.total.input_tokens > 100 * 100
-
-
-class Polite(Graded):
-    """A strategy of a user's own, which edits the prompts."""
-
-    def judge(self, task):
-        plan, result = super().judge(task), None
-        with suppress(StopIteration):
-            while True:
-                effect = plan.send(result)
-                if isinstance(effect, Ask):
-                    questions = [self._polite(question) for question in effect.questions]
-                    effect = replace(effect, questions=questions)
-                result = yield effect
-        return Judgement([0.5] * len(task.texts))
-
-    def _polite(self, question):
-        (turn,) = question.request.turns
-        turns = (replace(turn, text=f"{turn.text}\nThank you."),)
-        return replace(question, request=replace(question.request, turns=turns))
-
-
-def test_a_strategy_that_edits_its_prompts_is_planned():
-    model = Model(graded)
-    reranker = Reranker(Polite(model))
-    (stage,) = reranker.plan(30).stages
-    assert not stage.problem
-    assert stage.input_tokens == Reranker(Graded(Model())).plan(30).stages[0].input_tokens
-    reranker.rerank("q", ["a", "b"])
-    assert model.prompts[0].turns[0].text.endswith("Thank you.")
 
 
 def test_an_instruction_is_part_of_every_prompt():

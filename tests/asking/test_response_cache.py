@@ -257,20 +257,6 @@ def test_a_file_of_the_user_is_refused_and_not_touched(path, create, message):
     assert after[2] == before[2]
 
 
-def test_a_file_of_the_user_that_comes_later_is_not_touched(path):
-    """Neither at use, nor when a run removes its answers."""
-    llm = model()
-    reranker = grading(llm, path)
-    path.write_text("written by the user")
-    ranking = reranker.rerank("q", TEXTS)
-    assert codes(ranking) == ["cache_failed"]
-    assert "not a file of secondpass" in ranking.report.issues[0].message
-    assert (ranking.report.status, len(llm.prompts)) == ("ok", 1)
-    with pytest.raises(OSError, match="is not removed: it is not a file of secondpass"):
-        reranker.cache.delete()
-    assert path.read_text() == "written by the user"
-
-
 def test_a_cache_of_another_user_is_not_used(path, monkeypatch):
     grading(model(), path).rerank("q", TEXTS)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
@@ -547,22 +533,3 @@ def test_a_run_does_not_find_its_own_answers(path):
             for _ in range(2):
                 reranker.rerank("q", TEXTS)
         assert len(llm.prompts) == asked
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child(path):
-    llm = model()
-    reranker = grading(llm, path)
-    reranker.rerank("q", TEXTS)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            cached = reranker.rerank("q", TEXTS).report.usage.cached
-            asked = reranker.rerank("other", TEXTS).report.usage.cached
-            status = 0 if (cached, asked) == (1, 0) else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert reranker.rerank("other", TEXTS).report.usage.cached == 1

@@ -5,7 +5,15 @@ import time
 import pytest
 
 from secondpass.asking.gate import Gate
-from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions, WaitForAnswers, schedule
+from secondpass.asking.scheduler import (
+    CallScorer,
+    Pass,
+    StartQuestions,
+    WaitForAnswers,
+    question_deadline_error,
+    schedule,
+    scoring_deadline_error,
+)
 from secondpass.effects import Answer, Ask, Estimate, Question, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
@@ -221,6 +229,7 @@ DEADLINES = {
     "one": ([60], 60),
     "latest": ([60, 900], 900),
     "one without": ([60, None], None),
+    "passed": ([1e-9], 0),
 }
 
 
@@ -276,3 +285,39 @@ def test_questions_behind_a_scorer_start_before_other_passes_are_scored():
     _, commands = drive(passes)
     kinds = [type(command) for command in commands]
     assert kinds == [CallScorer, StartQuestions] * 3 + [WaitForAnswers] * 3
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def ledger_of(deadline, ago=0):
+    return Ledger(Limits(deadline=deadline), time.perf_counter() - ago)
+
+
+def test_all_questions_fail_alike():
+    error = MethodError("down", "server_error")
+    answers = StartQuestions(0, ask(3), ledger_of(None), GATE).failed(error)
+    assert [(answer.value, answer.error) for answer in answers] == [(None, error)] * 3
+
+
+@pytest.mark.parametrize("missed", ["asked", "answered"])
+def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
+    error = question_deadline_error(ledger_of(10, ago=20), missed)
+    assert (error.code, str(error)) == ("deadline", f"the deadline passed before this was {missed}")
+    late = ledger_of(10)
+    late.keep_time(False)
+    late.started -= 20
+    kept = "the deadline, less the time kept for other methods, passed before"
+    assert str(question_deadline_error(late, missed)) == f"{kept} this was {missed}"
+    assert str(scoring_deadline_error([late])) == f"{kept} these were scored"
+
+
+def test_the_error_of_a_question_that_has_too_little_time():
+    late = ledger_of(100)
+    message = "not asked: too little time is left for an answer"
+    assert str(question_deadline_error(late, "asked")) == message
+    late.keep_time(False)
+    late.started -= 95
+    late.keep_time(True)
+    assert late.began_late
+    assert str(question_deadline_error(late, "answered")) == message

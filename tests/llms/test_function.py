@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import graded, shown_in
-from secondpass import ConfigurationError, NotSerializableError, Reranker
+from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.limits import Prices
@@ -125,10 +125,6 @@ def test_keywords(function, said):
     assert complete(function, BOUND, timeout=7.0).text == said
 
 
-def test_a_prompt_without_a_schema_gives_none():
-    assert complete(with_schema).text == "schema=None"
-
-
 # ---------------------------------------------------------------------- where it runs
 
 
@@ -198,8 +194,3 @@ def test_a_function_is_made_a_language_model():
     assert isinstance(to_llm(plain), CallableLLM)
     llm = CallableLLM(plain)
     assert to_llm(llm) is llm
-
-
-def test_not_serializable():
-    with pytest.raises(NotSerializableError):
-        Reranker(Graded(plain)).to_config()

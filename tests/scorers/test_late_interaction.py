@@ -177,18 +177,6 @@ class Clock:
 MANY = [f"the cat sat {number}" for number in range(100)]
 
 
-def test_batches_without_a_deadline(scorer):
-    requests = [("cat", DOCUMENTS), ("dog", []), ("mat", ["a"])]
-    found = [item for batch in scorer.score_batches(requests, None) for item in batch]
-    expected = scorer.score_many(requests)
-    assert found == [
-        (query, index, close(score))
-        for query, scores in enumerate(expected)
-        for index, score in enumerate(scores)
-    ]
-    assert list(scorer.score_batches([("cat", [])], 0.0)) == []
-
-
 def test_batches_until_a_deadline(folder, scorer, monkeypatch):
     expected = scorer.score_pairs("cat", MANY)
     hurried = LateInteractionScorer(folder)
@@ -260,15 +248,6 @@ def test_a_slow_batch(folder, monkeypatch):
     assert score(0.0) == score(-1.0) == 0
 
 
-def test_kept_passages_take_no_time(folder, monkeypatch):
-    hurried = LateInteractionScorer(folder, remember=100)
-    clock = Clock(monkeypatch, hurried._model.get())
-    hurried.score_pairs("cat", MANY[40:])
-    list(hurried.score_batches([("cat", MANY[:5])], clock.now + 1))
-    found = hurried.score_batches([("cat", MANY[5:10] + MANY[40:])], clock.now + 0.06)
-    assert sum(map(len, found)) == 65
-
-
 def test_prompts(folder, scorer):
     other = LateInteractionScorer(folder, prompts={"query": "food ", "document": "mat "})
     theirs = reference(
@@ -276,14 +255,6 @@ def test_prompts(folder, scorer):
     )
     assert other.score_pairs("cat", DOCUMENTS) == close(theirs)
     assert other.score_pairs("cat", DOCUMENTS) != close(scorer.score_pairs("cat", DOCUMENTS))
-
-
-def test_half_precision(folder, scorer):
-    half = LateInteractionScorer(folder, precision="bfloat16", remember=10)
-    expected = pytest.approx(scorer.score_pairs("cat", DOCUMENTS), abs=0.2)
-    for _ in range(2):
-        assert half.score_pairs("cat", DOCUMENTS) == expected
-    assert half.engine.precision == "bfloat16"
 
 
 def test_engine(folder):

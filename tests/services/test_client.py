@@ -127,14 +127,6 @@ def test_words_of_the_server(words, shown):
     assert ("the server says: no such model" in str(error)) == shown
 
 
-def test_own_url():
-    class Hosted(Echo):
-        url = "https://api.example.com/v1"
-
-    assert Hosted().origin == "[https://api.example.com/v1, model m, key of ECHO_KEY]"
-    assert Hosted(base_url="http://h").origin == "[http://h, model m, key of ECHO_KEY]"
-
-
 # ---------------------------------------------------------------------- keys
 
 KEYS = {
@@ -277,12 +269,6 @@ def test_connection_is_reused_and_closed(monkeypatch):
     client.close()
     assert (client.closed, waited) == ([KEY], [5.0])
     assert not client._finalizer.alive
-
-
-def test_threads_share_a_connection():
-    client = Echo()
-    assert client._connected(Secret(KEY)) is client._connected(Secret(KEY))
-    client.close()
 
 
 def test_changed_key(monkeypatch):

@@ -410,21 +410,6 @@ def test_a_full_disk_ends_writing_for_a_minute(kind, path, monotonic, monkeypatc
         assert file.get_many(KEYS[:3]) == kind.values(0, 2)
 
 
-def test_a_file_that_can_only_be_read(path, file, monkeypatch):
-    file.put_many({KEYS[0]: "a"})
-    file.close()
-    connect = sqlite3.connect
-
-    def read_only(address, **settings):
-        return connect(address.replace("mode=rwc", "mode=ro").replace("=rw", "=ro"), **settings)
-
-    monkeypatch.setattr(sqlite3, "connect", read_only)
-    assert file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
-    with pytest.raises(StoreFileError, match="readonly"):
-        file.put_many({KEYS[1]: "b"})
-    assert file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
-
-
 def test_another_process_that_holds_the_lock_is_waited_for_a_moment(kind, path, monkeypatch):
     monkeypatch.setattr(connections, "_WRITE_WITHIN", 0.05)
     with kind.opened(path) as file:
@@ -472,15 +457,6 @@ def test_opening_waits_for_another_process(path, file, monkeypatch):
     tries.clear()
     with ANSWERS.opened(path) as other, pytest.raises(StoreFileError, match="is locked"):
         other.get_many(KEYS[:1])
-
-
-def test_a_removed_file_is_created_again(path, file):
-    file.put_many({KEYS[0]: "a"})
-    file.close()
-    path.unlink()
-    assert file.get_many(KEYS[:1]) == {}
-    file.put_many({KEYS[0]: "b"})
-    assert ANSWERS.count(path) == 1
 
 
 # ---------------------------------------------------------------------- threads and processes

@@ -57,13 +57,6 @@ def test_answer():
     assert client.requests == [("https://api.jina.ai/v1/rerank", body)]
 
 
-def test_answer_without_usage():
-    completion = answered(tei(path="/p", raw_scores=True), client := Client(200, "[]"), 1)
-    assert (completion.input_tokens, completion.output_tokens) == (None, None)
-    body = {"query": "q", "texts": ["0 a"], "truncate": True, "raw_scores": True}
-    assert client.requests == [("http://h/p", body)]
-
-
 def test_a_response_is_parsed_once(monkeypatch):
     endpoint = tei()
     completion = answered(endpoint, Client(200, rows(["3 a"])), 1)

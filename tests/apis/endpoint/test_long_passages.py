@@ -113,17 +113,6 @@ def test_the_suffix_of_a_long_passage_stays(make, provider):
     assert all(text.startswith("P ") and text.endswith(" [END]") for text in shown)
 
 
-def test_a_batch_of_another_stays_as_it_is(make, provider):
-    provider.play(
-        where(lambda r: any(len(text) > 2500 for text in documents(r)), fake.raw(http(413)))
-    )
-    given = [LONG, "9 b", "3 " + "x" * 2400, "5 d"]
-    ranking = make(batch_size=2).rerank("q", given)
-    assert ranking.order == (1, 0, 3, 2)
-    assert len(provider.requests) == 3
-    assert given[2:] in [documents(request) for request in provider.requests]
-
-
 def test_always_too_long(make, rank, provider):
     provider.play(fake.raw(http(413)))
     ranking = rank(make(limits={"retries": 5}), "q", [LONG, "9 b"])

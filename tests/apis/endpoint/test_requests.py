@@ -73,11 +73,6 @@ def test_instruction_is_sent_in_a_field_of_its_own_or_reported(
     assert issues == ([] if field else [("instruction_not_used", ranking.report.method)])
 
 
-def test_instruction_follows_that_of_the_options(make, provider):
-    make("vllm", options={"instruction": "Find animals."}).rerank("q", NUMBERS, instruction="owls")
-    assert provider.requests[0].body["instruction"] == "Find animals.\nowls"
-
-
 def test_instruction_counts_for_each_pair_and_is_kept_out_of_errors(make, provider):
     instruction = "prefer what the night guard of the museum wrote"
     provider.play(fake.raw(fake.http(400, {"message": f"no template for {instruction}"})))

@@ -134,43 +134,6 @@ def test_cancellation_leaves_nothing_running():
     assert reranker.rerank("q", numbered(range(5))).report.status == "ok"
 
 
-def test_cancelling_some_of_many_tasks():
-    class Held(Model):
-        async def complete(self, prompt):
-            async with asyncio.timeout(60):
-                while not go.is_set():
-                    await asyncio.sleep(0.001)
-            return await super().complete(prompt)
-
-    go = threading.Event()
-    reranker = Reranker(Graded(Held()), limits={"concurrency": 2})
-
-    async def act():
-        tasks = [
-            asyncio.ensure_future(reranker.arerank("q", numbered([1, index])))
-            for index in range(2, 10)
-        ]
-        await asyncio.sleep(0.02)  # some are under way by now, and others wait for a slot
-        for task in tasks[::2]:
-            task.cancel()
-        go.set()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    results = asyncio.run(act())
-    assert all(isinstance(result, asyncio.CancelledError) for result in results[::2])
-    assert [result.order for result in results[1::2]] == [(1, 0)] * 4
-
-
-def test_model_raises_cancelled_error():
-    def reply(passages):
-        return asyncio.CancelledError() if "2 wombats" in passages.values() else graded(passages)
-
-    reranker = Reranker(Graded(Model(reply), batch_size=1), log_level="debug")
-    ranking = asyncio.run(reranker.arerank("q", numbered([1, 2, 3])))
-    assert ranking.order == (2, 0, 1)
-    assert ranking.report.status == "partial"
-
-
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_exits_of_readers_and_models(error, asynchronous):

@@ -66,17 +66,6 @@ def test_the_deadline_covers_pauses():
     assert len(model.prompts) <= 2
 
 
-def test_the_deadline_covers_waiting_for_a_slot():
-    def ranking_within(deadline):
-        method = Graded(Model(graded, seconds=deadline / 3), batch_size=1)
-        limits = {"deadline": deadline, "concurrency": 1}
-        return Reranker(method, limits=limits, log_level="debug").rerank("q", numbered(range(10)))
-
-    ranking = within_deadlines(ranking_within, lambda ranking: ranking.report.status == "partial")
-    assert ranking.report.status == "partial"
-    assert 1 <= sum(item.status == "scored" for item in ranking) <= 3
-
-
 def expired_ledger(**settings):
     """A ledger whose time has passed, unless it starts its clock again."""
     return Ledger(Limits(deadline=5), time.perf_counter() - 60, **settings)
