@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import threading
 
 import pytest
@@ -180,9 +179,7 @@ def graded(function):
 
 MADE_FOR_EACH_CALL = {
     "lambda": (8, lambda owner: graded(lambda messages: owner.ask([*messages]))),
-    "partial": (8, lambda owner: graded(functools.partial(lambda owner, _: owner.hang(), owner))),
     "method": (8, lambda owner: graded(MadeModel(owner).ask)),
-    "awaitable": (8, lambda owner: graded(lambda messages: owner.ignore([*messages]))),
     "coroutine": (8, lambda owner: graded(ignoring(owner))),
     "scorer": (drivers._SCORER_GATE.width, lambda owner: Made(owner.score_pairs)),
 }
@@ -203,8 +200,7 @@ def ignoring(owner):
     return ask
 
 
-@pytest.mark.parametrize("mode", ["rerank", "arerank"])
-@pytest.mark.parametrize("kind", MADE_FOR_EACH_CALL)
+@pytest.mark.parametrize(("kind", "mode"), rotated(MADE_FOR_EACH_CALL, ["rerank", "arerank"]))
 def test_functions_made_for_each_call_that_hang_leave_few_behind(kind, mode):
     owner = Hanging()
     limit, method = MADE_FOR_EACH_CALL[kind]

@@ -7,16 +7,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from question_keys import LLM, METHODS, keys
 from sampling import examples
 from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
-from secondpass.effects import Completion, Estimate, Prompt, Question, Turn
+from secondpass.effects import Completion, Estimate, Prompt, Question, Task, Turn
 from secondpass.llms.anthropic import AnthropicMessages
 from secondpass.llms.function import CallableLLM
 from secondpass.llms.openai import OpenAIChat
 from secondpass.prompts.labels import replace_secret
 from secondpass.questions import Recall
+from secondpass.ranking.methods import to_method
 from secondpass.settings import changed
+from secondpass.types import Candidate
+
+LLM = {"type": "openai", "model": "m"}
+METHODS = {
+    "graded": {"type": "graded", "llm": LLM},
+    "listwise": {"type": "listwise", "llm": LLM},
+    "blocks": {"type": "blocks", "llm": LLM},
+    "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
+    "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
+    "pointwise": {"type": "pointwise", "llm": LLM},
+}
+
+
+def keys(settings, texts=("a", "b", "c"), query="q", context=None, ids=None, instruction=None):
+    """The keys of the first round of questions that a method asks."""
+    candidates = [Candidate(text, id=one) for text, one in zip(texts, ids or texts, strict=True)]
+    method = to_method(settings)
+    task = Task(query, list(texts), candidates, context, instruction=instruction)
+    effect = next(method.judge(task))
+    start = service_key(effect.service)
+    return [answer_key(start, question) for question in effect.questions]
 
 
 def with_llm(settings, **llm):
@@ -31,20 +52,14 @@ DIFFERENT = {
     "query": (GRADED, {}, {"query": "Q"}),
     "a text": (GRADED, {}, {"texts": ("a", "b", "C")}),
     "order of texts": (GRADED, {}, {"texts": ("b", "a", "c")}),
-    "one more text": (GRADED, {}, {"texts": ("a", "b", "c", "")}),
-    "texts cut elsewhere": (GRADED, {}, {"texts": ("ab", "", "c")}),
-    "white space": (GRADED, {}, {"texts": ("a", "b", "c ")}),
     "what fencing removes": (GRADED, {}, {"texts": ("a", "b", "c\u200b")}),
     "context": (GRADED, {}, {"context": "x"}),
     "model": (with_llm(GRADED, model="n"), {}, {}),
     "address": (with_llm(GRADED, base_url="http://localhost/v1"), {}, {}),
     "provider": (with_llm(GRADED, type="anthropic"), {}, {}),
     "temperature": (with_llm(GRADED, temperature=0.5), {}, {}),
-    "no temperature": (with_llm(GRADED, temperature=None), {}, {}),
-    "max_tokens": (with_llm(GRADED, max_tokens=100), {}, {}),
     "structured": (with_llm(GRADED, structured="text"), {}, {}),
     "options": (with_llm(GRADED, options={"seed": 1}), {}, {}),
-    "a string in options": (with_llm(GRADED, options={"seed": "1"}), {}, {}),
     "method": (LISTWISE, {}, {}),
     "scale": ({**GRADED, "scale": [0, 5]}, {}, {}),
     "scale that the prompt leaves out": (
@@ -59,8 +74,6 @@ DIFFERENT = {
     "base of indices": ({**GRADED, "labels": "index0"}, {**GRADED, "labels": "index1"}, {}),
     "ids": ({**GRADED, "labels": "id"}, {**GRADED, "labels": "id"}, {"ids": ("x", "y", "z")}),
     "instruction": ({**GRADED, "prompt": {"instruction": "Grade well."}}, {}, {}),
-    "criteria": ({**GRADED, "prompt": {"criteria": ["age"]}}, {}, {}),
-    "guidelines": ({**GRADED, "prompt": {"guidelines": ["age"]}}, {}, {}),
     "system": ({**GRADED, "prompt": {"system": "Grade."}}, {}, {}),
     "user": ({**GRADED, "prompt": {"user": "{query} {documents} {reply}"}}, {}, {}),
     "instruction of a call": (GRADED, {}, {"instruction": "new"}),
@@ -81,11 +94,9 @@ DIFFERENT = {
     "path": ({**ENDPOINT, "path": "v9"}, ENDPOINT, {}),
     "scores": ({**ENDPOINT, "scores": "logit"}, ENDPOINT, {}),
     "options of an api": ({**ENDPOINT, "options": {"truncate": True}}, ENDPOINT, {}),
-    "text of an api": (ENDPOINT, ENDPOINT, {"texts": ("a", "c", "b")}),
     "statement": ({**DECISIONS, "statement": "{id} is good."}, DECISIONS, {}),
     "provider of decisions": ({**DECISIONS, "provider": "google"}, DECISIONS, {}),
     "query of decisions": (DECISIONS, DECISIONS, {"query": "Q"}),
-    "text of decisions": (DECISIONS, DECISIONS, {"texts": ("a", "c", "b")}),
 }
 
 

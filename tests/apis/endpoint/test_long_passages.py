@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import json
 from urllib.parse import quote
@@ -178,13 +177,7 @@ QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."
 ESCAPES = {
     "plain": str,
     "json": lambda text: json.dumps(text)[1:-1],
-    "json in json": lambda text: json.dumps(json.dumps(text)),
-    "unicode": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
-    "html": lambda text: html.escape(text.replace("m", "&#109;")),
     "url": quote,
-    "upper case": str.upper,
-    "white space": lambda text: text.replace(" ", "\n  "),
-    "a part": lambda text: text[20:60],
 }
 
 

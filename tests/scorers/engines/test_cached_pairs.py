@@ -1,23 +1,10 @@
 """An engine that remembers scores, with a model whose scores are known."""
 
 import pytest
-from hypothesis import given
 
-from fake_pairs import REQUESTS, FakeModel, InstructedModel, score_of
+from fake_pairs import FakeModel, InstructedModel, score_of
 from secondpass.scorers.cross_encoder import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
-
-
-@given(REQUESTS)
-def test_remembered_scores(requests):
-    model = FakeModel()
-    cached = CachedPairs(PairEngine(model), 10_000)
-    first = cached.score(requests)
-    model.batches.clear()
-    assert cached.score(requests) == first
-    until = {(r, p): s for batch in cached.score_until(requests, 1.0) for r, p, s in batch}
-    assert until == {(r, p): s for r, one in enumerate(first) for p, s in enumerate(one)}
-    assert not model.batches
 
 
 def test_partly_remembered():

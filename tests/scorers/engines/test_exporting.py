@@ -1,14 +1,13 @@
 """Model files that are exported from small random models, and what is refused."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from remembered_trace import remember
 from sampling import rotating
-from secondpass.errors import InputError, MissingExtraError, ModelLoadError
+from secondpass.errors import InputError, ModelLoadError
 from secondpass.scorers.engines import exporting
 from secondpass.scorers.engines.conversion import ExportError
 from secondpass.scorers.engines.exporting import export
@@ -205,23 +204,6 @@ def test_wrong_arguments(model, tmp_path):
         export(str(model), into=tmp_path / "file")
     with pytest.raises(InputError, match="pairs: no query has more than 10 passages"):
         export(str(model), pairs=PAIRS[:10])
-
-
-@pytest.mark.parametrize(
-    ("package", "backend", "extra"),
-    [
-        ("onnx", "onnx", "export"),
-        ("torch", "onnx", "export"),
-        ("onnxruntime", "onnx", "export"),
-        ("sentence_transformers", "openvino", "export,openvino"),
-        ("openvino", "openvino", "export,openvino"),
-    ],
-)
-def test_missing_packages(model, monkeypatch, package, backend, extra):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError) as error:
-        export(str(model), backend=backend)
-    assert f'pip install "secondpass[{extra}]"' in str(error.value)
 
 
 def test_each_step_is_reported_and_loaders_are_silent(model, capfd):

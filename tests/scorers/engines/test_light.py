@@ -106,15 +106,6 @@ def test_other_outputs_are_refused(files, runtime, output, shape):
         loaded(files)
 
 
-def test_what_a_runtime_says_is_not_repeated(files, runtime):
-    def fail(_scores):
-        raise RuntimeError("/home/user/model.onnx: pages of text")
-
-    runtime.output = fail
-    with pytest.raises(ModelLoadError, match=r"cannot score pairs: RuntimeError$"):
-        loaded(files)
-
-
 def test_more_tokens_than_positions(files, runtime):
     message = "max_length 65 is more than the 64 positions of the model 'm'"
     with pytest.raises(ModelLoadError, match=message):

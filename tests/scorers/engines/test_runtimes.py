@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from secondpass import MissingExtraError, ModelLoadError
+from secondpass import ModelLoadError
 from secondpass.scorers.engines import runtimes
 from secondpass.scorers.engines.runtimes import open_runtime
 from tiny_models import write_classifier, write_onnx
@@ -53,13 +53,6 @@ def test_files_that_are_no_model(path, tmp_path, backend, content):
     with pytest.raises(ModelLoadError, match=r"cannot load 'model\.onnx'.*truncated") as caught:
         open_runtime(broken, backend)
     assert str(tmp_path) not in str(caught.value)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_missing_package(path, backend, monkeypatch):
-    monkeypatch.setitem(sys.modules, runtimes.MODULES[backend], None)
-    with pytest.raises(MissingExtraError, match=rf"secondpass\[{backend}\]"):
-        open_runtime(path, backend)
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,7 @@ import struct
 
 import pytest
 
-from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.score_cache import (
-    check_cache,
     file_digest,
     namespace,
     open_cache,
@@ -100,23 +98,3 @@ def test_file_digest_reads_a_file_once(tmp_path, monkeypatch):
     first = file_digest(file)
     monkeypatch.setattr(hashlib, "file_digest", None)
     assert file_digest(file) == first
-
-
-@pytest.mark.parametrize("value", [0, -1, True, None, 1.5, "", b"scores", "a\0b"])
-def test_wrong_values(value):
-    with pytest.raises(ConfigurationError, match="score cache: "):
-        open_cache(value)
-
-
-def test_a_path_of_something_else_is_refused(tmp_path):
-    check_cache(None)
-    check_cache(1000)
-    check_cache(str(tmp_path / "new"))
-    check_cache(str(tmp_path / "missing" / "new"))  # which may be there when it is used
-    with pytest.raises(ConfigurationError, match=r"score_cache: .*: it is a folder"):
-        check_cache(str(tmp_path))
-    path = tmp_path / "corpus.jsonl"
-    path.write_text('{"text": "of the user"}')
-    with pytest.raises(ConfigurationError, match="not a file of secondpass; it was not touched"):
-        check_cache(str(path))
-    assert path.read_text() == '{"text": "of the user"}'

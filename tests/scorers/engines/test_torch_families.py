@@ -8,7 +8,7 @@ from secondpass import ConfigurationError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
-from tiny_models import write_classifier, write_late_interaction, write_onnx
+from tiny_models import write_classifier, write_onnx
 
 
 def causal(kind, auto_map=""):
@@ -245,19 +245,6 @@ def test_prompt_is_the_instruction(tmp_path):
 # ---------------------------------------------------------------------- texts by themselves
 
 
-def test_late_interaction_is_a_read_out(tmp_path):
-    from secondpass.scorers.late_interaction import LateInteractionScorer
-
-    folder = str(write_late_interaction(tmp_path / "model", expansion=True))
-    expected = LateInteractionScorer(folder).score_pairs("cat", ["dog", "", "the cat sat " * 30])
-    scorer = scorer_of(folder)
-    assert scorer.score_pairs("cat", ["dog", "", "the cat sat " * 30]) == pytest.approx(
-        expected, abs=1e-5
-    )
-    assert scorer.score_kind == "unbounded"
-    assert scorer.truncated("cat", ["dog", "the cat sat " * 30]) == [1]
-
-
 @pytest.mark.parametrize("cls", ["SentenceTransformer", "SparseEncoder"])
 def test_encoders_of_texts_score_by_their_similarity(tmp_path, cls):
     import sentence_transformers
@@ -333,27 +320,6 @@ def test_a_family_of_ones_own(tmp_path):
     ]
     with pytest.raises(ModelLoadError, match="fits no description"):
         scorer_of(folder).warm_up()
-
-
-def test_labels_of_a_classifier_can_be_read(tmp_path):
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    folder = write_classifier(tmp_path / "model", labels=3)
-    own = {
-        "title": "entailment",
-        "match": {"architectures": "BertForSequenceClassification"},
-        "run": {"model": "classifier"},
-        "read": {"label": 2, "minus": 0},
-    }
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    texts = ["dog", "", "the cat sat"]
-    theirs = []
-    for text in texts:
-        [logits] = model(**tokenizer("cat", text, return_tensors="pt")).logits.tolist()
-        theirs.append(logits[2] - logits[0])
-    scorer = scorer_of(folder, family=own)
-    assert scorer.score_pairs("cat", texts) == pytest.approx(theirs, abs=1e-4)
 
 
 @pytest.mark.parametrize("position", ["first", "last", "mean"])

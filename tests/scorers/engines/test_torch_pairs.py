@@ -130,15 +130,6 @@ def test_the_prompt_counts_towards_the_length(encoder, prompt, instruction, expe
     ]
 
 
-def test_each_prompt_has_a_forward_pass(encoder):
-    model = loaded(prompt_name="web")
-    prompts = [None, "b", None, "a", "b"]
-    pairs = [TextPair("q", "p" * number, 9, prompt) for number, prompt in enumerate(prompts)]
-    assert model.run(pairs) == [0.0, 1.0, 2.0, 3.0, 4.0]
-    passes = [(prompt, len(texts)) for prompt, texts in encoder.calls]
-    assert passes == [("Search: ", 2), ("b", 2), ("a", 1)]
-
-
 def test_without_a_prompt_it_is_the_default_of_the_model(encoder):
     encoder.default_prompt_name = "web"
     model = loaded(prompt="only {instruction}")
