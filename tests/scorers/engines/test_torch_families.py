@@ -424,31 +424,10 @@ WRONG = {
     "modules that score": (unsaid, "has a module that scores pairs, but its config_sent"),
     "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
     "plain language model": (causal("Qwen3"), "fits no description .* no read-out"),
-    "plain language model of another family": (causal("Qwen2"), "fits no description"),
     "tokens of another model": (untokened, "in place of '<.im_start.>', which its family needs"),
     "without its projector": (projectorless, "has no projector.2.weight"),
     "incomplete": (incomplete_list, "has no layers.1.self_attn.q_proj.weight"),
     "two families": (named_twice, "fits the descriptions of qwen3-reranker and zerank-2: name"),
-    "entailment": (lambda folder: write_classifier(folder, labels=3), "has 3 labels"),
-    "layerwise": (coded("LayerWiseMiniCPMForCausalLM"), "layerwise, whose scores only code"),
-    "lightweight": (coded("CostWiseGemmaForCausalLM"), "lightweight, whose .* `endpoint`$"),
-    "bidirectional": (coded("LlamaBidirectionalForSequenceClassification"), "nemotron-rerank, "),
-    "new": (
-        coded("NewForSequenceClassification", "a/b--modeling.NewForSequenceClassification"),
-        "gte-multilingual-reranker, whose .*`endpoint`; trust_remote_code runs it$",
-    ),
-    "flash": (
-        coded(
-            "XLMRobertaForSequenceClassification",
-            "a/b--modeling_xlm_roberta.XLMRobertaFlashForSequenceClassification",
-        ),
-        "jina-reranker-v2, whose",
-    ),
-    "alibi": (
-        coded("JinaBertForSequenceClassification", "m.JinaBertForSequenceClassification"),
-        "jina-reranker-v1, whose",
-    ),
-    "bidirectional late interaction": (coded("Lfm2BidirectionalModel"), "LFM2.5-ColBERT, whose"),
     "other code": (coded("BertForSequenceClassification"), "code of its own .modeling.Own"),
     "bidirectional, with a file": (
         lambda folder: write_onnx(coded("LlamaBidirectionalForSequenceClassification")(folder)),
