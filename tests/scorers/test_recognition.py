@@ -107,7 +107,7 @@ BY_CODE = [
     (
         "JinaBertForSequenceClassification",
         "JinaBertForSequenceClassification",
-        "reranker-v1, whose",
+        "v1, whose",
     ),
     ("Lfm2BidirectionalModel", "Own", "LFM2.5-ColBERT, whose"),
     ("BertForSequenceClassification", "Own", "code of its own .a/b--modeling.Own"),
