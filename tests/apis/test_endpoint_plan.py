@@ -8,8 +8,7 @@ import time
 import pytest
 
 from fakes import play, task_of
-from secondpass.apis import endpoint as module
-from secondpass.apis.endpoint import Endpoint, Pairs
+from secondpass.apis.endpoint import Endpoint
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
 
@@ -85,16 +84,6 @@ def test_wrong_settings(api, settings, message):
 # ---------------------------------------------------------------------- questions
 
 
-def test_question():
-    _, (ask,) = judged(tei(), ["3 abcdefgh", "9 abcdefgh"])
-    (question,) = ask.questions
-    assert question.request == Pairs("wombats", ["3 abcdefgh", "9 abcdefgh"])
-    assert (question.documents, question.reminder) == (2, None)
-    tokens = module.estimate_tokens
-    expected = 2 * tokens("3 abcdefgh") + 2 * tokens("wombats")
-    assert (question.estimate.input_tokens, question.estimate.output_tokens) == (expected, 0)
-
-
 @pytest.mark.parametrize(
     ("batch_size", "count", "sizes"), [(None, 32, [32]), (None, 33, [16, 17]), (2, 5, [1, 2, 2])]
 )
@@ -120,11 +109,6 @@ def test_shrink():
 # ---------------------------------------------------------------------- answers
 
 
-def test_rounding_errors_are_clipped():
-    judgement, _ = judged(tei(), ["0 a", "1 b"], lambda texts: rows(texts, lambda t: 1.00005))
-    assert judgement.scores == [1, 1]
-
-
 def test_a_failed_batch():
     def respond(texts):
         if "9 b" in texts:
@@ -137,25 +121,11 @@ def test_a_failed_batch():
     assert issues(judgement) == {"server_error": ("server error", (1,))}
 
 
-def test_all_batches_fail():
-    def respond(texts):
-        raise DOWN
-
-    with pytest.raises(LLMError, match="server error"):
-        judged(tei(), ["3 a"], respond)
-
-
 @pytest.mark.parametrize("body", ["no JSON", "", "[0.5"])
 def test_not_json(body):
     with pytest.raises(ReplyError, match="it is not JSON") as caught:
         judged(tei(), ["3 a"], lambda texts: body)
     assert caught.value.code == "bad_response"
-
-
-def test_refused_scores():
-    judgement, _ = judged(tei(), ["3 a", "9 b"], lambda texts: rows(texts).replace("0.9", "NaN"))
-    assert judgement.scores == [0.3, None]
-    assert issues(judgement) == {"score_refused": ("the scores of these cannot be used", (1,))}
 
 
 LOGITS = [
@@ -180,13 +150,6 @@ def test_logits(settings, accepted):
         with pytest.raises(MethodError) as caught:
             act()
         assert caught.value.code == "score_out_of_range"
-
-
-def test_no_logits_where_the_api_has_none():
-    endpoint = Endpoint("vllm", **BASE)
-    body = json.dumps({"results": [{"index": 0, "relevance_score": -3.5}]})
-    with pytest.raises(MethodError, match=r"-3\.5 is outside 0 to 1"):
-        judged(endpoint, ["3 a"], lambda texts: body)
 
 
 def test_too_large_batches_are_asked_again():

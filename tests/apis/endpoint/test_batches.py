@@ -118,19 +118,3 @@ def test_one_document_is_refused(step, code, repair, make, rank, provider):
     usage = ranking.report.usage
     assert usage.calls == len(provider.requests) == 2 + usage.repairs
     assert 2 * repair <= usage.repairs <= 4 * repair
-
-
-def test_different_errors_per_batch(make, provider):
-    provider.play_by(
-        lambda request: {
-            "3": status(401),
-            "5": rows(lambda found: [{**found[0], "index": 9}, *found[1:]]),
-            "7": answer(),
-        }[documents(request)[0][0]]
-    )
-    ranking = make(batch_size=2).rerank("q", GIVEN)
-    assert scores(ranking) == {0: None, 1: None, 2: None, 3: 0.1, 4: 0.7, 5: 0.4}
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"authentication": (0, 1), "unknown_label": (), "not_in_reply": (2,)}
-    statuses = {item.position: item.status for item in ranking}
-    assert (statuses[0], statuses[2]) == ("unjudged", "backfilled")

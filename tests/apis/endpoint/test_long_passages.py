@@ -112,14 +112,6 @@ def test_the_suffix_of_a_long_passage_stays(make, provider):
     assert all(text.startswith("P ") and text.endswith(" [END]") for text in shown)
 
 
-def test_always_too_long(make, rank, provider):
-    provider.play(fake.raw(http(413)))
-    ranking = rank(make(limits={"retries": 5}), "q", [LONG, "9 b"])
-    assert codes(ranking) == {"too_long"}
-    assert ranking.order == (0, 1)
-    assert len(provider.requests) == ranking.report.usage.calls <= 4 + 2  # and each alone
-
-
 VOYAGE = (
     "Request to model 'rerank-2' failed. The max allowed tokens per submitted batch is {limit}. "
     "Your batch has {tokens} tokens after truncation. Please lower the number of tokens in the "
@@ -159,18 +151,6 @@ def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, r
     )
     provider.play(step)  # what was learned holds for the next list
     assert rank(reranker, "q", texts[:6]).report.issues == ()
-
-
-def test_a_long_passage_alone_is_cut(make, rank, provider):
-    """There is nothing to split, so it is shortened as for other APIs."""
-    error = {"detail": VOYAGE.format(limit=1000, tokens=9000)}
-    long = where(
-        lambda r: any(len(text) > 3000 for text in documents(r)), fake.raw(http(400, error))
-    )
-    provider.play(long)
-    ranking = rank(make("voyage", limits={"retries": 0}), "q", [LONG])
-    assert ranking.report.status == "ok"
-    assert len(documents(provider.requests[-1])[0]) == 2000
 
 
 QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."

@@ -10,7 +10,7 @@ import fake_provider as fake
 from fakes import task_of
 from rankings import scores
 from rerank_answers import KEY
-from rerank_dialects import DIALECTS, NUMBERS, OWN, SIGNED
+from rerank_dialects import DIALECTS, NUMBERS, SIGNED
 from rotation import rotated
 
 # ---------------------------------------------------------------------- each API
@@ -36,14 +36,6 @@ def test_what_is_sent_and_read(api, make, rank, provider):
     assert usage.input_tokens == dialect.tokens  # not reported is None, never 0
     assert usage.output_tokens == (None if dialect.tokens is None else 0)
     assert usage.units == dialect.units
-
-
-@pytest.mark.parametrize("api", [api for api in OWN if api not in {"elastic", "vertex"}])
-def test_self_hosted_without_key_and_model(api, make, provider):
-    assert make(api, model=None).rerank("q", NUMBERS).order == (1, 2, 0)
-    (request,) = provider.requests
-    assert "authorization" not in request.headers
-    assert "model" not in request.body
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,6 @@ def test_the_best_span_of_each_document(make, rank, provider):
     assert all(r.body["relevant_spans"]["mode"] == "enabled" for r in provider.requests)
 
 
-def test_spans_that_were_not_asked_for_are_not_read(make, rank, provider):
-    provider.play(spanned(lambda text: "none"))
-    ranking = rank(make("cohere", api_key=KEY), "q", NUMBERS)
-    assert parts(ranking) == dict.fromkeys(range(3))
-    assert ranking.report.issues == ()
-    assert "relevant_spans" not in provider.requests[0].body
-
-
 def test_texts_that_were_cut(make, rank, provider):
     """Only the beginning was sent, so spans are within it."""
     texts = ["3 " + "🦉" * 5000, "9 b"]
@@ -162,21 +154,6 @@ def test_wrong_spans(listed, make, rank, provider):
     assert (issue.code, issue.positions) == ("span_invalid", (0, 2))
     assert ranking.report.status == "ok"
     assert not any(text in json.dumps(ranking.report.to_dict()) for text in ("3 a", "9 b"))
-
-
-def test_rows_that_contradict_each_other(make, provider):
-    def step(request):
-        rows = [
-            {"index": 0, "relevance_score": 0.5, "relevant_spans": [span(0, end)]} for end in (1, 2)
-        ]
-        rows.append({"index": 1, "relevance_score": "high", "relevant_spans": [span(0, 1)]})
-        yield http(200, DIALECTS["cohere"].reply(rows))
-
-    provider.play(step)
-    ranking = make("cohere", api_key=KEY, spans=True).rerank("q", ["3 a", "9 b"])
-    assert (scores(ranking), parts(ranking)) == ({0: 0.5, 1: None}, {0: None, 1: None})
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"span_invalid": (0,), "score_refused": (1,)}
 
 
 # ---------------------------------------------------------------------- units

@@ -172,11 +172,6 @@ def test_rows(name):
     assert (scores.values, scores.refused, scores.unknown) == (values, refused, unknown)
 
 
-def test_rows_that_are_not_objects():
-    body = {"results": [{"index": 0, "relevance_score": 0.5}, None, "x", 5, [0, 0.5]]}
-    assert read_scores(body, COHERE, 1, "probability") == ResponseScores((0.5,), (), 4)
-
-
 BASES = [
     # indices of four documents; whether they are refused
     ([1, 2, 3, 4], True),
@@ -224,12 +219,6 @@ def test_no_list(name, rows):
 def test_no_usable_score(rows):
     with pytest.raises(ReplyError, match="no usable score"):
         read_scores({"results": rows}, COHERE, 2, "probability")
-
-
-def test_only_scores_outside_the_range():
-    rows = [(0, 7.2), (0, 7.3)]
-    scores = read_scores(response("cohere", rows), COHERE, 1, "probability")
-    assert (scores.values, scores.outside) == ((None,), (7.2, 7.3))
 
 
 # ---------------------------------------------------------------------- usage and limits
