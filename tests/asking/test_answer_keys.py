@@ -191,13 +191,6 @@ def test_keys_are_equal_if_and_only_if_values_are(first, second):
     assert (service_key(Keyed(first)) == service_key(Keyed(second))) == same
 
 
-@examples(25)
-@given(plain, plain)
-def test_keys_of_questions_likewise(first, second):
-    digests = [answer_key(b"s", asking(lambda value=value: value)) for value in (first, second)]
-    assert (digests[0] == digests[1]) == (exactly(first) == exactly(second))
-
-
 def asking(key):
     prompt = Prompt("", (Turn("user", ""),))
     recall = Recall(key, lambda value: value, lambda data: data)

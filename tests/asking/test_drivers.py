@@ -15,11 +15,10 @@ from secondpass.asking.drivers import score as score_call
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions
 from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Score
-from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
+from secondpass.errors import MethodError, MissingExtraError
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 
-LATE = "the deadline passed before these were scored"
 NOT_ANSWERED = "the deadline passed before this was answered"
 
 
@@ -122,16 +121,6 @@ def test_each_pass_goes_on_when_answered(asynchronous):
     second = pass_of(ask(Service(), "a"), ask(Service(release), "b"))
     ((slow,),), (_, (fast,)) = drive(asynchronous, first, second)
     assert (slow.value, fast.value) == ("slow", "b")
-
-
-@both
-def test_hanging_scorer_is_left_behind(asynchronous):
-    release = threading.Event()
-    scorer = Scorer(lambda: release.wait(60))
-    ((raw,),) = drive(asynchronous, pass_of(score(scorer, "a"), deadline=0.05))
-    release.set()
-    ((start, stop, error),) = raw.failures
-    assert (start, stop, type(error), str(error)) == (0, 1, DeadlineError, LATE)
 
 
 @both
@@ -311,27 +300,6 @@ def test_merged_scores_are_validated(returned, expected):
 
 # ---------------------------------------------------------------------- overdue questions
 
-WAITS = {
-    # (seconds left, whether the clock has not started); seconds to wait
-    "nothing": ([], None),
-    "unlimited": ([(None, False)], None),
-    "one": ([(5, False)], 5.1),
-    "first of two": ([(5, False), (3, False), (None, False)], 3.1),
-    "clock not started": ([(5, False), (0, True)], 5.1),
-    "passed": ([(0, False)], 0.1),
-    "centuries": ([(1e300, False)], threading.TIMEOUT_MAX),
-}
-
-
-@pytest.mark.parametrize(("ledgers", "expected"), WAITS.values(), ids=WAITS)
-def test_wait_ends_when_the_first_is_overdue(ledgers, expected):
-    started = [
-        SimpleNamespace(ledger=SimpleNamespace(question_seconds_left=left, waiting=waiting))
-        for left, waiting in ledgers
-    ]
-    seconds = drivers._wait_seconds(started)
-    assert seconds == (expected if expected is None else pytest.approx(expected))
-
 
 def start(number, ledger, count=2):
     return StartQuestions(number, ask(None, *["x"] * count), ledger, Gate(1))
@@ -378,12 +346,6 @@ def test_overdue_questions_are_given_up():
     ] * 2
     assert [name for name, future in futures.items() if future.cancelled()] == ["overdue"]
     assert list(started) == [future for name, future in futures.items() if name != "overdue"]
-
-
-def test_nested_calls_pass():
-    future = done(error=NestedCallError("nested"))
-    with pytest.raises(NestedCallError):
-        drivers._take_answers({future: start(0, ledger_of())}, [future])
 
 
 @both

@@ -4,7 +4,7 @@ import pytest
 
 from fakes import InOrder, Model
 from scripted_services import question
-from secondpass.asking.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.asking.dry_run import Expected, SimulatedLedger, dry_run, merged, total
 from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits, Prices
@@ -58,10 +58,6 @@ def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
         3 - calls
     )
     assert received[3] in ({None} if not limits or "deadline" in limits else {0})
-
-
-def test_unknown_effects_are_passed_over():
-    assert sent_into("nonsense") == (DryRun(), [None])
 
 
 def test_a_plan_that_fails_says_why():

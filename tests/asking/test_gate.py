@@ -6,18 +6,6 @@ from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
 
 
-def test_each_loop_has_its_slots():
-    gate = Gate(1)
-
-    async def same():
-        return gate.in_this_loop(), gate.in_this_loop()
-
-    first, again = asyncio.run(same())
-    assert first is again
-    other, _ = asyncio.run(same())
-    assert other is not first
-
-
 def test_closed_loops_are_forgotten():
     gate = Gate(1)
 

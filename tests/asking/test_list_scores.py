@@ -10,7 +10,7 @@ from batch_scorers import both, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking.gate import Gate
-from secondpass.asking.list_scores import LatestLists, read_lists
+from secondpass.asking.list_scores import read_lists
 from secondpass.asking.scheduler import CallLists, PartialList, Pass, schedule
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -285,14 +285,3 @@ def test_a_text_without_an_order_score_is_not_scored(order_scores, statuses, cod
     ranking = Reranker(ordered_by(order_scores), log_level="debug").rerank("q", list("abc"))
     assert [item.status for item in ranking] == statuses
     assert [issue.code for issue in ranking.report.issues] == codes
-
-
-def test_lists_are_copied():
-    scores, spans = [1.0], [(0, 1)]
-    collected = LatestLists([("q", ["a"])])
-    assert collected.add([ListScores(scores, spans=spans)])
-    scores[0], spans[0] = 2.0, None
-    (partial,) = collected.take()
-    assert (partial.result.scores, partial.result.spans) == ([1.0], [(0, 1)])
-    assert not collected.add([ListScores([3.0])])
-    assert partial.result.scores == [1.0]

@@ -14,17 +14,12 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import Model, always, graded, numbered, ranked, shown_in, task_of, within_deadlines
+from fakes import Model, always, graded, numbered, ranked, shown_in, task_of
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.response_cache import LAYOUT, ResponseCache
 from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError
-from secondpass.limits import Limits
 from secondpass.prompts.replies.base import ReplyFormat
-from secondpass.ranking.ledger import Ledger
-from secondpass.ranking.methods import to_method
-from secondpass.storage import store as storing
-from secondpass.storage import store_file
 from secondpass.storage.store_file import StoreFile
 
 TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
@@ -249,33 +244,6 @@ def test_a_cache_of_another_user_is_not_used(path, monkeypatch):
     assert len(llm.prompts) == 1
 
 
-@pytest.fixture
-def hangs(monkeypatch):
-    """The disk hangs until this event is set; calls are counted."""
-    monkeypatch.setattr(storing, "_MAX_WAIT", 0.05)
-    released = threading.Event()
-    released.calls = []
-
-    def slow(self, *args):
-        released.calls.append(args)
-        released.wait(60)
-        return {}
-
-    monkeypatch.setattr(StoreFile, "get_many", slow)
-    monkeypatch.setattr(StoreFile, "put_many", slow)
-    yield released
-    released.set()
-
-
-def test_a_hanging_disk_leaves_time_for_the_model(path, hangs, monkeypatch):
-    monkeypatch.setattr(storing, "_MAX_WAIT", 3600.0)
-    ranking = within_deadlines(
-        lambda deadline: grading(model(), path, limits={"deadline": deadline}).rerank("q", TEXTS),
-        lambda ranking: ranking.report.status == "ok",
-    )
-    assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
-
-
 def test_without_threads_the_model_is_asked(path, monkeypatch):
     def none_left(_call):
         raise RuntimeError("can't start new thread")
@@ -284,19 +252,6 @@ def test_without_threads_the_model_is_asked(path, monkeypatch):
     ranking = grading(model(), path).rerank("q", TEXTS)
     assert (codes(ranking), ranking.report.status) == (["cache_failed"], "ok")
     assert "no thread could be started" in ranking.report.issues[0].message
-
-
-@pytest.mark.parametrize(("waiting", "found"), [(True, {0}), (False, set())])
-def test_rankings_that_wait_for_others_look_up_too(path, waiting, found):
-    """Their clock has not started, so their deadline has not passed."""
-    llm = model()
-    grading(llm, path).rerank("q", TEXTS)
-    effect = next(to_method({"type": "graded", "llm": llm}).judge(task_of(TEXTS, "q")))
-    ledger = Ledger(Limits(deadline=1e-9), waiting=waiting)
-    cache = ResponseCache(str(path))
-    assert asyncio.run(cache.find(llm, effect.questions, ledger)).keys() == found
-    assert ledger.cached == len(found)
-    cache.close()
 
 
 def test_an_interruption_loses_no_answer(path):
@@ -467,18 +422,6 @@ def test_forms_of_the_setting(path, monkeypatch):
 def test_wrong_settings(value, message):
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         grading(model(), value)
-
-
-def test_limits_of_the_setting(path, monkeypatch):
-    llm = model()
-    now = [1e9]
-    monkeypatch.setattr(store_file.time, "time", lambda: now[0])
-    reranker = grading(llm, {"path": str(path), "max_age_days": 2})
-    reranker.rerank("q", TEXTS)
-    now[0] += 86400
-    assert reranker.rerank("q", TEXTS).report.usage.cached == 1
-    now[0] += 86401
-    assert reranker.rerank("q", TEXTS).report.usage.cached == 0
 
 
 def test_a_relative_path_is_that_of_the_beginning(tmp_path, monkeypatch):

@@ -96,17 +96,6 @@ def used(item):
 # ---------------------------------------------------------------------- scorer calls
 
 
-def test_one_pass_makes_one_call():
-    scorer = Single()
-    item = pass_of(score(scorer, 2))
-    ((raw,),), (call,) = drive([item])
-    assert (call.scorer, call.requests) == (scorer, [("q", ["q0", "q1"])])
-    assert call.ledgers == [item.ledger]
-    assert (raw.values, raw.failures, raw.troubles) == ([2, 2], [], [])
-    assert used(item) == (1, 1, 2)
-    assert not item.ledger.waiting
-
-
 single, merging, other = Single(), Merging(), Merging()
 GROUPS = {
     "same single": ([single, single], [[1], [2]]),
@@ -277,14 +266,6 @@ def test_unknown_effect_is_thrown_back():
 
     ((code, message),), _ = drive([Pass(confused(), Ledger(), GATE)])
     assert (code, message) == ("unknown_effect", "the method yielded a str, not an effect")
-
-
-def test_questions_behind_a_scorer_start_before_other_passes_are_scored():
-    """Their time runs while the others are scored."""
-    passes = [pass_of(score(Single(), 2), ask()) for _ in range(3)]
-    _, commands = drive(passes)
-    kinds = [type(command) for command in commands]
-    assert kinds == [CallScorer, StartQuestions] * 3 + [WaitForAnswers] * 3
 
 
 # ---------------------------------------------------------------------- errors

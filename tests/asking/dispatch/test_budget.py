@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakes import Model, always, graded, numbered
+from fakes import Model, graded
 from scripted_services import BUSY, DOWN, NOT_INSTALLED, ScriptedService, ask_all, question
 from secondpass import ConfigurationError, Reranker
 from secondpass.asking.dispatch import ask
@@ -46,15 +46,6 @@ def test_which_failures_are_charged(code):
     reported = (10, 5, pytest.approx(15e-6))
     got = (usage.input_tokens, usage.output_tokens, usage.cost)
     assert got == (unreported if code in CHARGED else reported)
-
-
-def test_the_tokens_of_a_reply_that_is_not_used_are_charged():
-    for tokens, usage in (((7, 16), (17, 21)), ((7, None), (None, None))):
-        error = LLMError("failed", "reply_too_short", adapted=True, tokens=tokens)
-        model = ScriptedService(error.with_message("more"), Completion("yes", False, 10, 5))
-        answers, ledger = ask_all(model, question(), width=1)
-        assert answers[0].value == "yes"
-        assert (ledger.usage().input_tokens, ledger.usage().output_tokens) == usage
 
 
 NOT_SENT = LLMError("there is no key", "no_key", sent=False)
@@ -122,14 +113,3 @@ def test_cost_limit_needs_prices():
         Reranker("lexical", fallback=[Graded(Model())], limits={"cost": 0.1})
     Reranker(Graded(Model(prices=Prices(1, 1))), limits={"cost": 0.1})
     Reranker("lexical", limits={"cost": 0.1})
-
-
-def test_budget_covers_the_fallback():
-    broken = Model(always("no"), name="broken")
-    helping = Model(graded)
-    ranking = Reranker(
-        Graded(broken), fallback=[Graded(helping)], limits={"calls": 2}, log_level="debug"
-    ).rerank("q", numbered([1, 2]))
-    assert (len(broken.prompts), len(helping.prompts)) == (2, 0)
-    assert ranking.report.status == "unchanged"
-    assert [issue.code for issue in ranking.report.issues] == ["reply_refused", "budget"]

@@ -51,18 +51,6 @@ class Meeting(Model):
             self.under_way -= 1
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_no_more_are_under_way_than_allowed(width):
-    model = Meeting(width)
-    texts = numbered([index % 11 for index in range(20)])
-    reranker = Reranker(Graded(model, batch_size=1), limits={"concurrency": width})
-    assert reranker.rerank("q", texts).report.usage.calls == 20
-    assert model.most == width
-    model.most = 0
-    asyncio.run(reranker.arerank("q", texts))
-    assert model.most == width
-
-
 def test_32_threads_share_one_gate():
     model = Meeting(4)
     reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from fakes import Model, always, graded, numbered, shown_in, within_deadlines
-from scripted_services import ADAPTED, ScriptedService, after, question
+from fakes import graded, numbered, shown_in, within_deadlines
+from scripted_services import ADAPTED, ScriptedService, question
 from secondpass import Reranker
 from secondpass.asking import dispatch as module
 from secondpass.asking.dispatch import ask
@@ -56,14 +56,6 @@ def test_answers_before_the_deadline_are_used(asynchronous, blocking):
     assert issue.positions == (2, 3)
     # The timeout of the request ends at the same time; either may come first.
     assert issue.code in {"deadline", "timeout"}
-
-
-def test_the_deadline_covers_pauses():
-    model = Model(always(after(0.3)))
-    reranker = Reranker(Graded(model), limits={"deadline": 0.5, "retries": 9}, log_level="debug")
-    ranking = reranker.rerank("q", numbered([1, 2]))
-    assert ranking.report.status == "unchanged"
-    assert len(model.prompts) <= 2
 
 
 def expired_ledger(**settings):
@@ -123,33 +115,6 @@ def test_unanswered_questions_keep_their_issues(monkeypatch):
     assert [issue.code for issue in answer.troubles] == ["parameter_refused"]
 
 
-WAITS = {
-    # limits, settings of the ledger, whether there is a fallback; the first wait for all questions
-    "unlimited": ({}, {}, False, None),
-    "limited": ({"deadline": 1000}, {}, False, pytest.approx(1000, abs=60)),
-    "with a fallback": ({"deadline": 1000}, {}, True, pytest.approx(800, abs=60)),
-    "unlimited, with a fallback": ({}, {}, True, None),
-    "not started": ({"deadline": 1000}, {"waiting": True}, False, 0.05),
-    "unlimited and not started": ({}, {"waiting": True}, False, None),
-}
-
-
-@pytest.mark.parametrize(("limits", "settings", "fallback", "expected"), WAITS.values(), ids=WAITS)
-def test_waits_until_time_is_over(limits, settings, fallback, expected, monkeypatch):
-    waits = []
-    wait = asyncio.wait
-
-    async def spy(tasks, timeout=None):
-        waits.append(timeout)
-        return await wait(tasks, timeout=timeout)
-
-    monkeypatch.setattr(module.asyncio, "wait", spy)
-    ledger = Ledger(Limits(**limits), **settings)
-    ledger.keep_time(last=not fallback)
-    run_ask(ScriptedService("yes"), ledger, question())
-    assert waits[0] == expected
-
-
 KEPT = "the deadline, less the time kept for other methods, passed before this was"
 
 
@@ -170,16 +135,3 @@ def test_time_kept_for_a_fallback_is_not_for_questions(asked):
     assert (answer.error.code, str(answer.error)) == ("deadline", f"{KEPT} answered")
     assert ledger.questions == asked
     assert ledger.limits.deadline - ledger.seconds > 40
-
-
-def test_timeout_at_the_end_is_final():
-    class Ageing(ScriptedService):
-        async def complete(self, prompt):
-            ledger.started -= 3600
-            return await super().complete(prompt)
-
-    ledger = Ledger(Limits(deadline=1000))
-    (answer,) = run_ask(Ageing(TimeoutError()), ledger, question())
-    assert answer.error.code == "deadline"
-    assert str(answer.error) == "the deadline passed before this was answered"
-    assert ledger.questions == 1

@@ -2,18 +2,13 @@
 
 import asyncio
 import contextvars
-import math
 import threading
 import time
 
 import pytest
 
 from batch_scorers import InBatches, both, ends, in_twos, raises, rerank, scores_of
-from secondpass.asking.drivers import BatchScores, collect
-from secondpass.asking.scheduler import CallBatches
 from secondpass.errors import MethodError, MissingExtraError
-from secondpass.limits import Limits
-from secondpass.ranking.ledger import Ledger
 
 ENDED = "the scorer ended without scoring these"
 
@@ -73,17 +68,6 @@ def test_scores_so_far_are_kept(asynchronous, generate, count, code, message):
         assert issue.positions == (tuple(range(count, 4)) if count else ())
 
 
-@pytest.mark.parametrize("why", ["overdue", "taken"])
-def test_late_call_is_not_made(why):
-    scorer, collected = InBatches(in_twos), BatchScores(2)
-    started = -math.inf if why == "overdue" else math.inf
-    if why == "taken":
-        collected.take()
-    ledger = Ledger(Limits(deadline=5), started)
-    collect(CallBatches(scorer, [("q", ["a", "b"])], [ledger]), collected)
-    assert (scorer.calls, collected.take().scores) == ([], {})
-
-
 @both
 def test_scorers_get_monotonic_time(asynchronous):
     deadlines = []
@@ -94,22 +78,6 @@ def test_scorers_get_monotonic_time(asynchronous):
 
     assert rerank(asynchronous, InBatches(generate)).report.status == "ok"
     assert 30 < deadlines[0] <= 60
-
-
-@both
-def test_error_while_closing_is_recorded(asynchronous):
-    """The batch is wrong, and then the generator raises when it is closed."""
-
-    def generate(*_):
-        yield [(0, 0, 1.0)]
-        try:
-            yield [(0, 9, 1.0)]
-        finally:
-            raise LookupError
-
-    ranking = rerank(asynchronous, InBatches(generate))
-    assert scores_of(ranking) == {0: 1.0}
-    assert [issue.code for issue in ranking.report.issues] == ["scorer_raised"]
 
 
 variable = contextvars.ContextVar("variable", default=None)

@@ -68,15 +68,6 @@ def test_used_with_a_deadline(scorer, most, deadline, kind):
         assert command.ledgers == [item.ledger]
 
 
-def test_texts_without_score_fail():
-    error = MethodError("why", "code")
-    item = pass_of(batched, 6, deadline=60)
-    (raw,), _ = drive([item], lambda _: PartialScores({4: "four", 1: "one"}, error))
-    assert raw.values == [None, "one", None, None, "four", None]
-    assert raw.failures == [(index, index + 1, error) for index in (0, 2, 3, 5)]
-    assert (item.ledger.calls, item.ledger.pairs) == (1, 2)
-
-
 def test_each_pass_has_its_own_call_and_clock():
     scorer = InBatches(in_twos, score_many=list)
     passes = [pass_of(scorer, overdue=True, deadline=60) for _ in range(2)]

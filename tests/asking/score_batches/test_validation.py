@@ -2,9 +2,8 @@
 
 import pytest
 
-from batch_scorers import LATE
 from secondpass.asking.drivers import BatchScores
-from secondpass.errors import DeadlineError, MethodError
+from secondpass.errors import MethodError
 
 ROWS = [(0, 0, 0.5), (0, 2, 0.25)]
 
@@ -63,17 +62,6 @@ def test_batches_are_validated(batches, scores, code, message):
         assert raised.value.code == code
         assert str(raised.value) == message
     assert collected.take().scores == scores
-
-
-def test_nothing_is_added_after_taking():
-    collected = BatchScores(4)
-    collected.add(ROWS)
-    taken = collected.take()
-    assert not collected.add([(0, 1, 1.0)])
-    with pytest.raises(MethodError):
-        collected.add([(0, 0, 1.0)])
-    assert taken.scores == {0: 0.5, 2: 0.25}
-    assert (type(taken.error), str(taken.error)) == (DeadlineError, LATE)
 
 
 def test_endless_batch_is_refused():
