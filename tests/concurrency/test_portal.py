@@ -5,7 +5,6 @@ import contextvars
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError
 
 import pytest
 
@@ -17,13 +16,6 @@ async def loop_here():
 
 
 # ---------------------------------------------------------------------- the loop
-
-
-def test_portal_outlives_other_loops():
-    async def use():
-        return await portal().call(loop_here)
-
-    assert asyncio.run(use()) is asyncio.run(use()) is portal().loop
 
 
 def test_call_inside_the_portal():
@@ -76,23 +68,6 @@ def test_cancelling_the_caller_cancels_the_work():
 
     asyncio.run(use())
     assert ended.wait(60)
-
-
-def test_cancelling_the_future_cancels_the_work():
-    ended = threading.Event()
-
-    async def endless():
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
-
-    future = portal().submit(endless())
-    portal().submit(asyncio.sleep(0)).result(60)  # by then it has begun
-    future.cancel()
-    assert ended.wait(60)
-    with pytest.raises(CancelledError):
-        future.result(0)
 
 
 EXITING = """

@@ -13,7 +13,6 @@ from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError
 from secondpass.limits import Prices
-from secondpass.llms import to_llm
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.graded import Graded
 
@@ -188,9 +187,3 @@ def test_names_and_members():
 def test_wrong_settings_are_refused(settings):
     with pytest.raises((ConfigurationError, TypeError)):
         CallableLLM(plain, **settings)
-
-
-def test_a_function_is_made_a_language_model():
-    assert isinstance(to_llm(plain), CallableLLM)
-    llm = CallableLLM(plain)
-    assert to_llm(llm) is llm

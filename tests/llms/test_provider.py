@@ -226,25 +226,6 @@ def test_connecting_runs_in_a_thread():
     assert model.made[0] not in {model.asked_in, threading.main_thread()}
 
 
-def test_dropped_model_closes():
-    closed = threading.Event()
-
-    class Dropped(Fake):
-        def _connect(self, key):
-            async def close():
-                closed.set()
-
-            return Connection(None, close)
-
-        async def _send(self, client, prompt, form):
-            return Completion("yes")
-
-    model = Dropped("a-model")
-    ask(model)
-    del model
-    assert closed.wait(60)
-
-
 # ---------------------------------------------------------------------- settings
 
 

@@ -119,14 +119,6 @@ def test_address_of_the_request():
     assert error.retryable
 
 
-@pytest.mark.parametrize(
-    ("words", "shown"), [("no such model", True), (f"the key {KEY} is bad", False)]
-)
-def test_words_of_the_server(words, shown):
-    error = error_of(Echo(), Status(404, body={"message": words}))
-    assert ("the server says: no such model" in str(error)) == shown
-
-
 # ---------------------------------------------------------------------- keys
 
 KEYS = {
@@ -279,14 +271,6 @@ def test_changed_key(monkeypatch):
     assert client.keys == [KEY, "second"]
     client.close()
     assert client.closed == [KEY, "second"]
-
-
-def test_nothing_is_closed_at_exit():
-    client = Echo()
-    ask(client)
-    assert client._finalizer.alive
-    assert client._finalizer.atexit is False
-    client.close()
 
 
 def test_connection_of_a_fork():

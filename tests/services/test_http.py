@@ -110,15 +110,6 @@ def test_no_declared_charset_is_looked_up(flavour, code, charset, make, provider
     assert charset not in lookups
 
 
-@pytest.mark.parametrize(("flavour", "encoding"), rotated(FLAVOURS, ENCODINGS))
-def test_encodings_of_errors(flavour, encoding, make, provider):
-    body = json.dumps({"error": {"message": "ein Fehler, größer als je"}}, ensure_ascii=False)
-    provider.play(fake.raw(http(400, ENCODINGS[encoding](body))))
-    issue = make(flavour).rerank("q", GIVEN).report.issues[0]
-    assert issue.code == "bad_request"
-    assert "größer als je" in issue.message
-
-
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_broken_utf16(flavour, make, provider):
     body = codecs.BOM_UTF16_LE + b"\x00\xd8{\x00\x01"
