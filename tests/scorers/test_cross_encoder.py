@@ -152,17 +152,6 @@ def test_the_prompt_holds_the_instruction_of_a_call(causal):
         )
 
 
-def test_calls_without_an_instruction_have_the_named_prompt(causal, tmp_path):
-    stored = with_prompt(causal, tmp_path, "the query food")
-    scorer = CrossEncoderScorer(
-        stored, prompt="{instruction}", prompt_name="task", precision="exact"
-    )
-    usual = predicted(causal, prompt="the query food")
-    assert scorer.score_pairs("cat", DOCUMENTS) == pytest.approx(usual, abs=1e-5)
-    instructed = scorer.score_pairs("cat", DOCUMENTS, instruction="the dog")
-    assert instructed == pytest.approx(predicted(causal, prompt="the dog"), abs=1e-5)
-
-
 @pytest.mark.parametrize("settings", [{}, {"prompt": "the query food"}, {"prompt": "{query}"}])
 def test_a_prompt_without_a_place_for_the_instruction(causal, settings):
     reranker = Reranker(CrossEncoderScorer(causal, precision="exact", **settings))
@@ -223,17 +212,6 @@ def test_load_failure_is_remembered(monkeypatch):
     with pytest.raises(ModelLoadError):
         scorer.warm_up()
     assert len(tried) == 2
-
-
-def test_default_preset_falls_back():
-    reranker = Reranker.from_preset(
-        "default", method={"model": "no/such-model", "local_files_only": True}
-    )
-    ranking = reranker.rerank("capital of France", ["Bananas.", "Paris is the capital of France."])
-    assert ranking.order == (1, 0)
-    assert ranking.report.status == "degraded"
-    assert ranking.report.method == "all-MiniLM-L6-v2-int8"
-    reranker.warm_up()
 
 
 def test_missing_package(monkeypatch):

@@ -281,26 +281,6 @@ def test_many_threads_get_what_one_gets(scorer):
         assert scores == pytest.approx(expected, abs=tolerance)
 
 
-def test_remember(scorer):
-    remembering = EmbeddedScorer(
-        backend=scorer.backend, precision=scorer.precision, remember=2, threads=1
-    )
-    tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
-    for query in ("capital of France", "bananas"):
-        for some in (PASSAGES, PASSAGES[::-1], PASSAGES[1:3] * 3):
-            expected = scorer.score_pairs(query, some)
-            assert remembering.score_pairs(query, some) == pytest.approx(expected, abs=tolerance)
-            assert len(remembering._engine.get().model.passages) <= 2
-    pairs = remembering._engine.get().model
-    assert set(pairs.passages._entries) == set(PASSAGES[1:3])
-    encoded = []
-    pairs.model.encode_batch = encoded.append
-    remembering.score_pairs("bananas", PASSAGES[1:3])
-    *_, (last,) = remembering.score_lists([("bananas", PASSAGES[1:3])], time.monotonic() + 60)
-    assert None not in last.scores
-    assert not encoded
-
-
 @pytest.mark.parametrize(
     "rule",
     [

@@ -95,44 +95,6 @@ def test_texts_that_are_not_read_whole_are_reported(folder):
     assert issue.positions == tuple(range(len(DOCUMENTS)))
 
 
-def test_many_requests(scorer, monkeypatch):
-    requests = [("cat", DOCUMENTS), ("dog", []), ("", DOCUMENTS[:2]), ("cat", ["mat", "a"])]
-    alone = [scorer.score_pairs(query, documents) for query, documents in requests]
-    model = scorer._model.get()
-    encoded = []
-    encode = model.passages
-    monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
-    for block in (256, 3, 1):
-        monkeypatch.setattr("secondpass.scorers.late_interaction._BLOCK", block)
-        encoded.clear()
-        assert scorer.score_many(requests) == [close(scores) for scores in alone]
-        assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
-    assert scorer.score_many([("cat", [])]) == [[]]
-    assert scorer.score_many([]) == []
-
-
-def test_kept_passages(folder, scorer, monkeypatch):
-    keeping = LateInteractionScorer(folder, remember=4)
-    model = keeping._model.get()
-    encoded = []
-    encode = model.passages
-    monkeypatch.setattr(
-        model, "passages", lambda texts: encoded.append(list(texts)) or encode(texts)
-    )
-    expected = {query: scorer.score_pairs(query, DOCUMENTS) for query in QUERIES}
-    assert keeping.score_pairs("cat", DOCUMENTS[:4]) == close(expected["cat"][:4])
-    assert keeping.score_pairs("dog", DOCUMENTS[3::-1]) == close(expected["dog"][3::-1])
-    assert len(encoded) == 1
-    assert keeping.score_pairs("dog", ["a", "on"]) == close([expected["dog"][n] for n in (2, 4)])
-    assert encoded[1:] == [["on"]]
-    for query in QUERIES:  # more passages than are kept
-        assert keeping.score_pairs(query, DOCUMENTS) == close(expected[query])
-    assert len(keeping._remembered) == 4
-    keeping.close()
-    assert len(keeping._remembered) == 0
-    assert keeping.score_pairs("cat", DOCUMENTS) == close(expected["cat"])
-
-
 def test_lengths(folder, expanding):
     def shorten(model):
         model[0].query_length, model[0].document_length = 8, 10

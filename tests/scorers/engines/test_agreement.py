@@ -32,16 +32,6 @@ def test_kendall_tau(first, second, tau):
     assert measured == (None if tau is None else pytest.approx(tau))
 
 
-def test_kendall_tau_is_that_of_scipy():
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    chance = np.random.default_rng(0)
-    for _ in range(20):
-        first, second = (chance.integers(0, 8, 15).astype(float) for _ in range(2))
-        assert kendall_tau(first, second) == pytest.approx(kendalltau(first, second)[0])
-
-
 @pytest.mark.parametrize(
     ("original", "other", "overlap"),
     [

@@ -11,7 +11,7 @@ import pytest
 from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import choice
-from tiny_models import write_causal, write_classifier, write_onnx
+from tiny_models import write_classifier, write_onnx
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food", "a", "food on the mat " * 30]
 
@@ -236,27 +236,12 @@ def test_a_model_in_a_folder_below(copy):
     assert engine(copy).backend == "torch"
 
 
-def test_causal_models_are_for_torch(tmp_path):
-    folder = write_causal(tmp_path / "causal")
-    info = engine(folder)
-    assert info.backend == "torch"
-    assert "not a sequence classifier" in info.reason
-    with pytest.raises(ModelLoadError, match="not a sequence classifier"):
-        engine(folder, backend="openvino")
-
-
 def test_a_file_of_another_model(copy, tmp_path):
     other = write_onnx(write_classifier(tmp_path / "other", labels=3))
     shutil.copy(other / "onnx" / "model.onnx", copy / "onnx" / "model.onnx")
     for backend in ("onnx", "openvino"):
         with pytest.raises(ModelLoadError, match=r"cannot score pairs: .*2 x 3, not one score per"):
             engine(copy, backend=backend)
-
-
-def test_a_missing_tokenizer(copy):
-    (copy / "tokenizer.json").unlink()
-    with pytest.raises(ModelLoadError, match=r"no tokenizer\.json"):
-        engine(copy, backend="onnx")
 
 
 def test_a_link_to_nothing_in_the_folder(copy):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_pairs import REQUESTS, FakeModel, FakePair, InstructedModel, score_of
+from fake_pairs import REQUESTS, FakeModel, FakePair, score_of
 from secondpass.scorers.engines import pairs as engine_module
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.pairs import PairEngine
@@ -47,15 +47,6 @@ def test_a_repeated_passage_is_scored_once(deadline):
         for p, passage in enumerate(passages)
     }
     assert sum(map(len, model.batches)) == 4
-
-
-def test_the_instruction_is_part_of_the_pairs_of_a_deadline(clock):
-    model = clock(InstructedModel())
-    batches = PairEngine(model).score_until([("q", ["a", "b"])], 200.0, "owls")
-    assert sorted(row for batch in batches for row in batch) == [
-        (0, 0, score_of("qowls", "a")),
-        (0, 1, score_of("qowls", "b")),
-    ]
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5, 1.5, 3.0])
