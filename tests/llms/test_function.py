@@ -59,24 +59,12 @@ def with_timeout(messages, *, timeout=None):
     return f"timeout={timeout}"
 
 
-def with_both(messages, timeout, schema=None):
-    return f"schema={schema} timeout={timeout}"
-
-
 def with_others(messages, temperature=0.5, *rest, **others):
     return f"{temperature} {rest} {others}"
 
 
 class Object:
     def __call__(self, messages, schema):
-        return f"schema={schema}"
-
-    def method(self, messages, schema):
-        return f"schema={schema}"
-
-
-class AsyncObject:
-    async def __call__(self, messages, schema):
         return f"schema={schema}"
 
 
@@ -92,15 +80,11 @@ FUNCTIONS = [
     (plain, "none"),
     (with_schema, "schema={'type': 'object'}"),
     (with_timeout, "timeout=7.0"),
-    (with_both, "schema={'type': 'object'} timeout=7.0"),
     (with_others, "0.5 () {}"),
     (Object(), "schema={'type': 'object'}"),
-    (Object().method, "schema={'type': 'object'}"),
-    (AsyncObject(), "schema={'type': 'object'}"),
     (coroutine, "schema={'type': 'object'}"),
     (returns_awaitable, "schema={'type': 'object'}"),
     (functools.partial(with_timeout, timeout=3), "timeout=7.0"),
-    (functools.partial(coroutine), "schema={'type': 'object'}"),
     (lambda messages: messages[0]["content"], "one"),
 ]
 
