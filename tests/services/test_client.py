@@ -121,47 +121,30 @@ def test_address_of_the_request():
 
 # ---------------------------------------------------------------------- keys
 
+
+def refused(source):
+    message = f"the key in {source} has a character that HTTP headers do not allow"
+    return "invalid_key", message
+
+
+def missing(names):
+    return "no_key", f"no API key: set the environment variable {names}"
+
+
+OPTIONAL = OptionalVariables(["MINE"])
 KEYS = {
     # settings, environment; the key, or the error's code and message
     "usual": ({}, {}, KEY),
     "second": ({}, {"ECHO_KEY": " ", "OTHER_KEY": "b"}, "b"),
     "edges of ASCII": ({"api_key": "a ~"}, {}, "a ~"),
-    "control": (
-        {"api_key": "a\x1f"},
-        {},
-        ("invalid_key", "the key in api_key has a character that HTTP headers do not allow"),
-    ),
-    "delete": (
-        {},
-        {"ECHO_KEY": "a\x7fb"},
-        ("invalid_key", "the key in ECHO_KEY has a character that HTTP headers do not allow"),
-    ),
-    "source": (
-        {},
-        {"ECHO_KEY": "", "OTHER_KEY": "a\x7fb"},
-        ("invalid_key", "the key in OTHER_KEY has a character that HTTP headers do not allow"),
-    ),
-    "none": (
-        {},
-        {"ECHO_KEY": ""},
-        ("no_key", "no API key: set the environment variable ECHO_KEY or OTHER_KEY"),
-    ),
-    "named": (
-        {"api_key_env": "MINE", "base_url": "http://h"},
-        {},
-        ("no_key", "no API key: set the environment variable MINE"),
-    ),
+    "control": ({"api_key": "a\x1f"}, {}, refused("api_key")),
+    "delete": ({}, {"ECHO_KEY": "a\x7fb"}, refused("ECHO_KEY")),
+    "source": ({}, {"ECHO_KEY": "", "OTHER_KEY": "a\x7fb"}, refused("OTHER_KEY")),
+    "none": ({}, {"ECHO_KEY": ""}, missing("ECHO_KEY or OTHER_KEY")),
+    "named": ({"api_key_env": "MINE", "base_url": "http://h"}, {}, missing("MINE")),
     "self-hosted": ({"base_url": "http://h"}, {"ECHO_KEY": ""}, NO_KEY),
-    "optional": (
-        {"base_url": "http://h", "api_key_env": OptionalVariables(["MINE"])},
-        {},
-        NO_KEY,
-    ),
-    "optional, hosted": (
-        {"api_key_env": OptionalVariables(["MINE"])},
-        {},
-        ("no_key", "no API key: set the environment variable MINE"),
-    ),
+    "optional": ({"base_url": "http://h", "api_key_env": OPTIONAL}, {}, NO_KEY),
+    "optional, hosted": ({"api_key_env": OPTIONAL}, {}, missing("MINE")),
 }
 
 

@@ -147,16 +147,10 @@ def test_settings_that_only_torch_has(folder, backend, settings):
     [
         (
             {"precision": "exact", "model_kwargs": {"torch_dtype": "bfloat16"}},
-            r"precision, model_kwargs\.torch_dtype: give one of them",
+            r"kwargs\.torch_dtype",
         ),
-        (
-            {"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}},
-            r"precision, model_kwargs\.dtype: give one of them",
-        ),
-        (
-            {"file": "x.onnx", "backend": "torch"},
-            "file: cannot be set with torch, which reads the model's own weights",
-        ),
+        ({"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}}, r"model_kwargs\.dtype"),
+        ({"file": "x.onnx", "backend": "torch"}, "file: cannot be set with torch, which reads"),
         ({"score_cache": 0}, "score_cache"),
         ({"threads": 0}, "threads"),
         ({"precision": "half"}, "precision"),
