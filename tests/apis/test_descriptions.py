@@ -11,8 +11,7 @@ import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
-from secondpass.apis.descriptions import APIS, RerankApi, check_path, check_url
-from secondpass.apis.endpoint import Endpoint
+from secondpass.apis.descriptions import APIS, RerankApi
 from secondpass.apis.wire import request_body, request_url
 
 CLIENTS = json.loads(
@@ -136,59 +135,3 @@ def test_a_request_that_refers_to_itself():
     request["x"] = request
     with pytest.raises(ConfigurationError, match="request: is nested more than 64 deep"):
         APIS.resolve({"request": request})
-
-
-def test_wrong_paths_in_place_of_the_apis():
-    for path in ("/$query", "/a b", "/a#b"):
-        with pytest.raises(ConfigurationError, match="path: "):
-            Endpoint("tei", base_url="http://h", path=path)
-    with pytest.raises(ConfigurationError, match="model: is required"):
-        Endpoint("tei", base_url="http://h", path="/$model")
-
-
-def test_round_trip():
-    described = {"request": REQUEST, "auth": {"header": "Api-Key"}, "max_documents": 5}
-    method = {"type": "endpoint", "api": described, "base_url": "http://h", "batch_size": 2}
-    assert Reranker.from_config({"method": method}).to_config() == {"method": method}
-
-
-# ---------------------------------------------------------------------- addresses
-
-
-@pytest.mark.parametrize("url", ["http://h", "https://h:8080/v1?x=1", "http://[::1]:80/"])
-def test_urls(url):
-    check_url(url, "base_url")
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("localhost", "base_url: must begin with http:// or https://"),
-        ("ftp://h", "base_url: must begin with"),
-        ("http://[::1", "base_url: is not a valid URL"),
-        ("https://user:secret@h", "base_url: must not contain a password"),
-    ],
-)
-def test_wrong_urls(url, message):
-    with pytest.raises(ConfigurationError, match=message) as caught:
-        check_url(url, "base_url")
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("path", ["", "/v1/rerank", "models/$model:rank?x=1"])
-def test_paths(path):
-    check_path(path, "path")
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("/a b", "path: must not contain spaces or '#'"),
-        ("/a#b", "path: must not contain spaces or '#'"),
-        ("/a\x00", "path: must not contain spaces or '#'"),
-        ("/$model/$name", r"path: '\$name' is no placeholder; '\$model' is one"),
-    ],
-)
-def test_wrong_paths(path, message):
-    with pytest.raises(ConfigurationError, match=message):
-        check_path(path, "path")

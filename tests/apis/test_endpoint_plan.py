@@ -8,11 +8,9 @@ import time
 import pytest
 
 from fakes import play, task_of
-from secondpass.apis import endpoint as module
-from secondpass.apis.endpoint import Endpoint, Pairs
+from secondpass.apis.endpoint import Endpoint
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
-from secondpass.limits import Prices
 
 BASE = {"base_url": "http://h"}
 DOWN = LLMError("server error", "server_error")
@@ -83,24 +81,7 @@ def test_wrong_settings(api, settings, message):
         Endpoint(api, **settings)
 
 
-def test_defaults():
-    endpoint = tei()
-    assert (endpoint.timeout, endpoint.package, endpoint.extra) == (30, "httpx", "remote")
-    assert tei(prices={"input": 1, "output": 0}).prices == Prices(1, 0)
-    assert Endpoint("jina", model="m").key_variables == ("JINA_API_KEY",)
-
-
 # ---------------------------------------------------------------------- questions
-
-
-def test_question():
-    _, (ask,) = judged(tei(), ["3 abcdefgh", "9 abcdefgh"])
-    (question,) = ask.questions
-    assert question.request == Pairs("wombats", ["3 abcdefgh", "9 abcdefgh"])
-    assert (question.documents, question.reminder) == (2, None)
-    tokens = module.estimate_tokens
-    expected = 2 * tokens("3 abcdefgh") + 2 * tokens("wombats")
-    assert (question.estimate.input_tokens, question.estimate.output_tokens) == (expected, 0)
 
 
 @pytest.mark.parametrize(
@@ -128,17 +109,6 @@ def test_shrink():
 # ---------------------------------------------------------------------- answers
 
 
-def test_scores():
-    judgement, _ = judged(tei(), ["3 a", "9 b", "5 c"])
-    assert (judgement.scores, judgement.unjudged, judgement.issues) == ([0.3, 0.9, 0.5], set(), [])
-    assert judgement.score_kind is None
-
-
-def test_rounding_errors_are_clipped():
-    judgement, _ = judged(tei(), ["0 a", "1 b"], lambda texts: rows(texts, lambda t: 1.00005))
-    assert judgement.scores == [1, 1]
-
-
 def test_a_failed_batch():
     def respond(texts):
         if "9 b" in texts:
@@ -151,25 +121,11 @@ def test_a_failed_batch():
     assert issues(judgement) == {"server_error": ("server error", (1,))}
 
 
-def test_all_batches_fail():
-    def respond(texts):
-        raise DOWN
-
-    with pytest.raises(LLMError, match="server error"):
-        judged(tei(), ["3 a"], respond)
-
-
 @pytest.mark.parametrize("body", ["no JSON", "", "[0.5"])
 def test_not_json(body):
     with pytest.raises(ReplyError, match="it is not JSON") as caught:
         judged(tei(), ["3 a"], lambda texts: body)
     assert caught.value.code == "bad_response"
-
-
-def test_refused_scores():
-    judgement, _ = judged(tei(), ["3 a", "9 b"], lambda texts: rows(texts).replace("0.9", "NaN"))
-    assert judgement.scores == [0.3, None]
-    assert issues(judgement) == {"score_refused": ("the scores of these cannot be used", (1,))}
 
 
 LOGITS = [
@@ -196,13 +152,6 @@ def test_logits(settings, accepted):
         assert caught.value.code == "score_out_of_range"
 
 
-def test_no_logits_where_the_api_has_none():
-    endpoint = Endpoint("vllm", **BASE)
-    body = json.dumps({"results": [{"index": 0, "relevance_score": -3.5}]})
-    with pytest.raises(MethodError, match=r"-3\.5 is outside 0 to 1"):
-        judged(endpoint, ["3 a"], lambda texts: body)
-
-
 def test_too_large_batches_are_asked_again():
     endpoint = tei()
 
@@ -218,9 +167,3 @@ def test_too_large_batches_are_asked_again():
     assert [len(ask.questions) for ask in asks] == [2, 17]
     message = "batch_too_large: the server accepts 1"
     assert issues(judgement) == {"asked_again": (message, ())}
-
-
-def test_other_troubles_ask_no_batch_again():
-    judgement, asks = judged(tei(batch_size=1), ["3 a", "9 b"])
-    assert len(asks) == 1
-    assert not judgement.issues

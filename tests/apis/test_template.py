@@ -71,12 +71,6 @@ def test_problems(name):
     assert message in "; ".join(map(str, problems(template)))
 
 
-@pytest.mark.parametrize("documents", ["$documents", ["$document"], [{"text": "$document"}]])
-@pytest.mark.parametrize("query", ["$query", "$instructed_query", "$queries"])
-def test_no_problems(query, documents):
-    assert [*problems({"query": query, "documents": documents})] == []
-
-
 TEMPLATE = {
     "input": {"query": "$query", "documents": "$documents"},
     "parameters": {"top_n": "$count", "instruct": "$instruction", "truncate": True},

@@ -1,7 +1,6 @@
 """Passes in batches: order, size of batches, and the log."""
 
 import asyncio
-import logging
 
 import pytest
 
@@ -11,7 +10,7 @@ from secondpass.asking.scheduler import Pass
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.result import Ranking
-from secondpass.types import Issue, Report
+from secondpass.types import Report
 
 
 def passes(count, started, issues=()):
@@ -56,11 +55,3 @@ def test_few_passes_are_taken_at_a_time(asynchronous, monkeypatch):
     monkeypatch.setattr(drivers, "arun", acounted)
     run(asynchronous, passes(130, started))
     assert taken == [(64, 64), (64, 128), (2, 130)]
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_issues_are_logged_at_the_level(asynchronous, caplog):
-    caplog.set_level(logging.DEBUG, "secondpass")
-    run(asynchronous, passes(1, [], (Issue("deadline", "too late", (), ()),)), "error")
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert "deadline" in caplog.text

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from concurrent.futures import Future
@@ -16,11 +15,10 @@ from secondpass.asking.drivers import score as score_call
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions
 from secondpass.effects import Answer, Ask, Completion, Estimate, Question, Score
-from secondpass.errors import DeadlineError, MethodError, MissingExtraError, NestedCallError
+from secondpass.errors import MethodError, MissingExtraError
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 
-LATE = "the deadline passed before these were scored"
 NOT_ANSWERED = "the deadline passed before this was answered"
 
 
@@ -126,26 +124,6 @@ def test_each_pass_goes_on_when_answered(asynchronous):
 
 
 @both
-def test_hanging_scorer_is_left_behind(asynchronous):
-    release = threading.Event()
-    scorer = Scorer(lambda: release.wait(60))
-    ((raw,),) = drive(asynchronous, pass_of(score(scorer, "a"), deadline=0.05))
-    release.set()
-    ((start, stop, error),) = raw.failures
-    assert (start, stop, type(error), str(error)) == (0, 1, DeadlineError, LATE)
-
-
-def test_threads_of_scorers():
-    scorer = Scorer()
-    drivers.run([pass_of(score(scorer, "a"))])
-    drivers.run([pass_of(score(scorer, "a"), deadline=60)])
-    asyncio.run(drivers.arun([pass_of(score(scorer, "a"))]))
-    first, *others = scorer.threads
-    assert first is threading.current_thread()
-    assert [(thread.name, thread.daemon) for thread in others] == [("secondpass", True)] * 2
-
-
-@both
 def test_pending_questions_are_cancelled(asynchronous):
     """When one plan raises, questions of another one do not stay behind."""
     begun, ended = threading.Event(), threading.Event()
@@ -187,11 +165,6 @@ def test_rerank_in_the_portal_is_refused():
         "rerank was called by a model's own asynchronous function, which it would block; "
         "await arerank there",
     )
-
-
-def test_scorer_calls_at_once_are_bounded():
-    assert drivers._SCORER_GATE.width == min(32, (os.cpu_count() or 1) + 4)
-    assert drivers._JOINED_GATE.width == 32
 
 
 class Raising:
@@ -287,10 +260,20 @@ def test_exits_pass_in_sync_calls_only(error, deadline):
     assert raw.failures[0][2].code == "scorer_raised"
 
 
-def test_overdue_call_is_not_made():
+@pytest.mark.parametrize("scores", [None, [0.5] * 3, "no"])
+def test_answers_that_are_no_list_of_scores(scores):
     scorer = Scorer()
-    error = score_call(call_of(scorer, 2, ledger=ledger_of(5, overdue=True)))
-    assert (type(error), str(error), scorer.threads) == (DeadlineError, LATE, [])
+    scorer.score_pairs = lambda query, documents: scores
+    assert isinstance(score_call(call_of(scorer, 2)), MethodError)
+
+
+def test_an_instruction_is_passed_on():
+    class Instructed:
+        def score_pairs(self, query, documents, instruction):
+            return [instruction] * len(documents)
+
+    call = CallScorer(Instructed(), [("q", ["a", "b"])], [ledger_of()], "owls")
+    assert score_call(call) == [["owls", "owls"]]
 
 
 MERGED = {
@@ -316,27 +299,6 @@ def test_merged_scores_are_validated(returned, expected):
 
 
 # ---------------------------------------------------------------------- overdue questions
-
-WAITS = {
-    # (seconds left, whether the clock has not started); seconds to wait
-    "nothing": ([], None),
-    "unlimited": ([(None, False)], None),
-    "one": ([(5, False)], 5.1),
-    "first of two": ([(5, False), (3, False), (None, False)], 3.1),
-    "clock not started": ([(5, False), (0, True)], 5.1),
-    "passed": ([(0, False)], 0.1),
-    "centuries": ([(1e300, False)], threading.TIMEOUT_MAX),
-}
-
-
-@pytest.mark.parametrize(("ledgers", "expected"), WAITS.values(), ids=WAITS)
-def test_wait_ends_when_the_first_is_overdue(ledgers, expected):
-    started = [
-        SimpleNamespace(ledger=SimpleNamespace(question_seconds_left=left, waiting=waiting))
-        for left, waiting in ledgers
-    ]
-    seconds = drivers._wait_seconds(started)
-    assert seconds == (expected if expected is None else pytest.approx(expected))
 
 
 def start(number, ledger, count=2):
@@ -384,12 +346,6 @@ def test_overdue_questions_are_given_up():
     ] * 2
     assert [name for name, future in futures.items() if future.cancelled()] == ["overdue"]
     assert list(started) == [future for name, future in futures.items() if name != "overdue"]
-
-
-def test_nested_calls_pass():
-    future = done(error=NestedCallError("nested"))
-    with pytest.raises(NestedCallError):
-        drivers._take_answers({future: start(0, ledger_of())}, [future])
 
 
 @both

@@ -4,7 +4,7 @@ import pytest
 
 from fakes import InOrder, Model
 from scripted_services import question
-from secondpass.asking.dry_run import DryRun, Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.asking.dry_run import Expected, SimulatedLedger, dry_run, merged, total
 from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits, Prices
@@ -60,10 +60,6 @@ def test_limits_are_kept_to_and_deadlines_are_not(limits, calls):
     assert received[3] in ({None} if not limits or "deadline" in limits else {0})
 
 
-def test_unknown_effects_are_passed_over():
-    assert sent_into("nonsense") == (DryRun(), [None])
-
-
 def test_a_plan_that_fails_says_why():
     def plan():
         raise MethodError("no room", "too_long")
@@ -92,13 +88,6 @@ def test_a_deadline_is_kept_to_if_the_seconds_per_call_are_known(deadline, codes
     assert run.rounds == [calls]
     assert left == 0
     assert {answer.error.code for answer in after} == {"deadline"}
-
-
-def test_time_passes_by_rounds():
-    ask = Ask(Model(), [question()])
-    run, received = sent_into(ask, ROUNDS_LEFT, ask, seconds_per_call=2, deadline=10)
-    assert received[1] == 3  # of two seconds and a margin, in eight
-    assert run.rounds == [1, 1]
 
 
 def test_a_dry_run_repairs_nothing_and_keeps_no_exception(caplog):

@@ -86,21 +86,6 @@ def test_reports_list_engines(methods, expected, asynchronous):
     assert ranking.report.engines == tuple(expected)
 
 
-def test_each_ranking_has_them():
-    rankings = Reranker(Engine()).rerank_many([("q", TEXTS), ("r", TEXTS), ("s", [])])
-    engines = [ranking.report.engines for ranking in rankings]
-    assert engines == [(named("engine"),), (named("engine"),), ()]
-
-
-def test_method_that_was_not_called(monkeypatch):
-    """Its model is loaded, but the deadline passed before."""
-    used_before = Engine("b")
-    Reranker(used_before).rerank("q", TEXTS)
-    monkeypatch.setattr("secondpass.ranking.ledger.Ledger.seconds_left", 0.0)
-    reranker = Reranker(used_before, limits={"deadline": 5})
-    assert reranker.rerank("q", TEXTS).report.engines == ()
-
-
 def test_dict_of_a_report():
     report = Report("ok", engines=(named("engine"),))
     engines = report.to_dict()["engines"]

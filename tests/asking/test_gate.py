@@ -6,37 +6,6 @@ from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
 
 
-def test_each_loop_has_its_slots():
-    gate = Gate(1)
-
-    async def same():
-        return gate.in_this_loop(), gate.in_this_loop()
-
-    first, again = asyncio.run(same())
-    assert first is again
-    other, _ = asyncio.run(same())
-    assert other is not first
-
-
-def test_gate_lets_its_width_through():
-    gate, under_way, most = Gate(3), 0, 0
-
-    async def one():
-        nonlocal under_way, most
-        async with gate.in_this_loop():
-            under_way += 1
-            most = max(most, under_way)
-            await asyncio.sleep(0)
-            under_way -= 1
-
-    async def many():
-        await asyncio.gather(*(one() for _ in range(20)))
-
-    for _ in range(2):  # a gate serves one loop after the other
-        asyncio.run(many())
-    assert most == 3
-
-
 def test_closed_loops_are_forgotten():
     gate = Gate(1)
 

@@ -5,15 +5,12 @@ import math
 import threading
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from batch_scorers import both, scores_of
 from fakes import within_deadlines
-from sampling import examples
 from secondpass import Reranker
 from secondpass.asking.gate import Gate
-from secondpass.asking.list_scores import LatestLists, read_lists
+from secondpass.asking.list_scores import read_lists
 from secondpass.asking.scheduler import CallLists, PartialList, Pass, schedule
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -124,22 +121,7 @@ def test_an_error_after_all_texts_are_scored(original, error):
     assert raw.troubles == ([error] if type(error) is MethodError else [])
 
 
-def test_overdue_pass_is_not_called():
-    (raw,), requests = drive([pass_of(InLists(positions), overdue=True, deadline=5)])
-    assert (requests, raw.called) == ([], False)
-    assert [(start, stop, str(error)) for start, stop, error in raw.failures] == [(0, 3, LATE)]
-
-
 # ---------------------------------------------------------------------- calls of scorers
-
-
-@both
-@timed
-def test_the_last_list_counts(asynchronous, limits):
-    scorer = InLists(positions)
-    ranking = rerank(asynchronous, scorer, limits=limits)
-    assert scores_of(ranking) == {0: 40.0, 1: 41.0, 2: 42.0, 3: 43.0}
-    assert (ranking.report.status, scorer.calls) == ("ok", [(1, bool(limits))])
 
 
 @both
@@ -223,16 +205,6 @@ def test_nothing_usable(asynchronous, generate, message):
     assert message in issue.message
 
 
-def test_rerank_many_gives_the_same():
-    scorer = InLists(positions)
-    requests = [("q", list("abcd")), ("r", []), ("s", list("ef"))]
-    many = Reranker(scorer).rerank_many(requests)
-    assert scorer.calls == [(2, False)]
-    assert [scores_of(ranking) for ranking in many] == [
-        scores_of(Reranker(scorer).rerank(*request)) for request in requests
-    ]
-
-
 # ---------------------------------------------------------------------- what lists may hold
 
 GOOD = Issue("code", "message", (1,), (), "part")
@@ -313,38 +285,3 @@ def test_a_text_without_an_order_score_is_not_scored(order_scores, statuses, cod
     ranking = Reranker(ordered_by(order_scores), log_level="debug").rerank("q", list("abc"))
     assert [item.status for item in ranking] == statuses
     assert [issue.code for issue in ranking.report.issues] == codes
-
-
-def test_lists_are_copied():
-    scores, spans = [1.0], [(0, 1)]
-    collected = LatestLists([("q", ["a"])])
-    assert collected.add([ListScores(scores, spans=spans)])
-    scores[0], spans[0] = 2.0, None
-    (partial,) = collected.take()
-    assert (partial.result.scores, partial.result.spans) == ([1.0], [(0, 1)])
-    assert not collected.add([ListScores([3.0])])
-    assert partial.result.scores == [1.0]
-
-
-anything = st.one_of(
-    st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=2), st.just(object())
-)
-
-
-@examples(60)
-@given(
-    st.lists(anything, max_size=4),
-    st.one_of(anything, st.lists(st.one_of(anything, st.just(GOOD)), max_size=3)),
-    anything,
-    st.one_of(anything, st.lists(st.one_of(anything, st.tuples(anything, anything)), max_size=4)),
-)
-def test_any_extras_leave_a_list_or_an_error(scores, issues, original, spans):
-    try:
-        (result,) = read_lists([ListScores(scores, issues, original, spans)], [[3, 0, 1]])
-    except MethodError:
-        assert len(scores) != 3
-        return
-    assert all(isinstance(issue, Issue) for issue in result.issues)
-    assert result.original is None or 0 <= result.original <= 1
-    for span, length in zip(result.spans or [], [3, 0, 1], strict=False):
-        assert span is None or 0 <= span[0] < span[1] <= length

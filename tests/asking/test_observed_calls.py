@@ -40,14 +40,6 @@ def ledger():
     return Ledger(operations=[RankingOperation(name="m", candidates=2, top_k=None, query=0)])
 
 
-def test_without_an_observer_nothing_is_entered():
-    completion = Completion("yes")
-    with request((), object(), PROMPT, 1, []) as running:
-        assert running.answered(completion) is completion
-    with scoring(object(), [], ()) as call:
-        assert call.ended("outcome") == "outcome"
-
-
 def test_a_request(ledger, recorder):
     service = OpenAIChat("gpt", base_url="http://host:81/v1")
     with request(ledger.operations, service, PROMPT, 3, [BUSY]) as running:
@@ -98,10 +90,3 @@ def test_a_scorer_call(ledger, recorder):
     assert (operation.name, operation.queries, operation.pairs) == ("in-order", 2, 3)
     assert operation.parents == tuple(ledger.operations)
     assert operation.error == "scorer_raised"
-
-
-def test_a_call_of_no_observed_ranking(recorder):
-    call = CallScorer(InOrder([]), [("q", ["a"])], [Ledger()])
-    with scoring(call.scorer, call.requests, call.operations):
-        pass
-    assert recorder.ended == []

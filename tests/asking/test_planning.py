@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_provider import FakeProvider
-from fakes import ByTable, Model, graded, ranked, shown_in
+from fakes import ByTable, Model, graded, shown_in
 from sampling import examples
-from secondpass import Candidate, InputError, Reranker
+from secondpass import InputError, Reranker
 from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
 from secondpass.effects import Ask, Completion, Judgement
 from secondpass.limits import Prices
-from secondpass.prompts.questions import Questions
 from secondpass.ranking.candidates import to_requests
 from secondpass.ranking.cost_plan import ExceededLimit
 from secondpass.strategies.blocks import Blocks
@@ -27,7 +26,6 @@ from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.pointwise import Pointwise
 
 PRICES = Prices(1, 10)
-STRATEGIES = {"listwise": ranked, "blocks": ranked, "graded": graded}
 
 
 # ---------------------------------------------------------------------- what a ranking takes
@@ -143,22 +141,14 @@ FIGURES = [
     # method, candidates, calls, rounds
     (Listwise(LLM), 100, 9, 9),
     (Listwise(LLM, window=None), 100, 1, 1),
-    (Listwise(LLM), 20, 1, 1),
     (Listwise(LLM), 21, 2, 2),
     (Blocks(LLM), 100, 11, 2),
-    (Blocks(LLM, copies=3), 100, 16, 2),
     (Blocks(LLM, final=0), 100, 10, 1),
-    (Blocks(LLM), 20, 1, 1),
     (Graded(LLM), 100, 5, 1),
-    (Graded(LLM), 1, 1, 1),
     (Graded(LLM, shuffles=3), 100, 15, 1),
-    (Graded(LLM, shuffles=3), 1, 1, 1),
     (Listwise(LLM, shuffles=3), 100, 27, 9),
-    (Blocks(LLM, shuffles=3), 100, 33, 2),
-    (Blocks(LLM, shuffles=3), 1, 0, 0),
     (Graded(LLM, judge_single=False), 1, 0, 0),
     (Pointwise(LLM), 100, 100, 1),
-    (Pointwise(LLM), 1, 1, 1),
     (Endpoint("tei", base_url="http://localhost"), 100, 4, 1),
     (Endpoint("cohere", **KEY), 100, 1, 1),
     (Decisions("openai", **KEY), 100, 2, 1),
@@ -205,23 +195,9 @@ def test_what_depends_on_answers_is_not_known(answered):
     assert Reranker(Cascade(both)).plan(30).total.calls is None
 
 
-@pytest.mark.parametrize("kind", sorted(STRATEGIES))
-def test_a_sample_is_estimated_as_a_dry_run_does(kind):
-    reranker = Reranker({"type": kind, "llm": Model(prices=PRICES)})
-    texts = [Candidate("kiwi " * number, str(number)) for number in range(1, 60)]
-    planned = reranker.plan(texts, query="which fruit").total
-    (expected,) = reranker.expected_use([("which fruit", texts)])
-    assert planned.calls == expected.calls
-    assert planned.pairs == expected.pairs
-    assert planned.input_tokens == pytest.approx(expected.input_tokens)
-    assert planned.output_tokens == pytest.approx(expected.output_tokens)
-    assert planned.cost == pytest.approx(expected.cost)
-
-
 TIMES = [
     # method, concurrency, seconds
     (Listwise(Model()), 8, 9 * 1.5),
-    (Blocks(Model()), 8, 3 * 1.5),
     (Blocks(Model()), 10, 2 * 1.5),
     (Blocks(Model()), 1, 11 * 1.5),
     (Graded(Model()), 8, 1.5),
@@ -241,13 +217,9 @@ LIMITS = [
     (Listwise, {}, [], 0),
     (Listwise, {"calls": 9}, [], 0),
     (Listwise, {"calls": 5}, ["calls"], 40),
-    (Listwise, {"calls": 1}, ["calls"], 80),
     (Listwise, {"deadline": 20}, ["deadline"], 50),
     (Listwise, {"deadline": 27}, [], 30),  # it keeps a margin
-    (Listwise, {"deadline": 33}, [], 0),
     (Listwise, {"deadline": 2}, ["deadline"], 100),
-    (Graded, {"calls": 4}, ["calls"], 20),
-    (Graded, {"deadline": 2}, ["deadline"], 100),
     (Graded, {"deadline": 3, "concurrency": 3}, ["deadline"], 40),
     (Graded, {"tokens": 100}, ["tokens"], 100),
     (Graded, {"cost": 1e-9}, ["cost"], 100),
@@ -266,12 +238,6 @@ def test_limits_that_are_too_low_are_named_and_what_they_leave_out(kind, limits,
         assert item.allowed == limits[item.limit] < item.needed
         assert any(note.startswith(f"limits.{item.limit} is ") for note in planned.notes)
     assert any("would leave out" in note for note in planned.notes) is (left_out > 0)
-
-
-def test_a_fallback_is_left_its_time():
-    settings = {"limits": {"deadline": 10}, "fallback": ["lexical"]}
-    (item,) = Reranker(Listwise(Model()), **settings).plan(100, seconds_per_call=1).exceeded
-    assert (item.limit, item.allowed) == ("deadline", 8)
 
 
 def test_stages_share_the_limits():
@@ -310,17 +276,6 @@ def test_local_models_and_unknown_prices_have_no_cost():
     assert Reranker(both).plan(30).total.cost is None
 
 
-def test_windows_of_long_texts_count():
-    reranker = Reranker(
-        Endpoint("tei", base_url="http://localhost"), passages={"size": 100, "overlap": 0}
-    )
-    whole = reranker.plan(20, tokens_per_passage=100).total
-    assert whole.pairs == 80
-    assert whole.calls == 3
-    other = Reranker(Graded(Model()), passages={"size": 100, "overlap": 0})
-    assert other.plan(20, tokens_per_passage=100).total.calls == 1
-
-
 def voyage(provider):
     address = {"base_url": provider.base_url("voyage"), "api_key": "k"}
     prices = {"input": 1, "output": 1}
@@ -342,27 +297,6 @@ def test_batches_that_are_split_by_their_tokens_count(count, tokens):
     assert ranking.report.usage.calls == planned.calls
 
 
-def test_windows_that_are_split_by_their_tokens_count():
-    with FakeProvider() as provider:
-        reranker = Reranker(voyage(provider), passages={"size": 500, "overlap": 0})
-        planned = reranker.plan(13, tokens_per_passage=40_000).total
-    assert planned.calls > 1
-    assert planned.input_tokens > 13 * 40_000
-
-
-def test_what_a_method_is_shown_is_of_the_length_that_was_given():
-    reranker = Reranker(Graded(Model()), render={"fields": ["title", "body"], "labels": True})
-    short, long = (reranker.plan(20, tokens_per_passage=size).total for size in (10, 110))
-    assert long.input_tokens - short.input_tokens == pytest.approx(2000)
-
-
-def test_depth_is_a_setting_or_an_option():
-    reranker = Reranker(Graded(Model()), depth=40)
-    assert reranker.plan(100).stages[0].candidates == 40
-    planned = reranker.plan(100, depth=10)
-    assert (planned.candidates, planned.stages[0].candidates) == (100, 10)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -381,43 +315,6 @@ def test_wrong_arguments_are_input_errors(arguments, message):
     count, options = arguments
     with pytest.raises(InputError, match=message):
         Reranker(Graded(Model())).plan(count, **options)
-
-
-@pytest.mark.parametrize("kind", sorted(STRATEGIES))
-def test_no_prompt_is_rendered(monkeypatch, kind):
-    monkeypatch.delattr(Questions, "_prompt")
-    planned = Reranker({"type": kind, "llm": Model()}, limits={"tokens": 9000}).plan(100)
-    assert planned.total.input_tokens > 100 * 100
-
-
-class Polite(Graded):
-    """A strategy of a user's own, which edits the prompts."""
-
-    def judge(self, task):
-        plan, result = super().judge(task), None
-        with suppress(StopIteration):
-            while True:
-                effect = plan.send(result)
-                if isinstance(effect, Ask):
-                    questions = [self._polite(question) for question in effect.questions]
-                    effect = replace(effect, questions=questions)
-                result = yield effect
-        return Judgement([0.5] * len(task.texts))
-
-    def _polite(self, question):
-        (turn,) = question.request.turns
-        turns = (replace(turn, text=f"{turn.text}\nThank you."),)
-        return replace(question, request=replace(question.request, turns=turns))
-
-
-def test_a_strategy_that_edits_its_prompts_is_planned():
-    model = Model(graded)
-    reranker = Reranker(Polite(model))
-    (stage,) = reranker.plan(30).stages
-    assert not stage.problem
-    assert stage.input_tokens == Reranker(Graded(Model())).plan(30).stages[0].input_tokens
-    reranker.rerank("q", ["a", "b"])
-    assert model.prompts[0].turns[0].text.endswith("Thank you.")
 
 
 def test_an_instruction_is_part_of_every_prompt():

@@ -5,7 +5,15 @@ import time
 import pytest
 
 from secondpass.asking.gate import Gate
-from secondpass.asking.scheduler import CallScorer, Pass, StartQuestions, WaitForAnswers, schedule
+from secondpass.asking.scheduler import (
+    CallScorer,
+    Pass,
+    StartQuestions,
+    WaitForAnswers,
+    question_deadline_error,
+    schedule,
+    scoring_deadline_error,
+)
 from secondpass.effects import Answer, Ask, Estimate, Question, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits
@@ -86,24 +94,6 @@ def used(item):
 
 
 # ---------------------------------------------------------------------- scorer calls
-
-
-def test_one_pass_makes_one_call():
-    scorer = Single()
-    item = pass_of(score(scorer, 2))
-    ((raw,),), (call,) = drive([item])
-    assert (call.scorer, call.requests) == (scorer, [("q", ["q0", "q1"])])
-    assert call.ledgers == [item.ledger]
-    assert (raw.values, raw.failures, raw.troubles) == ([2, 2], [], [])
-    assert used(item) == (1, 1, 2)
-    assert not item.ledger.waiting
-
-
-def test_each_score_effect_is_a_round():
-    scorer = Single()
-    item = pass_of(score(scorer, 2), score(scorer, 1))
-    drive([item])
-    assert used(item) == (2, 2, 3)
 
 
 single, merging, other = Single(), Merging(), Merging()
@@ -199,17 +189,6 @@ def test_failed_merged_call_is_tried_singly():
     assert [used(item) for item in passes] == [(2, 1, 4), (2, 1, 2)]
 
 
-def test_merged_calls_go_on_after_another():
-    scorer = Merging()
-    passes = [pass_of(score(scorer, 2, "q", 2), deadline=60) for _ in range(3)]
-    results, commands = drive(passes)
-    assert sizes(commands) == [[2], [2], [2]]
-    passes = [pass_of(score(scorer, 1, "q", 2), deadline=60) for _ in range(4)]
-    results, commands = drive(passes)
-    assert sizes(commands) == [[1, 1], [1, 1]]
-    assert [raw.values for (raw,) in results] == [[2]] * 4
-
-
 def test_overdue_pass_is_not_scored():
     late = pass_of(score(Single(), 2), deadline=5, overdue=True)
     ((raw,),), commands = drive([late])
@@ -239,6 +218,7 @@ DEADLINES = {
     "one": ([60], 60),
     "latest": ([60, 900], 900),
     "one without": ([60, None], None),
+    "passed": ([1e-9], 0),
 }
 
 
@@ -274,29 +254,7 @@ def test_questions_start_before_scoring():
     assert results[2] == [[Answer(2)], [Answer(2)]]
 
 
-def test_several_passes_answered_at_once():
-    def wait(started):
-        answered = [(command.number, [Answer(command.number)]) for command in reversed(started)]
-        started.clear()
-        return answered
-
-    results, commands = drive([pass_of(ask()) for _ in range(3)], wait=wait)
-    assert [type(command) for command in commands] == [StartQuestions] * 3 + [WaitForAnswers]
-    assert results == [[[Answer(number)]] for number in range(3)]
-
-
-def test_failed_start_answers_every_question():
-    error = MethodError("no", "no")
-    start = StartQuestions(0, ask(3), Ledger(), GATE)
-    assert start.failed(error) == [Answer(error=error)] * 3
-
-
 # ---------------------------------------------------------------------- other effects
-
-
-def test_no_effects_no_commands():
-    assert drive([]) == ([], [])
-    assert drive([pass_of(), pass_of()]) == ([[], []], [])
 
 
 def test_unknown_effect_is_thrown_back():
@@ -310,9 +268,37 @@ def test_unknown_effect_is_thrown_back():
     assert (code, message) == ("unknown_effect", "the method yielded a str, not an effect")
 
 
-def test_questions_behind_a_scorer_start_before_other_passes_are_scored():
-    """Their time runs while the others are scored."""
-    passes = [pass_of(score(Single(), 2), ask()) for _ in range(3)]
-    _, commands = drive(passes)
-    kinds = [type(command) for command in commands]
-    assert kinds == [CallScorer, StartQuestions] * 3 + [WaitForAnswers] * 3
+# ---------------------------------------------------------------------- errors
+
+
+def ledger_of(deadline, ago=0):
+    return Ledger(Limits(deadline=deadline), time.perf_counter() - ago)
+
+
+def test_all_questions_fail_alike():
+    error = MethodError("down", "server_error")
+    answers = StartQuestions(0, ask(3), ledger_of(None), GATE).failed(error)
+    assert [(answer.value, answer.error) for answer in answers] == [(None, error)] * 3
+
+
+@pytest.mark.parametrize("missed", ["asked", "answered"])
+def test_the_error_of_a_late_question_mentions_time_kept_for_others(missed):
+    error = question_deadline_error(ledger_of(10, ago=20), missed)
+    assert (error.code, str(error)) == ("deadline", f"the deadline passed before this was {missed}")
+    late = ledger_of(10)
+    late.keep_time(False)
+    late.started -= 20
+    kept = "the deadline, less the time kept for other methods, passed before"
+    assert str(question_deadline_error(late, missed)) == f"{kept} this was {missed}"
+    assert str(scoring_deadline_error([late])) == f"{kept} these were scored"
+
+
+def test_the_error_of_a_question_that_has_too_little_time():
+    late = ledger_of(100)
+    message = "not asked: too little time is left for an answer"
+    assert str(question_deadline_error(late, "asked")) == message
+    late.keep_time(False)
+    late.started -= 95
+    late.keep_time(True)
+    assert late.began_late
+    assert str(question_deadline_error(late, "answered")) == message

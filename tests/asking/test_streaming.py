@@ -29,24 +29,6 @@ def test_results_come_in_order_and_the_last_is_returned():
     assert run(act) == [1, 2, 3, 4]
 
 
-def test_the_work_goes_on_while_its_first_result_is_used():
-    async def act():
-        second = asyncio.Event()
-
-        async def work(listener):
-            listener(1)
-            await asyncio.sleep(0)
-            second.set()
-            return 2
-
-        results = stream(work)
-        assert await anext(results) == 1
-        await second.wait()
-        return [result async for result in results]
-
-    assert run(act) == [2]
-
-
 @pytest.mark.parametrize("error", [LookupError("wrong"), asyncio.CancelledError()])
 def test_an_error_is_raised_after_the_results(error):
     async def work(listener):
@@ -84,18 +66,3 @@ def test_closing_waits_until_the_work_is_cancelled():
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(act)
-
-
-def test_an_error_that_nobody_waits_for_is_not_logged(caplog):
-    async def work(listener):
-        listener(1)
-        raise LookupError("wrong")
-
-    async def act():
-        results = stream(work)
-        await anext(results)
-        await asyncio.sleep(0)
-        await results.aclose()
-
-    run(act)
-    assert caplog.records == []

@@ -28,10 +28,6 @@ CANDIDATES = [
 ]
 
 
-def test_retrieval_scores_are_floats():
-    assert (trace().original(0), trace().original(1)) == (0.5, None)
-
-
 def test_items():
     second, first = trace(spreads={0: 0.2}, probabilities={0: 0.8}).items(CANDIDATES, [1, 0])
     assert (first.rank, first.position, first.status, first.candidate) == (
@@ -58,11 +54,6 @@ def test_what_an_earlier_ranking_left_in_the_metadata_is_cleared():
         ["rerank_score", "rerank_span", "rerank_spread", "rerank_probability"]
     )
     assert CANDIDATES[1].metadata["rerank_span"] == [1, 2]
-
-
-def test_metadata_without_spans_gets_none():
-    (item,) = trace(spans={}).items(CANDIDATES, [0])
-    assert item.metadata == {"year": 7, "rerank_score": 0.9}
 
 
 def by_year(items):

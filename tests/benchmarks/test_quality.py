@@ -64,10 +64,3 @@ def test_a_line_per_first_stage(data: Path, run: Run) -> None:
         *[["| words", "BM25"]] * 2,
     ]
     assert rows[4][2:] == ["1.0000", "lexical", "1.0000", "+0.0000", "0 / 1 / 0"]
-
-
-def test_incomplete_rankings_are_reported(data: Path, run: Run) -> None:
-    config = data / "short.yaml"
-    config.write_text("method: {type: lexical}\nlimits: {deadline: 1.0e-9}\n")
-    _, out, _ = run("--data", data, "--sets", "words", "--config", config)
-    assert "1 of 1 rankings unchanged by the first stage" in out

@@ -61,18 +61,6 @@ def records():
     ]
 
 
-def test_means_are_over_lists_that_were_seen_and_are_english(report, records):
-    lists = report.compared([*records, record("new", seen=False)], "words")
-    assert [one["collection"] for one in lists] == ["trec-dl19", "cranfield"]
-    gain = report.gain(lists, "embedded", "100")
-    low, high = report.ends(lists, "embedded", "100")
-    assert gain == pytest.approx(
-        np.mean([report.changes(one, "embedded", "100").mean() for one in lists])
-    )
-    assert low < gain < high
-    assert report.share(lists, "embedded", "100") == 1.0
-
-
 def test_unseen_collections_stand_apart(report, records):
     more = [*records, record("new", seen=False)]
     assert report.unseen(records) == "None has been measured with the current scoring rule."
@@ -95,9 +83,3 @@ def test_the_docs_are_written_in_place(report, records, tmp_path):
         root = ElementTree.fromstring((tmp_path / "docs" / name).read_text(encoding="utf-8"))
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert "#01010" not in (tmp_path / "docs" / name).read_text(encoding="utf-8")
-
-
-def test_rankings_that_are_not_ok_are_named(report):
-    one = record("vaswani")
-    one["methods"]["embedded"]["100"]["statuses"] = {"ok": 6, "degraded": 2}
-    assert "embedded, Vaswani, BM25: 2 degraded of 8 rankings" in report.markdown([one])

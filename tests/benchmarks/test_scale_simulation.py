@@ -26,16 +26,6 @@ def test_equal_blocks_are_rounds(nodes, workers, rows, in_flight):
     assert (outcome.wasted, outcome.lost_blocks) == (0, 0)
 
 
-@pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (8, 8), (8, 100), (50, 400)])
-def test_exponential_blocks_end_in_a_harmonic_tail(workers, blocks):
-    """While blocks are left, one ends each mean / workers; the last ones end as a maximum does."""
-    work = Work(blocks, 1, 1.0, exponential=True)
-    runs = min(500, 60_000 // blocks)
-    expected = (blocks - workers) / workers + sum(1 / k for k in range(1, workers + 1))
-    measured = mean_makespan(Cluster(1, workers, in_flight=1), work, runs)
-    assert measured == pytest.approx(expected, rel=0.025)
-
-
 @pytest.mark.parametrize("fails", ["node", "driver"])
 @pytest.mark.parametrize(("mtbf", "restart"), [(10, 0), (3, 1), (1, 0.5)])
 def test_a_block_that_begins_again_after_each_failure(fails, mtbf, restart):
@@ -44,19 +34,6 @@ def test_a_block_that_begins_again_after_each_failure(fails, mtbf, restart):
     expected = math.expm1(1 / mtbf) * (mtbf + restart)
     measured = mean_makespan(Cluster(1, 1, **failures), Work(1, 1, 1.0), 2500)
     assert measured == pytest.approx(expected, rel=0.05)
-
-
-def test_a_share_of_work_is_lost_as_renewal_theory_has_it():
-    """A worker with failures at a rate finishes blocks of length s at rate / (exp(rate s) - 1)."""
-    outcome = simulate(Cluster(1, 1, node_mtbf=5), Work(10_000, 1, 1.0))
-    finished = 0.2 / math.expm1(0.2)
-    assert outcome.wasted_share == pytest.approx(1 - finished, rel=0.05)
-    assert outcome.lost_blocks == pytest.approx(math.expm1(0.2) * 10_000, rel=0.05)
-
-
-def test_a_slow_driver_bounds_the_rate():
-    outcome = simulate(Cluster(10, 10, dispatch=0.1), Work(2_000, 1, 1.0))
-    assert outcome.makespan == pytest.approx(2_000 * 0.1 + 1, rel=0.01)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,10 +47,3 @@ def test_each_row_is_done_once_in_spite_of_failures(seed):
     assert (outcome.useful, outcome.overhead) == pytest.approx((995 * 0.1, 100 * 0.05))
     assert outcome.makespan * 12 >= outcome.useful + outcome.overhead + outcome.wasted
     assert outcome == simulate(cluster, work, seed)
-
-
-def test_spread_keeps_the_mean():
-    work = Work(20_000, 1, 1.0, row_variation=1.0, block_spread=0.5)
-    outcome = simulate(Cluster(200, 1, node_spread=0.3), work)
-    assert outcome.useful / 20_000 == pytest.approx(0.95, abs=0.1)  # fast nodes do more of it
-    assert simulate(Cluster(1, 1), work).useful / 20_000 == pytest.approx(1, rel=0.05)

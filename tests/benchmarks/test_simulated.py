@@ -29,18 +29,6 @@ def rows(monkeypatch, capsys):
     return rows
 
 
-def test_tuning(rows):
-    printed = {row[0]: row for row in rows("duplicates")}
-    assert printed["20 x 2"][1:] == ["refused", "-", "-"]
-    assert printed["40 x 5"][3] in {"met", "MISSED"}
-
-
-def test_drift(rows):
-    assert [row[0] for row in rows("repeated_rankings")][2:] == [
-        "1", "2", "5", "1 to 9", "a tenth 10 times",
-    ]  # fmt: skip
-
-
 def test_equal_scores_are_found(rows):
     shares = {tuple(row[:2]): row[2] for row in rows("equal_scores")[2:]}
     assert shares["10%", "500"].startswith("100.0%")

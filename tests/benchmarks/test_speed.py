@@ -1,11 +1,10 @@
 """The speed benchmarks, with workers that need no model and no other package."""
 
 import json
-from itertools import chain
 
 import pytest
-from benchmarks.speed import agreement, direct_loop, render, results, run, workloads
-from benchmarks.speed.driver import Pool, Row, Worker, WorkerError
+from benchmarks.speed import direct_loop, render, results, run, workloads
+from benchmarks.speed.driver import Pool, Row
 
 from tiny_models import write_classifier
 
@@ -54,14 +53,6 @@ def test_row_that_fails_has_a_reason(pool, row, reason):
     assert pool.score(row, "A", 0) is None  # no further request
 
 
-def test_slow_worker_is_abandoned(tmp_path, model):
-    slow = Worker(fake(sleep=0.5), model, tmp_path, 1, tmp_path / "log")
-    (tmp_path / "A.json").write_text(json.dumps([["q", ["a"]]]))
-    with pytest.raises(WorkerError, match="in time"):
-        slow.ask(timeout=0.01, do="score", file=str(tmp_path / "A.json"), index=0)
-    slow.kill()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, model):
     folder = tmp_path_factory.mktemp("speed")
@@ -95,24 +86,6 @@ def test_tables_name_every_row(folder):
     assert "benchmarks/speed/attempts.py" not in text
 
 
-def test_page_keeps_its_text(tmp_path):
-    page = tmp_path / "performance.md"
-    page.write_text(f"Before.\n{render.BEGIN}\nold\n{render.END}\nAfter.\n")
-    render.write_page(page, "new")
-    render.write_page(page, "newer")
-    assert page.read_text() == f"Before.\n{render.BEGIN}\n\nnewer\n{render.END}\nAfter.\n"
-    page.write_text("no comments")
-    with pytest.raises(SystemExit):
-        render.write_page(page, "new")
-
-
-def test_targets_compare():
-    reached = results.target("a", 0.95, 0.96, at_least=True)
-    assert (reached["bar"], reached["reached"]) == ("≥ 0.95", True)
-    assert not results.target("a", 5, 6, at_least=False, unit="µs")["reached"]
-    assert not results.target("a", 5, float("nan"), at_least=False)["reached"]
-
-
 @pytest.mark.parametrize("budget", direct_loop.BUDGETS)
 def test_loop_batches_keep_the_budget(budget):
     lengths = [500, 3, 90, 90, 512, 16, 700] * 9
@@ -121,32 +94,6 @@ def test_loop_batches_keep_the_budget(budget):
     for batch in batches:
         padded = len(batch) * max(lengths[index] for index in batch)
         assert padded <= budget or len(batch) == 1
-
-
-def test_agreement_of_scores():
-    scores = [[0.1, 2.0, -1.0], [3.0, 1.0, 2.0]]
-    same = agreement.compare(scores, scores, probability=False)
-    assert (same["max"], same["tau"], same["overlap"], same["pairs"]) == (0.0, 1.0, 1.0, 6)
-    other = agreement.compare(scores, [[-x for x in row] for row in scores], probability=False)
-    assert other["tau"] == -1.0
-    assert agreement.overlap([1, 2, 3], [3, 2, 1], top=1) == 0.0
-    assert agreement.logits([0.5]) == [0.0]
-
-
-def test_work_of_a_pair():
-    config = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6}
-    assert run.flop_per_pair(config, [79]) == pytest.approx(1.735e9, rel=0.01)
-
-
-def test_workloads_have_their_lengths(model):
-    tokenizer = workloads.load_tokenizer(model)
-    for name, shape in workloads.SHAPES.items():
-        requests = workloads.generated(tokenizer, name, 2, 100)
-        lengths = [*chain.from_iterable(workloads.lengths(tokenizer, requests, 512))]
-        assert sum(lengths) / len(lengths) == pytest.approx(shape.tokens, rel=0.15)
-        assert requests == workloads.generated(tokenizer, name, 2, 100)
-    request = workloads.of_length(tokenizer, 64, 3)
-    assert workloads.lengths(tokenizer, [request], 512) == [[64] * 3]
 
 
 def write_collection(folder, *, candidates):
@@ -164,10 +111,3 @@ def test_workload_of_a_collection(tmp_path):
     assert request == workloads.Request("a query", ["text 3", "text 2", "text 1"])
     with pytest.raises(SystemExit, match="0 of 1"):
         workloads.from_collection(tmp_path, 1, 9)
-
-
-def test_workload_of_a_collection_without_candidates(tmp_path):
-    write_collection(tmp_path, candidates=False)
-    (request,) = workloads.from_collection(tmp_path, 1, 3)
-    assert set(request.passages) <= {f"text {n}" for n in range(4)}
-    assert len(request.passages) == 3

@@ -99,29 +99,6 @@ def test_lock_in_threads_of_many_children(forks):
     assert done.stdout.split() == [str(forks - 1), "0"]
 
 
-def test_lock_of_another_thread_is_free():
-    lock, held, go_on = ForkLock(), threading.Event(), threading.Event()
-
-    def hold():
-        with lock:
-            held.set()
-            go_on.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert held.wait(60)
-
-    def use():
-        with lock:
-            return True
-
-    try:
-        assert in_child(lambda: in_threads(use) == [True] * 8)
-    finally:
-        go_on.set()
-        thread.join()
-
-
 def test_lock_of_the_forking_thread_stays_held():
     lock = ForkLock()
 

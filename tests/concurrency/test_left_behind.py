@@ -101,15 +101,6 @@ def test_exit_function_is_registered_once_per_import(monkeypatch):
     assert registered == [left_behind._wait_at_exit] * 2
 
 
-def test_result_and_error_are_passed_on():
-    assert Call(lambda: 7)() == 7
-    call = Call(lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        call()
-    call.leave()
-    assert call not in left_behind._left
-
-
 def test_a_call_whose_caller_still_waits_at_exit(tmp_path):
     script = (
         "import atexit, sys, threading, time\n"

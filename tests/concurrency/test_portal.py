@@ -2,11 +2,9 @@
 
 import asyncio
 import contextvars
-import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -20,32 +18,11 @@ async def loop_here():
 # ---------------------------------------------------------------------- the loop
 
 
-def test_one_portal_per_process():
-    with ThreadPoolExecutor(8) as threads:
-        portals = set(threads.map(lambda _: portal(), range(32)))
-    assert portals == {portal()}
-    assert portal().submit(loop_here()).result() is portal().loop
-
-
-def test_portal_outlives_other_loops():
-    async def use():
-        return await portal().call(loop_here)
-
-    assert asyncio.run(use()) is asyncio.run(use()) is portal().loop
-
-
 def test_call_inside_the_portal():
     async def nested():
         return await portal().call(loop_here)
 
     assert portal().submit(nested()).result(60) is portal().loop
-
-
-def test_submit_inside_a_running_loop():
-    async def blocking():
-        return portal().submit(loop_here()).result(60)
-
-    assert asyncio.run(blocking()) is portal().loop
 
 
 def test_exceptions_are_raised_here():
@@ -91,45 +68,6 @@ def test_cancelling_the_caller_cancels_the_work():
 
     asyncio.run(use())
     assert ended.wait(60)
-
-
-def test_cancelling_the_future_cancels_the_work():
-    ended = threading.Event()
-
-    async def endless():
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
-
-    future = portal().submit(endless())
-    portal().submit(asyncio.sleep(0)).result(60)  # by then it has begun
-    future.cancel()
-    assert ended.wait(60)
-    with pytest.raises(CancelledError):
-        future.result(0)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_child_opens_its_own_portal():
-    parents = portal()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:  # pragma: no cover - runs in the child
-        try:
-            own = (
-                portal() is not parents and portal().submit(loop_here()).result(60) is portal().loop
-            )
-            os.write(writing, b"own" if own else b"shared")
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reading, 10) == b"own"
-    os.close(reading)
-    os.close(writing)
-    assert portal() is parents
-    assert parents.submit(loop_here()).result(60) is parents.loop
 
 
 EXITING = """

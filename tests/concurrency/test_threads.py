@@ -111,29 +111,7 @@ def test_a_coroutine_that_a_late_thread_returns_is_closed(recwarn):
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_threads_are_unlimited():
-    barrier = threading.Barrier(40)
-
-    async def use():
-        await asyncio.gather(*(in_thread(lambda: barrier.wait(60)) for _ in range(40)))
-
-    asyncio.run(use())
-
-
 # ---------------------------------------------------------------------- waiting
-
-
-def test_with_timeout_returns_or_raises():
-    async def fail():
-        raise LookupError
-
-    async def use():
-        assert await with_timeout(asyncio.sleep(0, "done"), 60) == "done"
-        assert await with_timeout(asyncio.sleep(0, "done"), None) == "done"
-        with pytest.raises(LookupError):
-            await with_timeout(fail(), 60)
-
-    asyncio.run(use())
 
 
 def test_with_timeout_leaves_work_behind():
@@ -157,27 +135,6 @@ def test_with_timeout_leaves_work_behind():
             await asyncio.sleep(0)
 
     asyncio.run(use())
-
-
-def test_cancelling_with_timeout_cancels_the_work():
-    ended = []
-
-    async def endless():
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.append(True)
-
-    async def use():
-        task = asyncio.ensure_future(with_timeout(endless(), 30))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.sleep(0)
-
-    asyncio.run(use())
-    assert ended == [True]
 
 
 def test_work_that_is_cancelled_before_it_starts_is_closed(recwarn):

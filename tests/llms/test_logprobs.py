@@ -106,18 +106,7 @@ def test_who_has_them(provider):
     assert has_logprobs(to_llm(lambda messages, logprobs: "yes"))
 
 
-def test_anthropic_is_not_asked(provider, model):
-    provider.play()
-    ask(model("anthropic"), WISHED)
-    assert not [name for name in provider.requests[0].body if "logprob" in name]
-
-
 # ---------------------------------------------------------------------- responses
-
-
-def test_form_of_the_completions_api(provider, model):
-    provider.play(fake.logprobs_of_completions("Yes", YES, END))
-    assert ask(model("compatible")).logprobs[0] == pytest.approx(YES_LOGS)
 
 
 def in_choice(value):
@@ -130,18 +119,11 @@ def in_token(**members):
 
 UNUSABLE = {
     "none": in_choice(None),
-    "absent": lambda reply: reply["choices"][0].pop("logprobs"),
     "without content": in_choice({"content": None}),
-    "no tokens": in_choice({"content": []}),
     "no objects": in_choice({"content": ["Yes", 7, None]}),
-    "text": in_choice("high"),
-    "a list": in_choice([-0.1]),
-    "a token without text": in_token(token=None),
     "a token without a number": in_token(top_logprobs=[], logprob=None),
     "a number in words": in_token(top_logprobs=[{"token": "Yes", "logprob": "low"}]),
     "a boolean": in_token(top_logprobs=[{"token": "Yes", "logprob": True}]),
-    "alternatives without text": in_token(top_logprobs=[{"logprob": -1.0}]),
-    "alternatives are numbers": in_token(top_logprobs=[-1.0, -2.0]),
     "no alternatives of the older form": in_choice({"tokens": ["Yes"], "token_logprobs": [-0.1]}),
     "columns of the older form": in_choice(
         {"tokens": ["Yes"], "token_logprobs": ["x"], "top_logprobs": [{}]}
@@ -154,20 +136,6 @@ def test_what_is_none_is_not_guessed(provider, model, change):
     provider.play(replying("Yes", YES, change=change))
     completion = validated(ask(model("openai")))
     assert (completion.text, completion.logprobs) == ("Yes", None)
-
-
-def test_google_without_them(provider, model):
-    def change(reply):
-        del reply["candidates"][0]["logprobsResult"]
-
-    provider.play(replying("Yes", YES, change=change))
-    assert ask(model("google")).logprobs is None
-
-    def shorter(reply):
-        reply["candidates"][0]["logprobsResult"]["topCandidates"].pop()
-
-    provider.play(replying("Yes", YES, END, change=shorter))
-    assert ask(model("google")).logprobs is None
 
 
 # ---------------------------------------------------------------------- servers that reject them
@@ -195,26 +163,6 @@ def test_rejection_is_an_adaptation_where_they_are_wished(provider, model, flavo
     completion = ask(llm, WISHED)
     assert (completion.text, completion.logprobs) == ("Yes", None)
     assert [fake.logprobs_wanted(each) for each in provider.requests] == [20, None]
-
-
-def test_rejection_is_remembered_for_ten_minutes(provider, model, monkeypatch):
-    from secondpass.llms import provider as module
-
-    class Clock:
-        now = 1000.0
-
-        def monotonic(self):
-            return self.now
-
-    clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
-    provider.play(fake.logprobs_refused(), replying("Yes", YES))
-    llm = model("google")
-    error_of(llm)
-    clock.now += 599
-    assert not error_of(llm).sent
-    clock.now += 2
-    assert ask(llm).logprobs is not None
 
 
 def test_options_are_not_dropped_silently(provider, model):
@@ -361,34 +309,9 @@ def test_a_server_that_refuses_the_short_limit_for_any_reason(provider, model, f
     assert provider.calls == calls + 1
 
 
-@pytest.mark.parametrize(
-    ("step", "code"),
-    [
-        (fake.status(400, "invalid api key"), "authentication"),
-        (fake.status(400, "blocked by the content filter"), "content_filter"),
-        (fake.too_long(), "too_long"),
-        (fake.status(500, "failed"), "server_error"),
-    ],
-)
-def test_other_errors_are_not_blamed_on_the_short_limit(provider, model, step, code):
-    provider.play(step, replying("Yes", YES))
-    llm = model("openai")
-    assert error_of(llm, ONE_WORD).code == code
-    ask(llm, ONE_WORD)
-    assert limit_of(provider.requests[-1]) == LIMITS["openai"]
-
-
 def test_the_same_refusal_without_the_limit_is_final(provider, model):
     provider.play(fake.status(400, "not valid"))
     llm = model("openai")
     assert error_of(llm, ONE_WORD).adapted
     error = error_of(llm, ONE_WORD)
     assert (error.code, error.adapted) == ("bad_request", False)
-
-
-def test_candidates_with_long_replies_are_scored(provider, model):
-    tokens = [wide("Yes") | {"No": 0.1}, *BECAUSE]
-    provider.play(replying("Yes because", *tokens))
-    ranking = Reranker(Pointwise(model("openai"))).rerank("q", ["a", "b"])
-    assert ranking.report.status == "ok"
-    assert [item.rerank_score for item in ranking] == pytest.approx([0.5 / 0.6] * 2)

@@ -169,14 +169,6 @@ def test_other_errors_adapt_nothing(status, told, code):
     assert error.too_long == (code == "too_long")
 
 
-def test_foreign_errors():
-    assert fault(fake(AttributeError(f"{KEY} passage"))).code == "bad_response"
-    assert fault(fake(ConnectionResetError(f"{KEY} passage"))).retryable
-    mine = LLMError("no choices", "bad_response")
-    told = "no choices [model a-model, key of FAKE_KEY]"
-    assert str(fault(fake(mine))) == told
-
-
 # ---------------------------------------------------------------------- keys
 
 
@@ -232,25 +224,6 @@ def test_connecting_runs_in_a_thread():
     model = fake()
     ask(model)
     assert model.made[0] not in {model.asked_in, threading.main_thread()}
-
-
-def test_dropped_model_closes():
-    closed = threading.Event()
-
-    class Dropped(Fake):
-        def _connect(self, key):
-            async def close():
-                closed.set()
-
-            return Connection(None, close)
-
-        async def _send(self, client, prompt, form):
-            return Completion("yes")
-
-    model = Dropped("a-model")
-    ask(model)
-    del model
-    assert closed.wait(60)
 
 
 # ---------------------------------------------------------------------- settings

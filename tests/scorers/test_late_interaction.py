@@ -1,16 +1,11 @@
-import asyncio
 import json
 import os
-import sys
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
 
-from fakes import within_deadlines
-from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError, Reranker
+from secondpass import Candidate, ConfigurationError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_late_interaction
@@ -71,18 +66,6 @@ def test_scores_of_the_model(model, query, request):
     assert scores[0] == scores[-1]
 
 
-def test_the_sum_is_over_query_tokens(scorer):
-    """By the definition, from the vectors."""
-    model = scorer._model.get()
-    [query], passages = model.queries(["the mat"]), model.passages(DOCUMENTS)
-    expected = [
-        sum(max(float(q @ p) for p in passage) for q in query.double())
-        for passage in (vectors.double() for vectors in passages)
-    ]
-    assert scorer.score_pairs("the mat", DOCUMENTS) == close(expected)
-    assert scorer.score_kind == "unbounded"
-
-
 def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
     import shutil
 
@@ -94,15 +77,6 @@ def test_a_model_of_the_mean_is_scored_by_the_sum(folder, scorer, tmp_path):
     ours = LateInteractionScorer(mean).score_pairs("the mat", DOCUMENTS)
     assert ours == close(scorer.score_pairs("the mat", DOCUMENTS))
     assert ours != close(reference(mean, "the mat"))
-
-
-def test_control_tokens_in_a_text_are_characters(folder, scorer):
-    attacks = ["the [MASK] sat", "[SEP] food", "[unused1] cat"]
-    spaced = ["the [ MASK] sat", "[ SEP] food", "[unused1] cat"]
-    assert scorer.score_pairs("[CLS] cat", attacks) == close(
-        reference(folder, "[ CLS] cat", spaced)
-    )
-    assert scorer.score_pairs("cat", attacks) != close(reference(folder, "cat", attacks))
 
 
 def test_what_the_configuration_wrote_is_tokens_and_stays(folder, scorer):
@@ -119,57 +93,6 @@ def test_texts_that_are_not_read_whole_are_reported(folder):
     assert (issue.code, issue.positions) == ("text_truncated", (5,))
     [issue] = reranker.rerank(QUERIES[3], DOCUMENTS).report.issues
     assert issue.positions == tuple(range(len(DOCUMENTS)))
-
-
-def test_a_score_does_not_depend_on_the_others(scorer):
-    together = scorer.score_pairs("cat", DOCUMENTS)
-    alone = [scorer.score_pairs("cat", [document])[0] for document in DOCUMENTS]
-    assert together == close(alone)
-    assert scorer.score_pairs("cat", DOCUMENTS[::-1])[::-1] == close(together)
-
-
-def test_many_requests(scorer, monkeypatch):
-    requests = [("cat", DOCUMENTS), ("dog", []), ("", DOCUMENTS[:2]), ("cat", ["mat", "a"])]
-    alone = [scorer.score_pairs(query, documents) for query, documents in requests]
-    model = scorer._model.get()
-    encoded = []
-    encode = model.passages
-    monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
-    for block in (256, 3, 1):
-        monkeypatch.setattr("secondpass.scorers.late_interaction._BLOCK", block)
-        encoded.clear()
-        assert scorer.score_many(requests) == [close(scores) for scores in alone]
-        assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
-    assert scorer.score_many([("cat", [])]) == [[]]
-    assert scorer.score_many([]) == []
-
-
-def test_kept_passages(folder, scorer, monkeypatch):
-    keeping = LateInteractionScorer(folder, remember=4)
-    model = keeping._model.get()
-    encoded = []
-    encode = model.passages
-    monkeypatch.setattr(
-        model, "passages", lambda texts: encoded.append(list(texts)) or encode(texts)
-    )
-    expected = {query: scorer.score_pairs(query, DOCUMENTS) for query in QUERIES}
-    assert keeping.score_pairs("cat", DOCUMENTS[:4]) == close(expected["cat"][:4])
-    assert keeping.score_pairs("dog", DOCUMENTS[3::-1]) == close(expected["dog"][3::-1])
-    assert len(encoded) == 1
-    assert keeping.score_pairs("dog", ["a", "on"]) == close([expected["dog"][n] for n in (2, 4)])
-    assert encoded[1:] == [["on"]]
-    for query in QUERIES:  # more passages than are kept
-        assert keeping.score_pairs(query, DOCUMENTS) == close(expected[query])
-    assert len(keeping._remembered) == 4
-    keeping.close()
-    assert len(keeping._remembered) == 0
-    assert keeping.score_pairs("cat", DOCUMENTS) == close(expected["cat"])
-
-
-def test_kept_passages_give_the_same_bits(folder):
-    keeping = LateInteractionScorer(folder, remember=100)
-    first = keeping.score_pairs("cat", DOCUMENTS)
-    assert [keeping.score_pairs("cat", DOCUMENTS) for _ in range(3)] == [first] * 3
 
 
 def test_lengths(folder, expanding):
@@ -206,18 +129,6 @@ class Clock:
 MANY = [f"the cat sat {number}" for number in range(100)]
 
 
-def test_batches_without_a_deadline(scorer):
-    requests = [("cat", DOCUMENTS), ("dog", []), ("mat", ["a"])]
-    found = [item for batch in scorer.score_batches(requests, None) for item in batch]
-    expected = scorer.score_many(requests)
-    assert found == [
-        (query, index, close(score))
-        for query, scores in enumerate(expected)
-        for index, score in enumerate(scores)
-    ]
-    assert list(scorer.score_batches([("cat", [])], 0.0)) == []
-
-
 def test_batches_until_a_deadline(folder, scorer, monkeypatch):
     expected = scorer.score_pairs("cat", MANY)
     hurried = LateInteractionScorer(folder)
@@ -235,18 +146,6 @@ def test_batches_until_a_deadline(folder, scorer, monkeypatch):
         for query, index, score in found:
             assert (query, score) == (0, close(expected[index]))
     assert max(map(len, clock.batches)) == 8
-
-
-def test_a_deadline_of_several_queries(folder, monkeypatch):
-    hurried = LateInteractionScorer(folder)
-    clock = Clock(monkeypatch, hurried._model.get())
-    requests = [("cat", MANY), ("dog", MANY[:3]), ("mat", MANY[::-1])]
-    list(hurried.score_batches(requests, clock.now + 1))
-    found = [item for batch in hurried.score_batches(requests, clock.now + 0.3) for item in batch]
-    ranks = [sorted(index for query, index, _ in found if query == n) for n in range(3)]
-    assert ranks[1] == [0, 1, 2]
-    assert ranks[0] == list(range(len(ranks[0])))
-    assert abs(len(ranks[0]) - len(ranks[2])) <= 1
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -301,40 +200,6 @@ def test_a_slow_batch(folder, monkeypatch):
     assert score(0.0) == score(-1.0) == 0
 
 
-def test_kept_passages_take_no_time(folder, monkeypatch):
-    hurried = LateInteractionScorer(folder, remember=100)
-    clock = Clock(monkeypatch, hurried._model.get())
-    hurried.score_pairs("cat", MANY[40:])
-    list(hurried.score_batches([("cat", MANY[:5])], clock.now + 1))
-    found = hurried.score_batches([("cat", MANY[5:10] + MANY[40:])], clock.now + 0.06)
-    assert sum(map(len, found)) == 65
-
-
-def test_deadline_of_a_ranking(folder, monkeypatch):
-    """In real time: what was scored counts, and the rest keeps its order."""
-    texts = [f"the cat sat {number}" for number in range(300)]
-
-    def rank(deadline):
-        scorer = LateInteractionScorer(folder)
-        model = scorer._model.get()
-        encode = model.passages
-
-        def slow(texts):
-            time.sleep(deadline / 20 * len(texts))
-            return encode(texts)
-
-        monkeypatch.setattr(model, "passages", slow)
-        return Reranker(scorer, limits={"deadline": deadline}, depth=None).rerank("cat", texts)
-
-    ranking = within_deadlines(rank, lambda ranking: ranking.report.status == "partial")
-    assert sorted(ranking.order) == list(range(300))
-    scored = [item.position for item in ranking if item.status == "scored"]
-    assert sorted(scored) == list(range(len(scored)))
-    assert 1 <= len(scored) <= 20
-    assert ranking.report.status == "partial"
-    assert ranking.report.engines[0].backend == "torch"
-
-
 def test_prompts(folder, scorer):
     other = LateInteractionScorer(folder, prompts={"query": "food ", "document": "mat "})
     theirs = reference(
@@ -342,14 +207,6 @@ def test_prompts(folder, scorer):
     )
     assert other.score_pairs("cat", DOCUMENTS) == close(theirs)
     assert other.score_pairs("cat", DOCUMENTS) != close(scorer.score_pairs("cat", DOCUMENTS))
-
-
-def test_half_precision(folder, scorer):
-    half = LateInteractionScorer(folder, precision="bfloat16", remember=10)
-    expected = pytest.approx(scorer.score_pairs("cat", DOCUMENTS), abs=0.2)
-    for _ in range(2):
-        assert half.score_pairs("cat", DOCUMENTS) == expected
-    assert half.engine.precision == "bfloat16"
 
 
 def test_engine(folder):
@@ -362,32 +219,6 @@ def test_engine(folder):
     assert folder not in str(new.engine)
     new.close()
     assert new.engine is None
-
-
-@pytest.mark.parametrize("remember", [0, 3])
-def test_many_threads(folder, scorer, remember):
-    shared = LateInteractionScorer(folder, remember=remember)
-    alone = [scorer.score_pairs(query, DOCUMENTS) for query in QUERIES] * 3
-    barrier = threading.Barrier(len(alone))
-
-    def score(query):
-        barrier.wait(60)
-        return shared.score_pairs(query, DOCUMENTS)
-
-    with ThreadPoolExecutor(len(alone)) as pool:
-        for ours, theirs in zip(pool.map(score, QUERIES * 3), alone, strict=True):
-            assert ours == close(theirs)
-
-
-def test_many_tasks(folder):
-    reranker = Reranker({"type": "late_interaction", "model": folder, "remember": 10})
-    queries = ["cat", "dog", "the mat"] * 3
-    alone = [reranker.rerank(query, DOCUMENTS).order for query in queries]
-
-    async def tasks():
-        return await asyncio.gather(*(reranker.arerank(query, DOCUMENTS) for query in queries))
-
-    assert [ranking.order for ranking in asyncio.run(tasks())] == alone
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -436,17 +267,6 @@ def test_models_of_pylate(folder, tmp_path):
         assert len(ours._model.get().queries(["cat"])[0]) == length
 
 
-@pytest.mark.parametrize("model", ["no/such-model", "./no/such/folder"])
-def test_missing_model(model, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    reranker = Reranker({"type": "late_interaction", "model": model, "local_files_only": True})
-    with pytest.raises(ModelLoadError, match=f"the model '{model}' cannot be loaded"):
-        reranker.warm_up()
-    ranking = reranker.rerank("q", ["a", "b"])
-    assert ranking.order == (0, 1)
-    assert ranking.report.issues[0].code == "model_not_loaded"
-
-
 def test_damaged_models(folder, tmp_path):
     import shutil
 
@@ -460,14 +280,6 @@ def test_damaged_models(folder, tmp_path):
             LateInteractionScorer(str(tmp_path / name)).warm_up()
     with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
         LateInteractionScorer(folder, device="bogus").warm_up()
-
-
-def test_missing_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    scorer = LateInteractionScorer("any")
-    for use in (scorer.check_installed, scorer.warm_up, lambda: scorer.score_pairs("q", ["a"])):
-        with pytest.raises(MissingExtraError, match=r'"secondpass\[sentence-transformers\]"'):
-            use()
 
 
 def test_settings(folder):
@@ -490,17 +302,3 @@ def test_settings(folder):
     ):
         with pytest.raises(ConfigurationError, match=told):
             Reranker({"type": "late_interaction", **wrong})
-
-
-def test_token_sources(folder, monkeypatch):
-    from secondpass.scorers.hub import HubModel
-
-    given = []
-    monkeypatch.setattr(HubModel, "is_offline", lambda source: bool(given.append(source.token)))
-    monkeypatch.setenv("SECOND", "hf_second")
-    monkeypatch.delenv("FIRST", raising=False)
-    for settings in ({"token": "hf_given"}, {"token_env": ["FIRST", "SECOND"]}, {}):
-        LateInteractionScorer(folder, **settings).score_pairs("q", ["a"])
-    assert given == ["hf_given", "hf_second", None]
-    reranker = Reranker({"type": "late_interaction", "model": folder, "token_env": "SECOND"})
-    assert "hf_second" not in repr(reranker) + repr(reranker.to_config()) + repr(vars(reranker))

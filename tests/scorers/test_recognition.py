@@ -98,21 +98,26 @@ def test_the_author_s_code_needs_a_native_class_or_trust():
         recognise("m", layered, trusted=True)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "reason"),
-    [
-        ("BertModel", "an encoder that was not trained"),
-        ("BertForMaskedLM", "an encoder that was not trained"),
-        ("BertForTokenClassification", "labels each token"),
-        ("BertForQuestionAnswering", "finds an answer"),
-        ("LlamaForCausalLM", "no read-out"),
-        ("T5ForConditionalGeneration", "generates text"),
-        ("Unheard", "its class is not known"),
-    ],
-)
-def test_what_fits_none_is_refused_with_its_reason(architecture, reason):
-    with pytest.raises(ModelLoadError, match=f"fits no description of a reranker: .*{reason}"):
-        recognise("m", facts("m", architecture))
+BY_CODE = [
+    # architecture, class in the author's code, what is said
+    ("LayerWiseMiniCPMForCausalLM", "Own", "layerwise, whose .*`endpoint`$"),
+    ("CostWiseGemmaForCausalLM", "Own", "lightweight, whose .*`endpoint`$"),
+    ("LlamaBidirectionalForSequenceClassification", "Own", "nemotron-rerank, "),
+    ("NewForSequenceClassification", "NewForSequenceClassification", "gte-multilingual-reranker, "),
+    (
+        "JinaBertForSequenceClassification",
+        "JinaBertForSequenceClassification",
+        "v1, whose",
+    ),
+    ("Lfm2BidirectionalModel", "Own", "LFM2.5-ColBERT, whose"),
+    ("BertForSequenceClassification", "Own", "code of its own .a/b--modeling.Own"),
+]
+
+
+@pytest.mark.parametrize(("architecture", "code", "message"), BY_CODE)
+def test_what_only_code_of_its_own_computes_is_refused(architecture, code, message):
+    with pytest.raises(ModelLoadError, match=message):
+        recognise("m", coded("x", architecture, f"a/b--modeling.{code}"))
 
 
 def test_a_name_breaks_ties(monkeypatch):

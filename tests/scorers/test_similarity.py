@@ -101,17 +101,6 @@ def test_rounding_errors_stay_small(query, passages, feedback, random):
     assert list_scores(noisy, **settings) == pytest.approx(expected, abs=1e-4)
 
 
-@given(words, lists, st.integers(0, 4), st.booleans())
-def test_scores_are_in_range(query, passages, feedback, idf):
-    for score in scores(query, passages, feedback, idf):
-        assert type(score) is float
-        assert -1.0001 <= score <= 1.0001
-
-
-def test_no_passages():
-    assert list_scores([], feedback=3, idf=True) == []
-
-
 @given(words, words)
 def test_the_best_sentence(query, passage):
     """Each token is a sentence. Sentences do not change scores."""

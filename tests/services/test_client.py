@@ -79,11 +79,6 @@ def error_of(client, request="hello"):
     return caught.value
 
 
-def test_constants():
-    assert (module._CIRCUIT_SECONDS, module.REMEMBERED_SECONDS, NO_KEY) == (60, 600, "none")
-    assert (Client.url, Client.options) == ("", None)
-
-
 # ---------------------------------------------------------------------- origin
 
 ORIGINS = {
@@ -117,10 +112,6 @@ def test_origin(name, monkeypatch):
     assert str(error_of(client, LLMError("no reply", "bad_response"))) == f"no reply {origin}"
 
 
-def test_origin_without_a_key():
-    assert Echo(api_key_env="NONE").origin == ""
-
-
 def test_address_of_the_request():
     client = Echo(base_url="http://h/v1")
     error = error_of(client, Status(500, "https://user:pw@other/path?key=1"))
@@ -128,69 +119,32 @@ def test_address_of_the_request():
     assert error.retryable
 
 
-@pytest.mark.parametrize(
-    ("words", "shown"), [("no such model", True), (f"the key {KEY} is bad", False)]
-)
-def test_words_of_the_server(words, shown):
-    error = error_of(Echo(), Status(404, body={"message": words}))
-    assert ("the server says: no such model" in str(error)) == shown
-
-
-def test_own_url():
-    class Hosted(Echo):
-        url = "https://api.example.com/v1"
-
-    assert Hosted().origin == "[https://api.example.com/v1, model m, key of ECHO_KEY]"
-    assert Hosted(base_url="http://h").origin == "[http://h, model m, key of ECHO_KEY]"
-
-
-def test_repr():
-    assert repr(Echo()) == "<Echo 'm'>"
-
-
 # ---------------------------------------------------------------------- keys
 
+
+def refused(source):
+    message = f"the key in {source} has a character that HTTP headers do not allow"
+    return "invalid_key", message
+
+
+def missing(names):
+    return "no_key", f"no API key: set the environment variable {names}"
+
+
+OPTIONAL = OptionalVariables(["MINE"])
 KEYS = {
     # settings, environment; the key, or the error's code and message
     "usual": ({}, {}, KEY),
     "second": ({}, {"ECHO_KEY": " ", "OTHER_KEY": "b"}, "b"),
     "edges of ASCII": ({"api_key": "a ~"}, {}, "a ~"),
-    "control": (
-        {"api_key": "a\x1f"},
-        {},
-        ("invalid_key", "the key in api_key has a character that HTTP headers do not allow"),
-    ),
-    "delete": (
-        {},
-        {"ECHO_KEY": "a\x7fb"},
-        ("invalid_key", "the key in ECHO_KEY has a character that HTTP headers do not allow"),
-    ),
-    "source": (
-        {},
-        {"ECHO_KEY": "", "OTHER_KEY": "a\x7fb"},
-        ("invalid_key", "the key in OTHER_KEY has a character that HTTP headers do not allow"),
-    ),
-    "none": (
-        {},
-        {"ECHO_KEY": ""},
-        ("no_key", "no API key: set the environment variable ECHO_KEY or OTHER_KEY"),
-    ),
-    "named": (
-        {"api_key_env": "MINE", "base_url": "http://h"},
-        {},
-        ("no_key", "no API key: set the environment variable MINE"),
-    ),
+    "control": ({"api_key": "a\x1f"}, {}, refused("api_key")),
+    "delete": ({}, {"ECHO_KEY": "a\x7fb"}, refused("ECHO_KEY")),
+    "source": ({}, {"ECHO_KEY": "", "OTHER_KEY": "a\x7fb"}, refused("OTHER_KEY")),
+    "none": ({}, {"ECHO_KEY": ""}, missing("ECHO_KEY or OTHER_KEY")),
+    "named": ({"api_key_env": "MINE", "base_url": "http://h"}, {}, missing("MINE")),
     "self-hosted": ({"base_url": "http://h"}, {"ECHO_KEY": ""}, NO_KEY),
-    "optional": (
-        {"base_url": "http://h", "api_key_env": OptionalVariables(["MINE"])},
-        {},
-        NO_KEY,
-    ),
-    "optional, hosted": (
-        {"api_key_env": OptionalVariables(["MINE"])},
-        {},
-        ("no_key", "no API key: set the environment variable MINE"),
-    ),
+    "optional": ({"base_url": "http://h", "api_key_env": OPTIONAL}, {}, NO_KEY),
+    "optional, hosted": ({"api_key_env": OPTIONAL}, {}, missing("MINE")),
 }
 
 
@@ -292,12 +246,6 @@ def test_connection_is_reused_and_closed(monkeypatch):
     assert not client._finalizer.alive
 
 
-def test_threads_share_a_connection():
-    client = Echo()
-    assert client._connected(Secret(KEY)) is client._connected(Secret(KEY))
-    client.close()
-
-
 def test_changed_key(monkeypatch):
     client = Echo()
     ask(client)
@@ -306,14 +254,6 @@ def test_changed_key(monkeypatch):
     assert client.keys == [KEY, "second"]
     client.close()
     assert client.closed == [KEY, "second"]
-
-
-def test_nothing_is_closed_at_exit():
-    client = Echo()
-    ask(client)
-    assert client._finalizer.alive
-    assert client._finalizer.atexit is False
-    client.close()
 
 
 def test_connection_of_a_fork():
@@ -364,13 +304,6 @@ def test_missing_package(monkeypatch):
     client.package = "json"
     client.check_installed()
     client.warm_up()
-
-
-def test_warm_up_imports_the_package(monkeypatch):
-    imported = []
-    monkeypatch.setattr(module.importlib, "import_module", imported.append)
-    Echo().warm_up()
-    assert imported == ["json"]
 
 
 @pytest.mark.parametrize(

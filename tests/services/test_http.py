@@ -110,15 +110,6 @@ def test_no_declared_charset_is_looked_up(flavour, code, charset, make, provider
     assert charset not in lookups
 
 
-@pytest.mark.parametrize(("flavour", "encoding"), rotated(FLAVOURS, ENCODINGS))
-def test_encodings_of_errors(flavour, encoding, make, provider):
-    body = json.dumps({"error": {"message": "ein Fehler, größer als je"}}, ensure_ascii=False)
-    provider.play(fake.raw(http(400, ENCODINGS[encoding](body))))
-    issue = make(flavour).rerank("q", GIVEN).report.issues[0]
-    assert issue.code == "bad_request"
-    assert "größer als je" in issue.message
-
-
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_broken_utf16(flavour, make, provider):
     body = codecs.BOM_UTF16_LE + b"\x00\xd8{\x00\x01"
@@ -267,31 +258,6 @@ def test_surplus_bytes_answer_no_later_request(flavour, make, provider):
     assert (ranking.report.status, ranking.order) == ("ok", (0, 2, 1))
     assert len(provider.requests) == 2
     assert provider.connections == before + 1
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_surplus_behind_an_error(flavour, make, provider):
-    one = make(flavour)
-
-    def step(request):
-        yield http(500, {"error": "no"}) + http(200, good_text(request).encode())
-
-    provider.play(step, fake.good())
-    assert one.rerank("q", GIVEN).report.status == "unchanged"
-    ranking = one.rerank("q", ["9 a", "1 b", "8 c"])
-    assert (ranking.report.status, ranking.order) == ("ok", (0, 2, 1))
-    assert len(provider.requests) == 2
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS)
-def test_connections_are_reused(flavour, make, provider):
-    one = make(flavour)
-    provider.play(fake.good())
-    one.rerank("q", GIVEN)
-    before = provider.connections
-    for _ in range(3):
-        one.rerank("q", GIVEN)
-    assert provider.connections == before
 
 
 def test_nothing_is_reused_unseen(make, provider, monkeypatch):

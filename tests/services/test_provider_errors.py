@@ -280,13 +280,6 @@ def test_what_a_function_raises_is_translated(error, code, told):
     assert (fault.code, str(fault)) == (code, told)
 
 
-@pytest.mark.parametrize(
-    "error", [FileNotFoundError(2, "secret"), PermissionError(13, "secret"), IsADirectoryError()]
-)
-def test_missing_file(error):
-    assert not to_llm_error(error).retryable
-
-
 def test_odd_bodies():
     nested = []
     for _ in range(100_000):

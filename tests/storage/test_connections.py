@@ -37,13 +37,6 @@ def write(connection):
     connection.execute("INSERT INTO notes VALUES ('a')")
 
 
-def test_it_opens_again_after_close(connection):
-    connection.run(write)
-    connection.close()
-    connection.close()
-    assert connection.run(count) == 1
-
-
 def test_garbage_in_a_cycle_is_closed_without_a_warning(path, recwarn):
     """From Python 3.13, an open connection of SQLite that is collected warns."""
     dropped = Connection(path)

@@ -13,7 +13,6 @@ import pytest
 from secondpass.storage.connections import Connection
 from secondpass.storage.files import WrongFileError, check_kind, prepare
 from secondpass.storage.layout import Layout
-from store_kinds import KINDS
 
 LAYOUT = Layout(
     name="notebook",
@@ -27,34 +26,6 @@ LAYOUT = Layout(
 )
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-SEVERAL = """
-import multiprocessing, sys, time
-from pathlib import Path
-from secondpass.storage.connections import connect
-from secondpass.storage.files import prepare
-from store_kinds import KINDS
-
-path = Path(sys.argv[1])
-processes = multiprocessing.get_context("fork")
-locked = processes.Event()
-
-def create():
-    locked.wait(60)
-    prepare(path, KINDS["answers"].layout)
-
-children = [processes.Process(target=create) for _ in range(4)]
-for child in children:
-    child.start()
-lock = connect(path.as_uri() + "?mode=rwc", 60.0)
-lock.execute("BEGIN IMMEDIATE")
-locked.set()
-time.sleep(0.3)  # all find an empty file, and wait to write
-lock.execute("ROLLBACK")
-lock.close()
-for child in children:
-    child.join(50)
-assert [child.exitcode for child in children] == [0] * 4
-"""
 
 
 def marks(path):
@@ -112,16 +83,6 @@ def test_other_files_are_told_apart(tmp_path, other, version):
     assert path.read_bytes() == before
 
 
-def test_a_missing_table_is_damage(tmp_path):
-    path = tmp_path / "file"
-    prepare(path, LAYOUT)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE notes")
-    with pytest.raises(sqlite3.DatabaseError) as caught:
-        prepare(path, LAYOUT)
-    assert type(caught.value) is sqlite3.DatabaseError
-
-
 def test_a_file_is_checked_again_after_it_was_closed(tmp_path):
     """Its inode may be that of another file by then."""
     path = tmp_path / "file"
@@ -149,10 +110,3 @@ def test_the_mode_of_a_file_that_was_overwritten_is_not_changed(tmp_path):
         with pytest.raises(sqlite3.DatabaseError):
             prepare(path, LAYOUT)
     assert stat.S_IMODE(path.stat().st_mode) == 0o664
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_several_processes_create_one_file(tmp_path):
-    call = [sys.executable, "-c", SEVERAL, str(tmp_path / "file")]
-    subprocess.run(call, env=ENVIRONMENT, timeout=60, check=True)
-    assert marks(tmp_path / "file") == [KINDS["answers"].layout.application, 1, "wal"]

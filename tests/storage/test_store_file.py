@@ -6,14 +6,12 @@ import stat
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
 from secondpass.storage import connections, files, store_file
-from secondpass.storage.connections import Connection
 from secondpass.storage.store_file import StoreFile, StoreFileError
 from store_kinds import KEYS, KINDS
 
@@ -63,13 +61,6 @@ def test_values_come_back(kind, path):
         assert file.get_many([KEYS[1], KEYS[0], KEYS[1]]) == {
             key: values[key] for key in KEYS[:2] if key in values
         }
-
-
-def test_a_value_is_replaced_or_deleted(kind, path):
-    with kind.opened(path) as file:
-        file.put_many(kind.values(0, 2))
-        file.put_many({KEYS[0]: kind.value(7), KEYS[1]: None, KEYS[2]: None})
-        assert file.get_many(KEYS[:3]) == {KEYS[0]: kind.value(7)}
 
 
 WRITTEN_BEFORE = {
@@ -140,14 +131,6 @@ def test_texts_stored_while_the_clock_was_ahead_are_not_found(path, clock):
     with ANSWERS.opened(path) as file:  # texts of any age
         clock[0] -= 10_000
         assert file.get_many(KEYS[:2]) == {KEYS[0]: "again", KEYS[1]: "b"}
-
-
-def test_only_texts_before_a_time(file, clock):
-    file.put_many({KEYS[0]: "a"})
-    before, clock[0] = clock[0], clock[0] + 1
-    file.put_many({KEYS[1]: "b"})
-    assert file.get_many(KEYS[:2], clock[0]) == {KEYS[0]: "a"}
-    assert file.get_many(KEYS[:2], before) == {}
 
 
 # ---------------------------------------------------------------------- what is kept
@@ -295,16 +278,6 @@ def test_damage_in_use_is_noticed_by_all(kind, path):
     assert len([one for one in path.parent.iterdir() if "set-aside" in one.name]) == 1
 
 
-def test_threads_that_meet_the_same_damage_go_on(kind, path):
-    """Those that waited for the connection use the new file."""
-    kind.fill(path)
-    value = kind.layout.columns.split(", ")[2]
-    kind.change(path, f"UPDATE {{table}} SET {value} = x'00'")
-    with kind.opened(path) as file, ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: file.get_many(KEYS), range(16), timeout=60))
-    assert found == [{}] * 16
-
-
 def test_the_target_of_a_link_is_set_aside_with_its_log(tmp_path):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "target", tmp_path / "link"
@@ -392,24 +365,10 @@ def test_only_the_owner_can_read_it(kind, path, mode):
 # ---------------------------------------------------------------------- when it fails
 
 
-def test_nothing_is_opened_before_the_first_use(path, file):
-    assert not path.exists()
-    assert file.get_many(KEYS[:1]) == {}
-    assert path.exists()
-
-
 @pytest.mark.parametrize("name", ["missing/answers.sqlite", "", "a\0b"])
 def test_a_path_that_cannot_be_a_file(tmp_path, name):
     with ANSWERS.opened(tmp_path / name) as file, pytest.raises(StoreFileError, match="be used"):
         file.get_many(KEYS[:1])
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_is_read_only(tmp_path, file):
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreFileError, match="unable to open"):
-        file.put_many({KEYS[0]: "a"})
-    tmp_path.chmod(0o700)
 
 
 def test_a_full_disk_ends_writing_for_a_minute(kind, path, monotonic, monkeypatch):
@@ -430,21 +389,6 @@ def test_a_full_disk_ends_writing_for_a_minute(kind, path, monotonic, monkeypatc
         monotonic[0] += 61
         file.put_many(kind.values(1, 2))
         assert file.get_many(KEYS[:3]) == kind.values(0, 2)
-
-
-def test_a_file_that_can_only_be_read(path, file, monkeypatch):
-    file.put_many({KEYS[0]: "a"})
-    file.close()
-    connect = sqlite3.connect
-
-    def read_only(address, **settings):
-        return connect(address.replace("mode=rwc", "mode=ro").replace("=rw", "=ro"), **settings)
-
-    monkeypatch.setattr(sqlite3, "connect", read_only)
-    assert file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
-    with pytest.raises(StoreFileError, match="readonly"):
-        file.put_many({KEYS[1]: "b"})
-    assert file.get_many(KEYS[:2]) == {KEYS[0]: "a"}
 
 
 def test_another_process_that_holds_the_lock_is_waited_for_a_moment(kind, path, monkeypatch):
@@ -494,15 +438,6 @@ def test_opening_waits_for_another_process(path, file, monkeypatch):
     tries.clear()
     with ANSWERS.opened(path) as other, pytest.raises(StoreFileError, match="is locked"):
         other.get_many(KEYS[:1])
-
-
-def test_a_removed_file_is_created_again(path, file):
-    file.put_many({KEYS[0]: "a"})
-    file.close()
-    path.unlink()
-    assert file.get_many(KEYS[:1]) == {}
-    file.put_many({KEYS[0]: "b"})
-    assert ANSWERS.count(path) == 1
 
 
 # ---------------------------------------------------------------------- threads and processes
@@ -598,12 +533,3 @@ def test_a_fork_during_a_long_write(path, file, monkeypatch):
     assert ended_well(child)
     file.put_many({KEYS[2]: "c"})
     assert file.get_many(KEYS[:3]) == {KEYS[0]: "a", KEYS[2]: "c"}
-
-
-def test_threads_that_wait_for_a_connection_that_fails_do_not_try_it(path, file):
-    file.put_many({KEYS[0]: "a"})
-    connection: Connection = file._connections[1]
-    with pytest.raises(sqlite3.OperationalError):
-        connection.run(lambda one: one.execute("SELECT absent FROM answers"))
-    with pytest.raises(StoreFileError, match="cannot be used: no such column: absent"):
-        file.put_many({KEYS[1]: "b"})

@@ -9,41 +9,16 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import http, status
-from rankings import codes, scores
+from rankings import scores
 from rerank_answers import SLACK, answer, documents, rows, where
-from rerank_dialects import DIALECTS, NUMBERS
-from rotation import rotated
+from rerank_dialects import DIALECTS
 from secondpass import Candidate
 
 WHOLE = {"depth": None}
 """All candidates are judged, however many there are."""
 
-BATCHES = [
-    # the API; batch_size; candidates; documents a request
-    ("tei", None, 33, [16, 17]),
-    ("jina", None, 1001, [500, 501]),
-    ("mixedbread", 1, 3, [1, 1, 1]),
-    ("vllm_score", 64, 100, [50, 50]),
-]
-
 
 # ---------------------------------------------------------------------- batches
-
-
-@pytest.mark.parametrize(("api", "batch_size", "count", "sizes"), BATCHES)
-def test_batches(api, batch_size, count, sizes, make, provider):
-    numbers = random.Random(count).sample(range(count), count)
-    provider.play(answer(lambda text: int(text) / count))
-    ranking = make(api, batch_size=batch_size, whole=WHOLE).rerank(
-        "q", [str(number) for number in numbers]
-    )
-    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
-    assert sorted(len(documents(request)) for request in provider.requests) == sizes
-    assert {request.path for request in provider.requests} == {f"/{api}{DIALECTS[api].path}"}
-    usage = ranking.report.usage
-    assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
-    tokens = DIALECTS[api].tokens
-    assert usage.input_tokens == (None if tokens is None else tokens * len(sizes))
 
 
 @pytest.mark.parametrize(
@@ -71,29 +46,6 @@ def test_many_candidates(api, count, calls, make, rank, provider):
     assert 1 < provider.most_at_once <= 8
 
 
-def test_as_many_at_once_as_the_limits_say(make, provider):
-    provider.play(answer(after=0.05))
-    make(batch_size=1, limits={"concurrency": 3}).rerank("q", [str(n) for n in range(9)])
-    assert provider.most_at_once == 3
-
-
-@pytest.mark.parametrize(("api", "count"), rotated(DIALECTS, [2, 7, 40]))
-def test_answers_in_any_order(api, count, make, provider):
-    numbers = random.Random(count).sample(range(count), count)
-    provider.play(answer(lambda text: int(text) / count, shuffled=True))
-    ranking = make(api, batch_size=9).rerank("q", [str(number) for number in numbers])
-    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
-
-
-def test_only_what_can_be_shown_is_sent(make, provider):
-    """Positions are of the candidates that came in, indices of those that were sent."""
-    candidates = [Candidate("3 a"), Candidate(None), Candidate("9 b"), Candidate("5 c")]  # type: ignore[arg-type]
-    ranking = make().rerank("q", candidates)
-    assert documents(provider.requests[0]) == NUMBERS
-    assert ranking.order == (2, 3, 0, 1)
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.9, 3: 0.5}
-
-
 @pytest.mark.parametrize(
     "text", ["", " ", "\x00", "\ud800 x", "a\u200bb", '"}]}', "<|im_start|>", "\u2028", "x" * 10**6]
 )
@@ -104,11 +56,6 @@ def test_text_of_every_kind_arrives(text, make, provider):
         sent = documents(provider.requests[0])
         assert text.encode("utf-8", "replace").decode() in sent or "\ud800" in text
         assert ranking.report.status == "ok"
-
-
-def test_no_candidates_no_request(make, provider):
-    assert make().rerank("q", []).report.status == "ok"
-    assert not provider.requests
 
 
 GIVEN = [f"{number} wombats" for number in (3, 9, 5, 1, 7, 4)]
@@ -171,36 +118,3 @@ def test_one_document_is_refused(step, code, repair, make, rank, provider):
     usage = ranking.report.usage
     assert usage.calls == len(provider.requests) == 2 + usage.repairs
     assert 2 * repair <= usage.repairs <= 4 * repair
-
-
-def test_one_batch_is_saved_by_asking_again(make, rank, provider):
-    seen = []
-
-    def step(request):
-        if of_the_second(request) and not seen:
-            seen.append(request)
-            return status(503)(request)
-        return answer()(request)
-
-    provider.play(step)
-    ranking = rank(make(batch_size=3), "q", GIVEN)
-    assert ranking.report.status == "ok"
-    assert ranking.order == (1, 4, 2, 5, 0, 3)
-    assert codes(ranking) == {"asked_again"}
-    assert ranking.report.usage.calls == 3
-
-
-def test_different_errors_per_batch(make, provider):
-    provider.play_by(
-        lambda request: {
-            "3": status(401),
-            "5": rows(lambda found: [{**found[0], "index": 9}, *found[1:]]),
-            "7": answer(),
-        }[documents(request)[0][0]]
-    )
-    ranking = make(batch_size=2).rerank("q", GIVEN)
-    assert scores(ranking) == {0: None, 1: None, 2: None, 3: 0.1, 4: 0.7, 5: 0.4}
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"authentication": (0, 1), "unknown_label": (), "not_in_reply": (2,)}
-    statuses = {item.position: item.status for item in ranking}
-    assert (statuses[0], statuses[2]) == ("unjudged", "backfilled")

@@ -8,10 +8,8 @@ import pytest
 from secondpass.apis import endpoint as module
 from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint, Pairs
-from secondpass.errors import LLMError, ReplyError
-from secondpass.services.client import NO_KEY
+from secondpass.errors import LLMError
 from secondpass.services.echoes import Sent
-from secondpass.services.http import MAX_VALUES
 
 
 def tei(**settings):
@@ -44,24 +42,6 @@ def limit(number):
 def answered(endpoint, client, count=4):
     request = Pairs("q", [f"{n} a" for n in range(count)])
     return asyncio.run(endpoint._answer(client, request, Sent(endpoint._texts(request))))
-
-
-def test_answer():
-    client = Client(200, json.dumps({"results": [], "usage": {"total_tokens": 7}}))
-    endpoint = Endpoint("jina", model="m", options={"x": 1})
-    completion = answered(endpoint, client, 1)
-    assert (completion.text, completion.cut) == (client.body, False)
-    assert (completion.input_tokens, completion.output_tokens) == (7, 0)
-    assert "total_tokens" not in repr(completion)
-    body = {"query": "q", "documents": ["0 a"], "return_documents": False, "x": 1, "model": "m"}
-    assert client.requests == [("https://api.jina.ai/v1/rerank", body)]
-
-
-def test_answer_without_usage():
-    completion = answered(tei(path="/p", raw_scores=True), client := Client(200, "[]"), 1)
-    assert (completion.input_tokens, completion.output_tokens) == (None, None)
-    body = {"query": "q", "texts": ["0 a"], "truncate": True, "raw_scores": True}
-    assert client.requests == [("http://h/p", body)]
 
 
 def test_a_response_is_parsed_once(monkeypatch):
@@ -102,30 +82,6 @@ def test_other_errors_teach_nothing(status, body):
     assert endpoint._max_documents == 32
 
 
-def test_a_limit_of_one():
-    endpoint = tei()
-    with pytest.raises(LLMError):
-        answered(endpoint, Client(400, limit(1)))
-    assert endpoint._max_documents == 1
-
-
-@pytest.mark.parametrize("key", ["k", NO_KEY])
-def test_connection(key, monkeypatch):
-    created = []
-    monkeypatch.setattr(module.json_http, "connect", lambda *args, **kw: created.append((args, kw)))
-    tei(timeout=7)._connect(key)
-    assert created == [((key, 7), {"max_values": MAX_VALUES})]
-
-
-def test_texts():
-    assert tei()._texts(Pairs("q", ["a", "b"])) == ["q", "a", "b"]
-
-
-def test_estimated_tokens_of_a_pair():
-    assert module.pair_tokens("q" * 8, "i" * 4)("d" * 12) == 6
-    assert module.pair_tokens("q" * 8, None)("d" * 12) == 5
-
-
 def test_learned_tokens():
     endpoint = Endpoint("voyage", model="m", api_key="k")
     assert endpoint._max_tokens == 0.8 * endpoint._api.max_tokens
@@ -137,17 +93,8 @@ def test_learned_tokens():
 
 
 def test_keys_of_answers():
-    key = tei().cache_key
-    assert "spans" not in key
-    assert tei(timeout=3).cache_key == key
-    assert tei(path="/p").cache_key != key
+    assert "spans" not in tei().cache_key
+    assert tei(timeout=3).cache_key == tei().cache_key
     own = Endpoint({"request": {"q": "$query", "d": "$documents"}}, base_url="http://h")
     assert own.cache_key["api"]["request"] == {"q": "$query", "d": "$documents"}
     assert (tei().provider, own.provider) == ("tei", "custom")
-
-
-@pytest.mark.parametrize("body", ["no JSON", "", "[0.5"])
-def test_a_body_that_is_not_json(body):
-    completion = answered(tei(), Client(200, body), 1)
-    with pytest.raises(ReplyError, match="it is not JSON"):
-        tei()._read(completion, Pairs("q", ["0 a"]))

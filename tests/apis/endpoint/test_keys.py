@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import pickle
@@ -15,10 +14,7 @@ from rankings import codes
 from rerank_answers import KEY, answer, documents, rows, where
 from rerank_dialects import NUMBERS
 from rotation import rotated
-from secondpass import NotSerializableError, Reranker, RerankError
-
-client = importlib.import_module("secondpass.services.client")
-endpoint = importlib.import_module("secondpass.apis.endpoint")
+from secondpass import NotSerializableError, RerankError
 
 SELF_HOSTED = ("tei", "vllm", "vllm_score", "infinity", "llama_cpp", "sglang")
 KEYS = [
@@ -49,59 +45,6 @@ def test_whose_key_is_sent(api, environment, settings, sent, make, provider, mon
     assert reranker.rerank("q", NUMBERS).report.status == "ok"
     headers = provider.requests[0].headers
     assert headers.get("authorization") == (None if sent is None else f"Bearer {sent}")
-
-
-@pytest.mark.parametrize(
-    ("api", "variables"),
-    [
-        ("cohere", "CO_API_KEY or COHERE_API_KEY"),
-        ("jina", "JINA_API_KEY"),
-        ("voyage", "VOYAGE_API_KEY"),
-        ("mixedbread", "MXBAI_API_KEY"),
-    ],
-)
-def test_a_provider_is_not_asked_without_a_key(api, variables, rank):
-    reranker = Reranker.from_config({"method": {"type": "endpoint", "api": api, "model": "m"}})
-    ranking = rank(reranker, "q", NUMBERS)
-    assert ranking.order == (0, 1, 2)
-    (issue,) = ranking.report.issues
-    assert issue.code == "no_key"
-    assert issue.message.endswith(variables)
-    # What was not sent does not count.
-    assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (0, 0)
-
-
-def test_empty_key_variable_is_named(make, provider):
-    ranking = make("tei", api_key_env="NO_SUCH_VARIABLE").rerank("q", NUMBERS)
-    assert codes(ranking) == {"no_key"}
-    assert "NO_SUCH_VARIABLE" in ranking.report.issues[0].message
-    assert not provider.requests
-
-
-def test_a_new_key_is_taken_up(make, provider, monkeypatch):
-    reranker = make("jina")
-    for key in ("first", "second"):
-        monkeypatch.setenv("JINA_API_KEY", key)
-        reranker.rerank("q", NUMBERS)
-    assert [request.key for request in provider.requests] == ["first", "second"]
-
-
-def test_after_a_refused_key_nothing_is_sent(make, provider, monkeypatch):
-    monkeypatch.setenv("JINA_API_KEY", "old")
-    provider.play(status(401), answer())
-    reranker = make("jina", limits={"retries": 2})
-    assert codes(reranker.rerank("q", NUMBERS)) == {"authentication"}
-    ranking = reranker.rerank("q", NUMBERS)
-    assert codes(ranking) == {"circuit_open"}
-    assert ranking.order == (0, 1, 2)
-    assert ranking.report.usage.calls == 0
-    assert len(provider.requests) == 1
-    monkeypatch.setenv("JINA_API_KEY", "new")
-    assert reranker.rerank("q", NUMBERS).report.status == "ok"
-    monkeypatch.setenv("JINA_API_KEY", "old")
-    provider.play(answer())
-    monkeypatch.setattr(client, "_CIRCUIT_SECONDS", 0.0)
-    assert reranker.rerank("q", NUMBERS).report.status == "ok"
 
 
 ECHOES = [

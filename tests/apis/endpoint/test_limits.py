@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import fake_provider as fake
-from fake_provider import FakeProvider, http, status
+from fake_provider import FakeProvider, http
 from rankings import codes
-from rerank_answers import KEY, SLACK, answer, rows, rows_of
+from rerank_answers import KEY, SLACK, answer
 from rerank_dialects import NUMBERS
-from secondpass import ConfigurationError, RerankError
 from secondpass.limits import Limits
 
 # ---------------------------------------------------------------------- limits
@@ -34,73 +31,6 @@ def test_deadline(make, rank, provider):
     assert rank(reranker, "q", NUMBERS).order == (1, 2, 0)
 
 
-@pytest.mark.parametrize("retries", [0, 1, 3])
-def test_retries(retries, make, provider):
-    provider.play(status(503))
-    ranking = make(limits={"retries": retries}).rerank("q", NUMBERS)
-    assert len(provider.requests) == ranking.report.usage.calls == retries + 1
-
-
-def test_retry_after_is_kept(make, provider):
-    provider.play(status(429, headers={"Retry-After": "0.2"}), answer())
-    assert make().rerank("q", NUMBERS).report.status == "ok"
-    first, second = provider.requests
-    assert second.at - first.at >= 0.2
-
-
-@pytest.mark.parametrize(
-    ("limits", "settings", "scored"),
-    [
-        ({"calls": 2}, {}, 4),
-        ({"tokens": 30}, {}, 4),
-        ({"cost": 30e-6}, {"prices": {"input": 1, "output": 0}}, 4),
-        ({"calls": 1}, {}, 2),
-    ],
-)
-def test_budget(limits, settings, scored, make, provider):
-    """Each batch has about a dozen tokens: two documents of eleven, the query twice."""
-    texts = [f"{number} " + "x" * 18 for number in (3, 9, 5, 1, 7, 4)]
-    provider.play(lambda request: [http(200, {"results": rows_of(request)})])
-    reranker = make("vllm", batch_size=2, limits={**limits, "concurrency": 1}, **settings)
-    ranking = reranker.rerank("q" * 4, texts)
-    assert [item.status for item in ranking].count("scored") == scored
-    assert len(provider.requests) == ranking.report.usage.calls == scored // 2
-    (issue,) = ranking.report.issues
-    assert issue.code == "budget"
-    assert issue.positions == tuple(range(scored, 6))
-    assert ranking.report.status == "partial"
-
-
-def test_prices(make):
-    prices = {"input": 50.0, "output": 1000.0}
-    ranking = make("jina", prices=prices, batch_size=2).rerank("q", NUMBERS)
-    assert ranking.report.usage.cost == pytest.approx(2 * 77 * 50 / 1e6)
-    assert make("jina").rerank("q", NUMBERS).report.usage.cost is None
-    # Without a word of tokens from the server, no cost is made up.
-    assert make("tei", prices=prices).rerank("q", NUMBERS).report.usage.cost is None
-
-
-def test_a_limit_of_cost_needs_prices(make):
-    with pytest.raises(ConfigurationError, match="prices"):
-        make("jina", limits={"cost": 1.0})
-
-
-def test_where_nothing_comes_a_fallback_does(make, provider):
-    provider.play(status(500))
-    reranker = make(limits={"retries": 0}, whole={"fallback": ["lexical"]})
-    ranking = reranker.rerank("castle garden", ["a market", "the castle garden"])
-    assert ranking.report.status == "degraded"
-    assert ranking.order == (1, 0)
-    assert codes(ranking) == {"server_error"}
-
-
-def test_strict(make, provider):
-    provider.play(rows(lambda found: found[:-1]))
-    with pytest.raises(RerankError) as caught:
-        make(whole={"strict": True}).rerank("q", NUMBERS)
-    assert caught.value.ranking.order == (1, 2, 0)
-
-
 def test_redirects(make, rank, provider):
     with FakeProvider() as elsewhere:
         there = f"http://127.0.0.1:{elsewhere.port}/tei/rerank"
@@ -113,40 +43,6 @@ def test_redirects(make, rank, provider):
 
 
 # ---------------------------------------------------------------------- many at once
-
-
-def test_many_queries_of_many_threads(make, provider):
-    provider.play(answer(lambda text: int(text) / 1000, shuffled=True))
-    reranker = make(batch_size=5)
-
-    def ranked(seed):
-        numbers = random.Random(seed).sample(range(1000), 12)
-        ranking = reranker.rerank("q", [str(number) for number in numbers])
-        return [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(ranked, range(24)))
-    assert len(provider.requests) == 24 * 3
-
-
-def test_many_queries_of_one_call(make, rank, provider):
-    requests = [(f"q{n}", [str((n * index) % 10) for index in range(1, 6)]) for n in range(1, 9)]
-    reranker = make()
-    together = reranker.rerank_many(requests)
-    later = asyncio.run(reranker.arerank_many(requests))
-    for (_, given), first, second in zip(requests, together, later, strict=True):
-        assert first.order == second.order
-        results = [int(given[index]) for index in first.order]
-        assert results == sorted(results, reverse=True)
-
-
-def test_two_loops_and_a_running_one(make):
-    reranker = make()
-
-    async def inside():
-        return reranker.rerank("q", NUMBERS).order, (await reranker.arerank("q", NUMBERS)).order
-
-    assert asyncio.run(inside()) == asyncio.run(inside()) == ((1, 2, 0), (1, 2, 0))
 
 
 def test_a_cancelled_ranking_leaves_nothing(make, provider):
@@ -166,20 +62,3 @@ def test_a_cancelled_ranking_leaves_nothing(make, provider):
     asyncio.run(cancelled())
     provider.play(answer())
     assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
-
-
-def test_closed_and_opened_again(make, provider):
-    reranker = make()
-    reranker.warm_up()
-    for _ in range(2):
-        assert reranker.rerank("q", NUMBERS).order == (1, 2, 0)
-        reranker.close()
-    reranker.close()
-
-
-def test_connections_are_kept(make, provider):
-    reranker = make()
-    before = provider.connections
-    for _ in range(5):
-        reranker.rerank("q", NUMBERS)
-    assert provider.connections == before + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import json
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 import fake_provider as fake
-from fake_provider import Step, http
+from fake_provider import http
 from rankings import codes
 from rerank_answers import answer, documents, where
 from rerank_dialects import NUMBERS
@@ -113,39 +112,6 @@ def test_the_suffix_of_a_long_passage_stays(make, provider):
     assert all(text.startswith("P ") and text.endswith(" [END]") for text in shown)
 
 
-def test_a_batch_of_another_stays_as_it_is(make, provider):
-    provider.play(
-        where(lambda r: any(len(text) > 2500 for text in documents(r)), fake.raw(http(413)))
-    )
-    given = [LONG, "9 b", "3 " + "x" * 2400, "5 d"]
-    ranking = make(batch_size=2).rerank("q", given)
-    assert ranking.order == (1, 0, 3, 2)
-    assert len(provider.requests) == 3
-    assert given[2:] in [documents(request) for request in provider.requests]
-
-
-def test_always_too_long(make, rank, provider):
-    provider.play(fake.raw(http(413)))
-    ranking = rank(make(limits={"retries": 5}), "q", [LONG, "9 b"])
-    assert codes(ranking) == {"too_long"}
-    assert ranking.order == (0, 1)
-    assert len(provider.requests) == ranking.report.usage.calls <= 4 + 2  # and each alone
-
-
-def test_cutting_keeps_the_call_limit(make, provider):
-    provider.play(fake.raw(http(413)))
-    make(limits={"calls": 2}).rerank("q", [LONG, "9 b"])
-    assert len(provider.requests) == 2
-
-
-def test_a_server_that_takes_fewer_documents(make, provider):
-    """TEI's own limit is set at its start; it tells of it, and half a batch would pass."""
-    error = {"error": "batch size 32 > maximum allowed batch size 16", "error_type": "Validation"}
-    provider.play(where(lambda r: len(documents(r)) > 16, fake.raw(http(413, error))))
-    ranking = make().rerank("q", [f"{number} " + "x" * 300 for number in range(10)] * 3)
-    assert ranking.report.status == "ok"
-
-
 VOYAGE = (
     "Request to model 'rerank-2' failed. The max allowed tokens per submitted batch is {limit}. "
     "Your batch has {tokens} tokens after truncation. Please lower the number of tokens in the "
@@ -187,59 +153,11 @@ def test_a_batch_with_too_many_tokens_is_split_and_no_text_is_cut(limit, make, r
     assert rank(reranker, "q", texts[:6]).report.issues == ()
 
 
-def test_a_long_passage_alone_is_cut(make, rank, provider):
-    """There is nothing to split, so it is shortened as for other APIs."""
-    error = {"detail": VOYAGE.format(limit=1000, tokens=9000)}
-    long = where(
-        lambda r: any(len(text) > 3000 for text in documents(r)), fake.raw(http(400, error))
-    )
-    provider.play(long)
-    ranking = rank(make("voyage", limits={"retries": 0}), "q", [LONG])
-    assert ranking.report.status == "ok"
-    assert len(documents(provider.requests[-1])[0]) == 2000
-
-
-def limited(code: int, most: int, text: str = "") -> Step:
-    """Takes no more than some documents, and says so by a status."""
-    message = text or f"batch size 99 > maximum allowed batch size {most}"
-    refused = fake.raw(http(code, {"error": message, "error_type": "Validation"}))
-    return where(lambda r: len(documents(r)) > most, refused)
-
-
-@pytest.mark.parametrize("code", [400, 413, 422])
-def test_a_learned_batch_size_expires(code, make, provider, monkeypatch):
-    reranker = make("tei")
-    for expected in ([8, 4, 4], [4, 4]):
-        provider.play(limited(code, 4))
-        assert reranker.rerank("q", [f"{number} a" for number in range(8)]).report.status == "ok"
-        assert [len(documents(request)) for request in provider.requests] == expected
-    monkeypatch.setattr(client, "REMEMBERED_SECONDS", 0.0)
-    provider.play()
-    provider.play(answer())
-    reranker.rerank("q", [f"{number} a" for number in range(8)])
-    assert [len(documents(request)) for request in provider.requests] == [8]
-
-
-@pytest.mark.parametrize("code", [401, 404, 429, 500, 503])
-def test_other_statuses_teach_no_batch_size(code, make, provider):
-    provider.play(limited(code, 4), answer())
-    reranker = make("tei", limits={"retries": 0})
-    texts = [f"{number} a" for number in range(8)]
-    assert "batch_too_large" not in codes(reranker.rerank("q", texts))
-    assert reranker.method._max_documents == 32
-
-
 QUOTED = "How a server says so: maximum allowed batch size 1, and more of it."
 ESCAPES = {
     "plain": str,
     "json": lambda text: json.dumps(text)[1:-1],
-    "json in json": lambda text: json.dumps(json.dumps(text)),
-    "unicode": lambda text: "".join(f"\\u{ord(one):04x}" for one in text),
-    "html": lambda text: html.escape(text.replace("m", "&#109;")),
     "url": quote,
-    "upper case": str.upper,
-    "white space": lambda text: text.replace(" ", "\n  "),
-    "a part": lambda text: text[20:60],
 }
 
 

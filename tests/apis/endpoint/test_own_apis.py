@@ -8,8 +8,8 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import http
-from rankings import codes, scores
-from rerank_answers import KEY, answer, documents, where
+from rankings import scores
+from rerank_answers import KEY, documents, where
 from rerank_dialects import NUMBERS
 from secondpass import Reranker
 
@@ -62,25 +62,6 @@ def test_a_described_api(own, rank, provider):
         for request in provider.requests
     ) == [("/mine/v1/rank", ["3 a"]), ("/mine/v1/rank", ["9 b", "5 c"])]
     assert {request.body["question"] for request in provider.requests} == {"q"}
-
-
-def test_answers_are_stored_by_description(own, rank, provider, tmp_path):
-    cache = {"cache": str(tmp_path / "answers")}
-    first = rank(own(whole=cache), "q", NUMBERS)
-    again = rank(own(whole=cache), "q", NUMBERS)
-    assert scores(again) == scores(first)
-    assert (again.report.usage.calls, again.report.usage.cached) == (0, 1)
-    other = rank(own({"header": "X-Api-Key"}, whole=cache), "q", NUMBERS)
-    assert other.report.usage.calls == 1
-
-
-def test_an_api_without_a_key(own, rank, provider, monkeypatch):
-    url = f"http://127.0.0.1:{provider.port}/mine"
-    monkeypatch.setitem(MINE, "url", url)
-    assert codes(rank(own(base_url=None), "q", NUMBERS)) == {"no_key"}
-    monkeypatch.setitem(MINE, "key_variables", [])
-    assert rank(own(base_url=None), "q", NUMBERS).report.status == "ok"
-    assert "authorization" not in provider.requests[0].headers
 
 
 WAYS = [
@@ -147,17 +128,6 @@ def test_signed_requests(make, rank, provider, caplog):
     assert "of another's request" in caplog.text
 
 
-def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name)
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
-    ranking = make("bedrock").rerank("q", NUMBERS)
-    assert codes(ranking) == {"no_key"}
-    assert ranking.report.usage.calls == 0
-    assert not provider.requests
-
-
 # ---------------------------------------------------------------------- what servers reject
 
 
@@ -183,14 +153,6 @@ def test_rejected_empty_texts_do_not_cost_the_batch(api, status, make, rank, pro
     assert len(provider.requests) == 3
     assert rank(reranker, "q", ["", " "]).report.status == "unchanged"
     assert len(provider.requests) == 3
-
-
-def test_another_error_is_not_put_down_to_empty_texts(make, rank, provider):
-    provider.play(fake.raw(http(400, {"message": "no such model"})))
-    reranker = make("cohere", api_key=KEY)
-    assert "bad_request" in codes(rank(reranker, "q", ["3 a", ""]))
-    provider.play(answer())
-    assert scores(rank(reranker, "q", ["3 a", ""])) == {0: 0.3, 1: 0.0}
 
 
 @pytest.mark.parametrize(

@@ -91,12 +91,6 @@ def test_another_reason_costs_few_more_calls(code, further, make, rank, provider
     assert len(provider.requests) == ranking.report.usage.calls == 10 + further
 
 
-def test_without_repairs_nothing_is_asked_again(make, provider):
-    provider.play(fake.raw(http(400, {"error": "unknown field"})))
-    make("jina", limits={"repair": 0}).rerank("q", TEXTS)
-    assert len(provider.requests) == 1
-
-
 def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
     bad = where(
         lambda r: any(text.endswith("text 80") for text in documents(r)),

@@ -62,43 +62,6 @@ def test_the_best_span_of_each_document(make, rank, provider):
     assert all(r.body["relevant_spans"]["mode"] == "enabled" for r in provider.requests)
 
 
-def test_documents_without_a_span(make, rank, provider):
-    provider.play(spanned(lambda text: None if "a" in text else []))
-    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", NUMBERS)
-    assert parts(ranking) == dict.fromkeys(range(3))
-    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
-
-
-def test_spans_that_were_not_asked_for_are_not_read(make, rank, provider):
-    provider.play(spanned(lambda text: "none"))
-    ranking = rank(make("cohere", api_key=KEY), "q", NUMBERS)
-    assert parts(ranking) == dict.fromkeys(range(3))
-    assert ranking.report.issues == ()
-    assert "relevant_spans" not in provider.requests[0].body
-
-
-def test_rendered_fields_are_left_out_of_a_span(make, provider):
-    """Offsets count in what was sent; a span counts in the candidate's own text."""
-    provider.play(spanned(lambda text: [span(2, len(text) - 1)]))
-    reranker = make(
-        "cohere", api_key=KEY, spans=True, whole={"render": {"fields": ["title", "text"]}}
-    )
-    candidates = [
-        Candidate("the text", metadata={"title": "Title"}),
-        Candidate("", metadata={"title": "Only a title"}),
-    ]
-    assert parts(reranker.rerank("q", candidates)) == {0: "the tex", 1: None}
-
-
-def test_passages_state_the_window(make, provider):
-    provider.play(spanned(lambda text: [span(0, 1)]))
-    whole = {"passages": {"size": 20, "overlap": 0}}
-    ranking = make("cohere", api_key=KEY, spans=True, whole=whole).rerank("q", ["word " * 40, "b"])
-    found = {item.position: item.span for item in ranking}
-    assert 1 < found[0][1] - found[0][0] < 200
-    assert found[1] == (0, 1)
-
-
 def test_texts_that_were_cut(make, rank, provider):
     """Only the beginning was sent, so spans are within it."""
     texts = ["3 " + "🦉" * 5000, "9 b"]
@@ -116,19 +79,6 @@ def test_texts_that_were_cut(make, rank, provider):
     ranking = rank(make("cohere", api_key=KEY, spans=True), "q", texts)
     assert parts(ranking) == {0: None, 1: None}
     assert "span_invalid" in codes(ranking)
-
-
-def test_empty_texts_keep_their_places(make, rank, provider):
-    empty = where(
-        lambda request: any(not text for text in documents(request)),
-        fake.raw(http(400, {"message": "documents must not be empty"})),
-        spanned(lambda text: [span(0, 1) if "a" not in text else span(0, 99)]),
-    )
-    provider.play(empty)
-    ranking = rank(make("cohere", api_key=KEY, spans=True), "q", ["", "9 b", "", "3 a"])
-    assert parts(ranking) == {0: None, 1: "9", 2: None, 3: None}
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"asked_again": (), "empty_text": (0, 2), "span_invalid": (3,)}
 
 
 def test_a_model_without_spans(make, rank, provider):
@@ -158,16 +108,6 @@ def test_stored_spans(make, rank, provider, tmp_path):
     assert codes(first) == codes(again) == {"span_invalid"}
     plain = rank(make("cohere", api_key=KEY, whole=cache), "q", NUMBERS)
     assert (plain.report.usage.calls, parts(plain)) == (1, dict.fromkeys(range(3)))
-
-
-def test_answers_without_spans_are_not_stored_as_those_of_none(make, rank, provider, tmp_path):
-    cache = {"cache": str(tmp_path / "answers")}
-    rejected = fake.raw(http(422, {"message": "unknown member relevant_spans"}))
-    provider.play(where(lambda r: "relevant_spans" in r.body, rejected))
-    rank(make("cohere", api_key=KEY, spans=True, whole=cache), "q", NUMBERS)
-    provider.play(spanned(lambda text: [span(0, 1)]))
-    ranking = rank(make("cohere", api_key=KEY, spans=True, whole=cache), "q", NUMBERS)
-    assert parts(ranking) == {0: "3", 1: "9", 2: "5"}
 
 
 # ---------------------------------------------------------------------- wrong spans
@@ -214,21 +154,6 @@ def test_wrong_spans(listed, make, rank, provider):
     assert (issue.code, issue.positions) == ("span_invalid", (0, 2))
     assert ranking.report.status == "ok"
     assert not any(text in json.dumps(ranking.report.to_dict()) for text in ("3 a", "9 b"))
-
-
-def test_rows_that_contradict_each_other(make, provider):
-    def step(request):
-        rows = [
-            {"index": 0, "relevance_score": 0.5, "relevant_spans": [span(0, end)]} for end in (1, 2)
-        ]
-        rows.append({"index": 1, "relevance_score": "high", "relevant_spans": [span(0, 1)]})
-        yield http(200, DIALECTS["cohere"].reply(rows))
-
-    provider.play(step)
-    ranking = make("cohere", api_key=KEY, spans=True).rerank("q", ["3 a", "9 b"])
-    assert (scores(ranking), parts(ranking)) == ({0: 0.5, 1: None}, {0: None, 1: None})
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"span_invalid": (0,), "score_refused": (1,)}
 
 
 # ---------------------------------------------------------------------- units

@@ -73,10 +73,6 @@ def test_options_of_spans_lie_over_those_of_the_api():
     assert body["relevant_spans"] == {"mode": "enabled", "max_spans": 3, "threshold": 0.5}
 
 
-def test_body_without_a_model():
-    assert "model" not in request_body(COHERE, "q", NUMBERS, **{**SETTINGS, "model": None})
-
-
 URLS = [
     # the API, base_url, path, the URL that is called
     ("cohere", None, None, "https://api.cohere.com/v2/rerank"),
@@ -122,11 +118,6 @@ def test_scores_are_put_in_order(name):
     assert read_scores(body, APIS[name], 3, APIS[name].score_kind) == ResponseScores(
         (0.3, 0.9, 0.5), ()
     )
-
-
-def test_index_field():
-    api = replace(COHERE, index="position")
-    assert read_scores(response("cohere", [(0, 0.5)], "position"), api, 1, "probability").values
 
 
 VALUES = [
@@ -181,11 +172,6 @@ def test_rows(name):
     assert (scores.values, scores.refused, scores.unknown) == (values, refused, unknown)
 
 
-def test_rows_that_are_not_objects():
-    body = {"results": [{"index": 0, "relevance_score": 0.5}, None, "x", 5, [0, 0.5]]}
-    assert read_scores(body, COHERE, 1, "probability") == ResponseScores((0.5,), (), 4)
-
-
 BASES = [
     # indices of four documents; whether they are refused
     ([1, 2, 3, 4], True),
@@ -233,25 +219,6 @@ def test_no_list(name, rows):
 def test_no_usable_score(rows):
     with pytest.raises(ReplyError, match="no usable score"):
         read_scores({"results": rows}, COHERE, 2, "probability")
-
-
-def test_true_is_not_index_1():
-    with pytest.raises(ReplyError, match="no usable score"):
-        read_scores(response("cohere", [(True, 0.9)]), COHERE, 1, "probability")
-
-
-def test_response_of_another_api():
-    with pytest.raises(ReplyError, match="no list"):
-        read_scores(response("voyage", [(0, 0.5)]), COHERE, 1, "probability")
-
-
-def test_only_scores_outside_the_range():
-    rows = [(0, 7.2), (0, 7.3)]
-    scores = read_scores(response("cohere", rows), COHERE, 1, "probability")
-    assert (scores.values, scores.outside) == ((None,), (7.2, 7.3))
-
-
-# ---------------------------------------------------------------------- kinds
 
 
 # ---------------------------------------------------------------------- usage and limits

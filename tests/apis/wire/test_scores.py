@@ -10,12 +10,9 @@ from secondpass.apis.wire import (
     equal,
     kind_of_scores,
     load,
-    spans_of,
     with_skipped,
 )
-from secondpass.effects import Answer
 from secondpass.errors import MethodError
-from secondpass.strategies.base import IssueCollector
 
 
 def batch(*values, refused=()):
@@ -103,17 +100,3 @@ def test_scores_without_spans_are_not_stored_where_spans_are_wanted():
     assert dump(ResponseScores((0.5,), ()), with_spans=True) is None
     stored = dump(ResponseScores((0.5, None), (1,)), with_spans=False)
     assert load(stored, ["a", "b"], with_spans=False) == ResponseScores((0.5, None), (1,))
-
-
-def test_spans_of_a_task():
-    issues = IssueCollector("m")
-    answers = {
-        range(2): Answer(SpanScores((0.5, 0.4), (), spans=((0, 1), None), wrong_spans=(1,))),
-        range(2, 3): Answer(error=MethodError("down")),
-        range(3, 4): Answer(ResponseScores((0.5,), ())),
-    }
-    assert spans_of(answers, 4, issues) == [(0, 1), None, None, None]
-    assert {issue.code: issue.positions for issue in issues.issues()} == {
-        "span_invalid": (1,),
-        "spans_not_supported": (3,),
-    }

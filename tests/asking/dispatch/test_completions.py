@@ -4,18 +4,8 @@ import logging
 
 import pytest
 
-from scripted_services import NOT_INSTALLED, ScriptedService, ask_all, question
+from scripted_services import ScriptedService, ask_all, question
 from secondpass.effects import Completion
-from secondpass.errors import LLMError
-
-
-def test_missing_packages_are_named():
-    (answer,), _ = ask_all(ScriptedService(NOT_INSTALLED), question())
-    error = answer.error
-    assert type(error) is LLMError
-    assert (str(error), error.code) == (str(NOT_INSTALLED), NOT_INSTALLED.code)
-    assert error.sent is False
-
 
 INVALID = {
     "bytes": (b"yes", "the model returned a bytes, not a Completion"),
@@ -28,13 +18,6 @@ INVALID = {
 def test_invalid_completions_are_refused(returned, message):
     (answer,), _ = ask_all(ScriptedService(returned), question())
     assert (answer.error.code, str(answer.error)) == ("bad_response", message)
-
-
-def test_readers_see_validated_log_probabilities():
-    seen = []
-    reply = Completion("Yes", logprobs=[{"Yes": 0.7}])
-    ask_all(ScriptedService(reply), question(read=lambda each: seen.append(each.logprobs)))
-    assert seen == [None]
 
 
 OWN_CODE = {

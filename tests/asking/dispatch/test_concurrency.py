@@ -1,14 +1,13 @@
 """Questions that are asked at once: their order, the gate, cancellation."""
 
 import asyncio
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fakes import ByTable, Model, always, graded, numbered, ranked, shown_in
+from fakes import Model, graded, numbered, ranked, shown_in
 from scripted_services import ScriptedService, ask_all, question, ranked_by
 from secondpass import Reranker
 from secondpass.effects import Completion
@@ -50,32 +49,6 @@ class Meeting(Model):
             return Completion(self.replies[0](shown_in(prompt)))
         finally:
             self.under_way -= 1
-
-
-@pytest.mark.parametrize("width", [1, 3])
-def test_no_more_are_under_way_than_allowed(width):
-    model = Meeting(width)
-    texts = numbered([index % 11 for index in range(20)])
-    reranker = Reranker(Graded(model, batch_size=1), limits={"concurrency": width})
-    assert reranker.rerank("q", texts).report.usage.calls == 20
-    assert model.most == width
-    model.most = 0
-    asyncio.run(reranker.arerank("q", texts))
-    assert model.most == width
-
-
-def test_32_tasks_share_one_gate():
-    model = Meeting(4)
-    reranker = Reranker(Graded(model, batch_size=2), limits={"concurrency": 4})
-    texts = numbered([3, 9, 5, 7])
-
-    async def many():
-        return await asyncio.gather(*(reranker.arerank("q", texts) for _ in range(32)))
-
-    rankings = asyncio.run(many())
-    assert {ranking.order for ranking in rankings} == {(1, 3, 2, 0)}
-    assert len(model.prompts) == 64
-    assert model.most == 4
 
 
 def test_32_threads_share_one_gate():
@@ -149,54 +122,6 @@ def test_cancellation_leaves_nothing_running():
     assert reranker.rerank("q", numbered(range(5))).report.status == "ok"
 
 
-def test_timeout_around_a_ranking():
-    reranker = Reranker(Listwise(Model(ranked, seconds=60)))
-
-    async def act():
-        async with asyncio.timeout(0.05):
-            await reranker.arerank("q", numbered(range(5)))
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(act())
-
-
-def test_cancelling_some_of_many_tasks():
-    class Held(Model):
-        async def complete(self, prompt):
-            async with asyncio.timeout(60):
-                while not go.is_set():
-                    await asyncio.sleep(0.001)
-            return await super().complete(prompt)
-
-    go = threading.Event()
-    reranker = Reranker(Graded(Held()), limits={"concurrency": 2})
-
-    async def act():
-        tasks = [
-            asyncio.ensure_future(reranker.arerank("q", numbered([1, index])))
-            for index in range(2, 10)
-        ]
-        await asyncio.sleep(0.02)  # some are under way by now, and others wait for a slot
-        for task in tasks[::2]:
-            task.cancel()
-        go.set()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    results = asyncio.run(act())
-    assert all(isinstance(result, asyncio.CancelledError) for result in results[::2])
-    assert [result.order for result in results[1::2]] == [(1, 0)] * 4
-
-
-def test_model_raises_cancelled_error():
-    def reply(passages):
-        return asyncio.CancelledError() if "2 wombats" in passages.values() else graded(passages)
-
-    reranker = Reranker(Graded(Model(reply), batch_size=1), log_level="debug")
-    ranking = asyncio.run(reranker.arerank("q", numbered([1, 2, 3])))
-    assert ranking.order == (2, 0, 1)
-    assert ranking.report.status == "partial"
-
-
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_exits_of_readers_and_models(error, asynchronous):
@@ -213,34 +138,3 @@ def test_exits_of_readers_and_models(error, asynchronous):
     (answer,), _ = ask_all(Early(), question())
     assert answer.error.code == "llm_raised"
     assert ranked_by(Reranker(Graded(Early()), log_level="debug"), asynchronous).order == (0, 1)
-
-
-# ---------------------------------------------------------------------- determinism
-
-
-def test_sync_and_async_agree():
-    texts = numbered([index * 7 % 11 for index in range(50)])
-
-    def run(asynchronous):
-        model = Model(graded)
-        reranker = Reranker(Graded(model, batch_size=7))
-        ranking = (
-            asyncio.run(reranker.arerank("q", texts))
-            if asynchronous
-            else reranker.rerank("q", texts)
-        )
-        sent = sorted(
-            json.dumps([prompt.system, prompt.turns[0].text, prompt.schema])
-            for prompt in model.prompts
-        )
-        return repr(ranking.items), sent
-
-    assert run(False) == run(True) == run(False)
-
-
-def test_fallback_to_a_scorer():
-    requests = [("q", numbered([1, 2])), ("p", numbered([3, 4]))]
-    reranker = Reranker(
-        Graded(Model(always("no"))), fallback=[ByTable({"2 wombats": 9e9})], log_level="debug"
-    )
-    assert [ranking.report.status for ranking in reranker.rerank_many(requests)] == ["degraded"] * 2

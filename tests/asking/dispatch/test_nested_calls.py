@@ -48,17 +48,6 @@ def test_model_calls_its_own_reranker(asynchronous):
     assert ranking.report.usage.calls == 1
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_nested_call_through_another_reranker(asynchronous):
-    other_method, raised = nesting(asynchronous, lambda: reranker)
-    other = Reranker(other_method, limits={"concurrency": 4}, log_level="debug")
-    method, _ = nesting(asynchronous, lambda: other)
-    reranker = Reranker(method, limits={"concurrency": 1}, log_level="debug")
-    assert ranked_by(reranker, asynchronous).report.status == "ok"  # the other one was unchanged
-    (error,) = raised
-    assert error.code == "nested_call"
-
-
 def test_all_slots_wait_for_nested_calls():
     """Two outer questions hold both slots, and each waits for a nested one."""
     inside = threading.Barrier(2)
@@ -95,13 +84,3 @@ def test_nested_call_with_a_free_slot(asynchronous):
     reranker = Reranker(method, limits={"concurrency": 2})
     assert ranked_by(reranker, asynchronous).report.status == "ok"
     assert (raised, depth) == ([], 2)
-
-
-def test_sync_call_from_an_async_model():
-    async def function(messages):
-        reranker.rerank("q", numbered([1, 2]))
-
-    reranker = Reranker(Graded(function), log_level="debug")
-    (issue,) = reranker.rerank("q", numbered([1, 2])).report.issues
-    assert issue.code == "nested_call"
-    assert "await arerank" in issue.message

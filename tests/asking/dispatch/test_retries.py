@@ -2,7 +2,6 @@
 
 import pytest
 
-from fakes import Model, always, graded, shown_in
 from scripted_services import (
     ADAPTED,
     BUSY,
@@ -13,10 +12,8 @@ from scripted_services import (
     question,
     rejecting,
 )
-from secondpass import Reranker
 from secondpass.asking import dispatch as module
 from secondpass.errors import LLMError, MethodError
-from secondpass.strategies.graded import Graded
 
 TOO_LONG = LLMError("the prompt is too long", "too_long", too_long=True)
 
@@ -118,14 +115,3 @@ def test_too_long_questions_are_shortened():
     shorter = question(shrink=lambda: shorter)
     (answer,), ledger = ask_all(model, shorter)
     assert (answer.error.code, ledger.calls, len(answer.troubles)) == ("too_long", 4, 3)
-
-
-def test_shortened_questions_have_their_own_labels():
-    texts = [f"{number} {'wombats ' * 100}" for number in (3, 9, 5)]
-    model = Model([always(TOO_LONG), graded])
-    ranking = Reranker(Graded(model), log_level="debug").rerank("q", texts)
-    assert ranking.order == (1, 2, 0)
-    long, short = (shown_in(prompt) for prompt in model.prompts)
-    assert not set(long) & set(short)
-    assert sum(map(len, short.values())) <= sum(map(len, long.values())) // 2
-    assert [issue.code for issue in ranking.report.issues] == ["asked_again"]

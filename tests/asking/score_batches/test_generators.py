@@ -2,18 +2,13 @@
 
 import asyncio
 import contextvars
-import math
 import threading
 import time
 
 import pytest
 
 from batch_scorers import InBatches, both, ends, in_twos, raises, rerank, scores_of
-from secondpass.asking.drivers import BatchScores, collect
-from secondpass.asking.scheduler import CallBatches
 from secondpass.errors import MethodError, MissingExtraError
-from secondpass.limits import Limits
-from secondpass.ranking.ledger import Ledger
 
 ENDED = "the scorer ended without scoring these"
 
@@ -73,45 +68,6 @@ def test_scores_so_far_are_kept(asynchronous, generate, count, code, message):
         assert issue.positions == (tuple(range(count, 4)) if count else ())
 
 
-@pytest.mark.parametrize("why", ["overdue", "taken"])
-def test_late_call_is_not_made(why):
-    scorer, collected = InBatches(in_twos), BatchScores(2)
-    started = -math.inf if why == "overdue" else math.inf
-    if why == "taken":
-        collected.take()
-    ledger = Ledger(Limits(deadline=5), started)
-    collect(CallBatches(scorer, [("q", ["a", "b"])], [ledger]), collected)
-    assert (scorer.calls, collected.take().scores) == ([], {})
-
-
-@both
-def test_own_exceptions_are_the_cause(asynchronous):
-    from secondpass import RerankError
-
-    error = LookupError("why")
-    with pytest.raises(RerankError) as raised:
-        rerank(asynchronous, InBatches(after(2, raises(error))), strict=True)
-    assert raised.value.__cause__ is error
-
-
-@both
-def test_scores_are_validated(asynchronous):
-    scores = [math.nan, True, 1, 0.5]
-    generate = lambda *_: iter([[(0, index, score)] for index, score in enumerate(scores)])  # noqa: E731
-    ranking = rerank(asynchronous, InBatches(generate))
-    assert scores_of(ranking) == {2: 1.0, 3: 0.5}
-    codes = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert codes == {"score_not_finite": (0,), "score_not_a_number": (1,)}
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_exits_pass_in_sync_calls_only(error):
-    scorer = InBatches(after(2, raises(error)))
-    with pytest.raises(error):
-        rerank(False, scorer)
-    assert {issue.code for issue in rerank(True, scorer).report.issues} == {"scorer_raised"}
-
-
 @both
 def test_scorers_get_monotonic_time(asynchronous):
     deadlines = []
@@ -122,37 +78,6 @@ def test_scorers_get_monotonic_time(asynchronous):
 
     assert rerank(asynchronous, InBatches(generate)).report.status == "ok"
     assert 30 < deadlines[0] <= 60
-
-
-def test_centuries_until_the_deadline():
-    for asynchronous in (False, True):
-        ranking = rerank(asynchronous, InBatches(in_twos), limits={"deadline": 1e300})
-        assert ranking.report.status == "ok"
-
-
-@both
-def test_error_while_closing_is_recorded(asynchronous):
-    """The batch is wrong, and then the generator raises when it is closed."""
-
-    def generate(*_):
-        yield [(0, 0, 1.0)]
-        try:
-            yield [(0, 9, 1.0)]
-        finally:
-            raise LookupError
-
-    ranking = rerank(asynchronous, InBatches(generate))
-    assert scores_of(ranking) == {0: 1.0}
-    assert [issue.code for issue in ranking.report.issues] == ["scorer_raised"]
-
-
-@both
-def test_scorer_that_empties_its_lists(asynchronous):
-    def generate(documents, deadline):
-        yield from list(in_twos(documents, deadline))
-        documents.clear()
-
-    assert rerank(asynchronous, InBatches(generate)).report.status == "ok"
 
 
 variable = contextvars.ContextVar("variable", default=None)

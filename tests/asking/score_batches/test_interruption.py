@@ -3,15 +3,11 @@
 import asyncio
 import math
 import threading
-import time
-from itertools import chain, pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from batch_scorers import LATE, InBatches, both, in_twos, rerank, scores_of
-from sampling import examples
+from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking import drivers
 from secondpass.asking.gate import Gate
@@ -20,176 +16,29 @@ from secondpass.concurrency import left_behind, threads
 SECONDS = 60  # a wait for what happens at once
 
 
-class Cut:
-    """A deadline that comes when a scorer says so, in place of the clock.
-
-    ``arrive`` is called by the scorer's thread: the drivers' waits end, and the thread goes on when
-    the rankings have returned.
-    """
-
-    def __init__(self, monkeypatch):
-        self.arrived, self.returned = threading.Event(), threading.Event()
-        monkeypatch.setattr(drivers, "_within", self.within)
-        monkeypatch.setattr(threads, "with_timeout", self.with_timeout)
-
-    def arrive(self):
-        self.arrived.set()
-        assert self.returned.wait(SECONDS)
-
-    def within(self, _scorer, work, _seconds, _more_seconds):
-        ended = threading.Event()
-
-        def run():
-            try:
-                work()
-            finally:
-                ended.set()
-                self.arrived.set()
-
-        threading.Thread(target=run, daemon=True).start()
-        assert self.arrived.wait(SECONDS)
-        if ended.is_set():
-            self.arrived.clear()
-
-    async def with_timeout(self, work, _seconds, _more_seconds):
-        task = asyncio.ensure_future(work)
-        until = time.monotonic() + SECONDS
-        while not (task.done() or self.arrived.is_set()):
-            assert time.monotonic() < until
-            await asyncio.sleep(0)
-        if not task.done():
-            task.cancel()
-            raise TimeoutError
-        return task.result()
-
-
-class Planned:
-    """For each query, a list of batches; the last query's ends as ``ending`` says."""
-
-    model_name = "planned"
-
-    def __init__(self, plans, ending, cut):
-        self.plans, self.ending, self.cut = plans, ending, cut
-        self.stopped = threading.Event()
-        self.went_on = False
-
-    def score_pairs(self, query, documents):
-        raise AssertionError("score_batches is there")
-
-    def score_batches(self, requests, deadline):
-        ((query, documents),) = requests
-        batches, rest = self.plans[query]
-        assert sorted(chain(*batches, rest)) == list(range(len(documents)))
-        for batch in batches:
-            yield [(0, index, score_of(query, index)) for index in batch]
-        if query == str(len(self.plans) - 1):
-            yield from self.end(query, batches, rest)
-
-    def end(self, query, batches, rest):
-        try:
-            if self.ending == "late":
-                self.cut.arrive()
-                yield [(0, index, math.inf) for index in rest]
-                self.went_on = True
-            elif self.ending == "raises":
-                raise LookupError
-            elif self.ending == "repeats":
-                yield [(0, index, math.inf) for index in [*chain(*batches)][:1]]
-            elif self.ending == "unknown":
-                yield [*((0, index, math.inf) for index in rest), (0, 10**6, 1.0)]
-        finally:
-            self.stopped.set()
-
-
-def score_of(query, index):
-    return int(query) * 100.0 + index * 7 % 10
-
-
-CODES = {
-    "ends": "deadline",
-    "late": "deadline",
-    "raises": "scorer_raised",
-    "repeats": "score_repeated",
-    "unknown": "score_index",
-}
-
-
-@st.composite
-def plans(draw):
-    """For each query, its documents in batches, and those that are not scored."""
-    result = {}
-    for number in range(draw(st.integers(1, 3))):
-        indices = draw(st.permutations(range(draw(st.integers(1, 12)))))
-        cuts = sorted(draw(st.lists(st.integers(0, len(indices)), max_size=4)))
-        bounds = [0, *cuts]
-        batches = [indices[a:b] for a, b in pairwise(bounds)]
-        result[str(number)] = batches, indices[bounds[-1] :]
-    return result
-
-
-@examples(40)
-@given(plans=plans(), ending=st.sampled_from(sorted(CODES)))
-def test_interruptions_lose_nothing(plans, ending):
-    """Sync and async use exactly the batches that came before the interruption."""
-    results = []
-    for asynchronous in (False, True):
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            cut = Cut(monkeypatch)
-            scorer = Planned(plans, ending, cut)
-            reranker = Reranker(scorer, limits={"deadline": 60})
-            requests = [
-                (query, ["text"] * len([*chain(*batches, rest)]))
-                for query, (batches, rest) in plans.items()
-            ]
-            try:
-                if asynchronous:
-                    rankings = asyncio.run(reranker.arerank_many(requests))
-                else:
-                    rankings = reranker.rerank_many(requests)
-            finally:
-                cut.returned.set()
-            assert scorer.stopped.wait(SECONDS)
-            assert not scorer.went_on
-            results.append(rankings)
-    assert [scores_of(result) for result in results[0]] == [
-        scores_of(result) for result in results[1]
-    ]
-    for (query, (batches, _)), ranking in zip(plans.items(), results[0], strict=True):
-        count = len(ranking)
-        assert sorted(ranking.order) == list(range(count))
-        scored = set(chain(*batches))
-        is_last = query == str(len(plans) - 1)
-        if is_last and ending == "repeats":
-            scored -= set([*chain(*batches)][:1])
-        assert scores_of(ranking) == {index: score_of(query, index) for index in scored}
-        unscored = [index for index in range(count) if index not in scored]
-        assert [index for index in ranking.order if index not in scored] == unscored
-        codes = [issue.code for issue in ranking.report.issues]
-        repeats = is_last and ending == "repeats" and batches and any(batches)
-        code = CODES[ending] if is_last and (ending != "repeats" or repeats) else "deadline"
-        assert codes == ([code] if unscored else [])
-
-
 @both
-def test_hanging_scorer_is_left_behind(asynchronous):
-    """With the real clock. On a busy machine the deadline may pass before the call begins."""
-    begun, release, closed = (threading.Event() for _ in range(3))
+def test_scores_before_the_deadline_count(asynchronous):
+    release, closed = threading.Event(), threading.Event()
 
     def generate(*_):
         try:
-            begun.set()
+            yield [(0, 2, 1.0), (0, 0, 0.5)]
             release.wait(SECONDS)
-            while True:
-                yield []
+            yield [(0, 1, math.inf), (0, 3, math.inf)]
+            raise AssertionError("it was left, and goes on")
         finally:
             closed.set()
 
-    ranking = rerank(asynchronous, InBatches(generate), limits={"deadline": 0.2})
-    assert [(issue.code, issue.message) for issue in ranking.report.issues] == [("deadline", LATE)]
-    assert not closed.is_set()
+    ranking = within_deadlines(
+        lambda deadline: rerank(asynchronous, InBatches(generate), limits={"deadline": deadline}),
+        lambda ranking: ranking.report.usage.pairs == 2,
+    )
     release.set()
-    if begun.is_set():
-        assert closed.wait(SECONDS)
+    assert scores_of(ranking) == {0: 0.5, 2: 1.0}
+    (issue,) = ranking.report.issues
+    assert (issue.code, issue.message, issue.positions) == ("deadline", LATE, (1, 3))
+    assert ranking.report.status == "partial"
+    assert closed.wait(SECONDS)
 
 
 def stepping():

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from batch_scorers import LATE, InBatches, in_twos
+from batch_scorers import InBatches, in_twos
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import CallBatches, CallScorer, PartialScores, Pass, schedule
 from secondpass.effects import Score
-from secondpass.errors import DeadlineError, MethodError
+from secondpass.errors import MethodError
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 
@@ -66,23 +66,6 @@ def test_used_with_a_deadline(scorer, most, deadline, kind):
     if kind is CallBatches:
         assert command.requests == [("q", ["d0", "d1", "d2"])]
         assert command.ledgers == [item.ledger]
-
-
-def test_texts_without_score_fail():
-    error = MethodError("why", "code")
-    item = pass_of(batched, 6, deadline=60)
-    (raw,), _ = drive([item], lambda _: PartialScores({4: "four", 1: "one"}, error))
-    assert raw.values == [None, "one", None, None, "four", None]
-    assert raw.failures == [(index, index + 1, error) for index in (0, 2, 3, 5)]
-    assert (item.ledger.calls, item.ledger.pairs) == (1, 2)
-
-
-def test_overdue_pass_is_not_called():
-    item = pass_of(batched, 2, overdue=True, deadline=5)
-    (raw,), commands = drive([item], every_score)
-    assert (commands, raw.called, item.ledger.calls) == ([], False, 0)
-    assert {(type(error), str(error)) for _, _, error in raw.failures} == {(DeadlineError, LATE)}
-    assert [range(start, stop) for start, stop, _ in raw.failures] == [range(1), range(1, 2)]
 
 
 def test_each_pass_has_its_own_call_and_clock():

@@ -6,7 +6,6 @@ import pytest
 from secondpass.scorers.engines.agreement import (
     Agreement,
     agreement,
-    by_query,
     kendall_tau,
     sample_pairs,
     top_overlap,
@@ -31,16 +30,6 @@ def test_kendall_tau(first, second, tau):
 
     measured = kendall_tau(np.array(first, dtype=float), np.array(second, dtype=float))
     assert measured == (None if tau is None else pytest.approx(tau))
-
-
-def test_kendall_tau_is_that_of_scipy():
-    import numpy as np
-    from scipy.stats import kendalltau
-
-    chance = np.random.default_rng(0)
-    for _ in range(20):
-        first, second = (chance.integers(0, 8, 15).astype(float) for _ in range(2))
-        assert kendall_tau(first, second) == pytest.approx(kendalltau(first, second)[0])
 
 
 @pytest.mark.parametrize(
@@ -96,11 +85,6 @@ def test_scores_that_are_not_finite_are_errors(runs, score):
 def test_runs_of_different_pairs_are_errors(first, second):
     with pytest.raises(ValueError, match=r"same pairs|need at least one"):
         agreement(first, second)
-
-
-def test_by_query():
-    pairs = [("a", "1"), ("b", "2"), ("a", "3")]
-    assert by_query(pairs) == [("a", ["1", "3"]), ("b", ["2"])]
 
 
 def test_the_shipped_pairs():

@@ -1,23 +1,10 @@
 """An engine that remembers scores, with a model whose scores are known."""
 
 import pytest
-from hypothesis import given
 
-from fake_pairs import REQUESTS, FakeModel, InstructedModel, score_of
+from fake_pairs import FakeModel, InstructedModel, score_of
 from secondpass.scorers.cross_encoder import CachedPairs
 from secondpass.scorers.engines.pairs import PairEngine
-
-
-@given(REQUESTS)
-def test_remembered_scores(requests):
-    model = FakeModel()
-    cached = CachedPairs(PairEngine(model), 10_000)
-    first = cached.score(requests)
-    model.batches.clear()
-    assert cached.score(requests) == first
-    until = {(r, p): s for batch in cached.score_until(requests, 1.0) for r, p, s in batch}
-    assert until == {(r, p): s for r, one in enumerate(first) for p, s in enumerate(one)}
-    assert not model.batches
 
 
 def test_partly_remembered():
@@ -58,14 +45,6 @@ def test_remembered_scores_are_those_of_one_instruction(tmp_path, file):
     assert b"owls" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_file_of_scores_is_shared(tmp_path):
-    path = str(tmp_path / "scores.sqlite")
-    CachedPairs(PairEngine(FakeModel()), path).score([("q", ["a", "b"])])
-    model = FakeModel()
-    assert CachedPairs(PairEngine(model), path).score([("q", ["b"])]) == [[score_of("q", "b")]]
-    assert not model.batches
-
-
 def test_scores_of_a_call_that_is_left_are_kept():
     model = FakeModel(budget=8)
     cached = CachedPairs(PairEngine(model), 10)
@@ -87,16 +66,6 @@ def test_scores_do_not_wait_until_they_are_kept(monkeypatch):
     assert not kept
     assert not list(batches)
     assert len(kept) == 1
-
-
-def test_without_a_cache_the_engine_scores():
-    model = FakeModel()
-    cached = CachedPairs(PairEngine(model), None)
-    for calls in (1, 2):
-        assert cached.score([("q", ["a"])]) == [[score_of("q", "a")]]
-        assert len(model.batches) == calls
-    cached.close()
-    assert cached.info.backend == "onnx"
 
 
 def test_a_file_that_cannot_be_used_costs_no_score(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 import checkpoint_folders as folders
 import family_models as families
-from secondpass import ModelLoadError, Reranker
+from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_causal, write_classifier, write_late_interaction
@@ -142,19 +142,6 @@ def test_a_prompt_is_a_template(tmp_path):
     assert CrossEncoderScorer(folder, prompt="the query ").score_pairs("cat", ["a"])
 
 
-@pytest.mark.parametrize(
-    "write", [folders.bare, folders.sequence_to_sequence], ids=["encoder", "sequence to sequence"]
-)
-def test_a_ranking_says_why_a_model_is_refused(write, tmp_path):
-    reranker = Reranker({"type": "cross_encoder", "model": str(write(tmp_path / "model"))})
-    for limits in ({}, {"deadline": 60}):
-        report = reranker.rerank("q", ["a", "b"], **limits).report
-        assert report.status == "unchanged"
-        [issue] = report.issues
-        assert issue.code == "model_not_loaded"
-        assert "T5ForConditionalGeneration" in issue.message or "BertModel" in issue.message
-
-
 # ---------------------------------------------------------------------- padding
 
 
@@ -183,14 +170,6 @@ def test_a_token_that_ends_texts_is_no_pad_token(tmp_path):
         CrossEncoderScorer(folder).warm_up()
     scorer = CrossEncoderScorer(folder, tokenizer_kwargs={"pad_token": "<pad>"})
     assert len(scorer.score_pairs("cat", ["a", "the cat"])) == 2
-
-
-def test_no_token_for_padding(tmp_path):
-    folder = folders.llama_classifier(tmp_path / "model")
-    folders.edit(folder, "tokenizer_config.json", eos_token=None)
-    folders.edit(folder, "special_tokens_map.json", eos_token=None)
-    with pytest.raises(ModelLoadError, match="neither a pad token nor an end-of-text token"):
-        CrossEncoderScorer(str(folder)).warm_up()
 
 
 def test_concurrent_loads_are_told_apart(tmp_path):

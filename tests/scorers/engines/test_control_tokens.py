@@ -37,11 +37,6 @@ def test_a_space_that_completes_another_token():
     assert tokens.escaped("<ab>") == "<  ab>"
 
 
-def test_a_tokenizer_without_any():
-    tokens = ControlTokens.of({})
-    assert (tokens.escaped("<s>"), tokens.any_in("<s>")) == ("<s>", False)
-
-
 def test_by_the_added_tokens_of_a_tokenizer():
     added = {5: SimpleNamespace(content="<s>", special=True)}
     added[6] = SimpleNamespace(content="[tool]", special=False)

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from remembered_trace import remember
-from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines.exporting import export
 from secondpass.scorers.engines.files import skipped_positions
@@ -39,13 +38,6 @@ def test_long_pairs_are_truncated_to_the_positions(unlimited, backend):
 
     assert scores() == pytest.approx(scores(max_length=ROOM), abs=1e-5)
     assert scores() != pytest.approx(scores(max_length=ROOM - 1), abs=1e-5)
-
-
-@pytest.mark.parametrize("backend", ["onnx", "openvino"])
-def test_more_tokens_than_positions_are_refused(unlimited, backend):
-    scorer = CrossEncoderScorer(unlimited, backend=backend, max_length=ROOM + 1)
-    with pytest.raises(ModelLoadError, match="max_length 66 is more than the 65 positions"):
-        scorer.warm_up()
 
 
 @pytest.mark.parametrize(

@@ -86,15 +86,6 @@ def test_a_file_without_the_token_types_of_its_model(files, runtime, count, chan
         loaded(files)
 
 
-@pytest.mark.parametrize("shape", [(-1,), (-1, 1)], ids=["one dimension", "two"])
-def test_one_score_per_pair(files, runtime, shape):
-    runtime.output = lambda scores: scores.reshape(shape)
-    model = loaded(files)
-    scores = model.run(model.prepare("cat", ["mat", "mat mat"]))
-    assert scores[0] < scores[1]
-    assert all(type(score) in (int, float) for score in scores)
-
-
 @pytest.mark.parametrize(
     ("output", "shape"),
     [
@@ -113,23 +104,6 @@ def test_other_outputs_are_refused(files, runtime, output, shape):
     assert caught.value.code == "score_count"
     with pytest.raises(ModelLoadError, match=f"model.onnx of the model 'm' cannot score .*{shape}"):
         loaded(files)
-
-
-def test_what_a_runtime_says_is_not_repeated(files, runtime):
-    def fail(_scores):
-        raise RuntimeError("/home/user/model.onnx: pages of text")
-
-    runtime.output = fail
-    with pytest.raises(ModelLoadError, match=r"cannot score pairs: RuntimeError$"):
-        loaded(files)
-
-
-@pytest.mark.parametrize(("asked", "limit"), [(None, 32), (64, 64), (5, 5)])
-def test_the_number_of_tokens(files, runtime, asked, limit):
-    model = loaded(files, max_length=asked)
-    model.run(model.prepare("cat", ["mat " * 100]))
-    assert runtime.ran[-1]["input_ids"].shape == (1, limit)
-    assert model.identity()["max_length"] == limit
 
 
 def test_more_tokens_than_positions(files, runtime):

@@ -1,6 +1,3 @@
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 from secondpass.scorers.engines.lru import LRU
 
 
@@ -30,30 +27,9 @@ def test_a_known_key_gets_the_new_value():
     assert cache.get_many("abc") == ["new", None, "C"]
 
 
-def test_capacity_of_none():
-    cache = filled(0, "ab")
-    assert cache.get_many("ab") == [None, None]
-
-
 def test_clear():
     cache = filled(3, "abc")
     cache.clear()
     assert (cache.get_many("a"), len(cache)) == ([None], 0)
     cache.put_many([("a", "A")])
     assert cache.get_many("a") == ["A"]
-
-
-def test_many_threads():
-    cache = LRU(20)
-    barrier = threading.Barrier(8)
-
-    def use(thread):
-        barrier.wait(60)
-        for number in range(500):
-            key = (thread * 7 + number * 3) % 40
-            cache.put_many([(key, 1 + key % 3)])
-            assert cache.get_many([key])[0] in (None, 1 + key % 3)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(use, range(8)))
-    assert len([value for value in cache.get_many(range(40)) if value]) == len(cache) == 20

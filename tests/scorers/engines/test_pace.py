@@ -30,14 +30,6 @@ def test_padding_takes_time():
     assert four.fitting([60, 60, 360, 360], 11.1 + 0.1) == 2  # four with 400 each
 
 
-def test_texts_that_take_no_time():
-    pace = Pace(8)
-    pace.learn([60] * 8, 8.0)
-    assert pace.fitting([0] * 100 + [60], 0.5) == 100
-    pace.learn([0, 0], 5.0)
-    assert pace.fitting([60] * 8, 8.9) == 8
-
-
 def test_the_rate_follows_the_batches():
     pace = Pace(8)
     pace.learn([60], 100.0)

@@ -1,14 +1,12 @@
 """The engine, with models whose scores are known and whose time is a number."""
 
 import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_pairs import REQUESTS, FakeModel, FakePair, InstructedModel, score_of
+from fake_pairs import REQUESTS, FakeModel, FakePair, score_of
 from secondpass.scorers.engines import pairs as engine_module
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.pairs import PairEngine
@@ -49,15 +47,6 @@ def test_a_repeated_passage_is_scored_once(deadline):
         for p, passage in enumerate(passages)
     }
     assert sum(map(len, model.batches)) == 4
-
-
-def test_the_instruction_is_part_of_the_pairs_of_a_deadline(clock):
-    model = clock(InstructedModel())
-    batches = PairEngine(model).score_until([("q", ["a", "b"])], 200.0, "owls")
-    assert sorted(row for batch in batches for row in batch) == [
-        (0, 0, score_of("qowls", "a")),
-        (0, 1, score_of("qowls", "b")),
-    ]
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.2, 0.5, 1.5, 3.0])
@@ -148,51 +137,10 @@ def test_no_batch_is_begun_after_the_deadline(clock):
     assert model.batches == []
 
 
-def test_the_first_passages_of_all_requests_are_first(clock):
-    model = clock(FakeModel(budget=16))
-    batches = PairEngine(model).score_until([("q", [*"abcde"]), ("r", [*"abcde"])], model.now + 9)
-    lowest = [min(passage for _, passage, _ in batch) for batch in batches]
-    assert lowest == sorted(lowest)
-    assert len(lowest) > 2
-
-
 def test_a_batch_has_at_most_that_many_pairs():
     model = FakeModel(budget=10_000)
     PairEngine(model, at_most=3).score([("q", [*"abcdefghij"])])
     assert [len(batch) for batch in model.batches] == [3, 3, 3, 1]
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_callers_take_turns(threads):
-    """Never more batches at a time than threads, whoever asks; long lists do not block others."""
-    running, most = [], []
-    both = threading.Lock()
-
-    class Model(FakeModel):
-        def run(self, pairs):
-            with both:
-                running.append(1)
-                most.append(len(running))
-            scores = super().run(pairs)
-            with both:
-                running.pop()
-            return scores
-
-    engine = PairEngine(Model(threads, budget=8))
-    with ThreadPoolExecutor(6) as pool:
-        results = list(pool.map(lambda q: engine.score([(q, [*map(str, range(40))])]), "q" * 12))
-    assert all(scores == results[0] for scores in results)
-    assert max(most) <= threads
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_failing_batch(threads):
-    class Model(FakeModel):
-        def run(self, pairs):
-            raise RuntimeError("no memory")
-
-    with pytest.raises(RuntimeError, match="no memory"):
-        PairEngine(Model(threads, budget=8)).score([("q", ["a"] * 9)])
 
 
 def test_known_scores_come_before_the_rest_is_prepared(clock):

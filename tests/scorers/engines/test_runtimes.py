@@ -1,11 +1,10 @@
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from secondpass import MissingExtraError, ModelLoadError
+from secondpass import ModelLoadError
 from secondpass.scorers.engines import runtimes
 from secondpass.scorers.engines.runtimes import open_runtime
 from tiny_models import write_classifier, write_onnx
@@ -36,16 +35,6 @@ def test_the_backends_agree(path):
         assert onnx.run(batch) == pytest.approx(openvino.run(batch), abs=1e-4)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_threads(path, backend):
-    runtime = open_runtime(path, backend, precision="exact", threads=2)
-    batches = [inputs(rows, 5) for rows in (1, 2, 3, 4)] * 4
-    alone = [runtime.run(batch) for batch in batches]
-    with ThreadPoolExecutor(6) as pool:
-        together = list(pool.map(runtime.run, batches))
-    assert all(map(np.array_equal, together, alone))
-
-
 @pytest.mark.parametrize(
     ("fast", "precision", "expected"),
     [(True, "auto", "bfloat16"), (True, "exact", "float32"), (False, "auto", "float32")],
@@ -64,13 +53,6 @@ def test_files_that_are_no_model(path, tmp_path, backend, content):
     with pytest.raises(ModelLoadError, match=r"cannot load 'model\.onnx'.*truncated") as caught:
         open_runtime(broken, backend)
     assert str(tmp_path) not in str(caught.value)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_missing_package(path, backend, monkeypatch):
-    monkeypatch.setitem(sys.modules, runtimes.MODULES[backend], None)
-    with pytest.raises(MissingExtraError, match=rf"secondpass\[{backend}\]"):
-        open_runtime(path, backend)
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,10 @@
 import math
 import os
 import struct
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
-from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.score_cache import (
-    StoredScores,
-    check_cache,
     file_digest,
     namespace,
     open_cache,
@@ -65,16 +59,6 @@ def test_no_text_in_the_file(path):
     assert b"passage" not in data
 
 
-def test_a_file_that_cannot_be_used_has_no_scores(path):
-    path.write_text("of the user")
-    cache = open_cache(path)
-    cache.put_many([(KEYS[0], 1.0)])
-    assert cache.get_many(KEYS[:2]) == [None, None]
-    (issue,) = cache.issues()
-    assert issue.message.startswith("the score cache 'scores.sqlite' cannot be used: ")
-    cache.close()
-
-
 def test_keys_name_everything():
     settings = {"model": "m", "precision": "exact", "max_length": 512, "prompt": None}
     start = namespace(settings)
@@ -114,53 +98,3 @@ def test_file_digest_reads_a_file_once(tmp_path, monkeypatch):
     first = file_digest(file)
     monkeypatch.setattr(hashlib, "file_digest", None)
     assert file_digest(file) == first
-
-
-@pytest.mark.parametrize("value", [0, -1, True, None, 1.5, "", b"scores", "a\0b"])
-def test_wrong_values(value):
-    with pytest.raises(ConfigurationError, match="score cache: "):
-        open_cache(value)
-
-
-def test_a_path_of_something_else_is_refused(tmp_path):
-    check_cache(None)
-    check_cache(1000)
-    check_cache(str(tmp_path / "new"))
-    check_cache(str(tmp_path / "missing" / "new"))  # which may be there when it is used
-    with pytest.raises(ConfigurationError, match=r"score_cache: .*: it is a folder"):
-        check_cache(str(tmp_path))
-    path = tmp_path / "corpus.jsonl"
-    path.write_text('{"text": "of the user"}')
-    with pytest.raises(ConfigurationError, match="not a file of secondpass; it was not touched"):
-        check_cache(str(path))
-    assert path.read_text() == '{"text": "of the user"}'
-
-
-def test_many_threads(cache):
-    barrier = threading.Barrier(8)
-
-    def use(thread):
-        barrier.wait(60)
-        for start in range(thread, 80, 8):
-            some = KEYS[start * 10 : start * 10 + 10]
-            cache.put_many((key, float(start)) for key in some)
-            assert cache.get_many(some) == [float(start)] * 10
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(use, range(8)))
-    assert cache.get_many(KEYS[:800]) == [float(n // 10) for n in range(800)]
-
-
-@NEEDS_FORK
-@IGNORES_FORKS
-def test_forks(cache):
-    cache.put_many([(KEYS[0], 0.5)])
-
-    def child():
-        cache.put_many([(KEYS[1], 1.5)])
-        return cache.get_many(KEYS[:2]) == [0.5, 1.5]
-
-    assert all(ended_well(run_child(child)) for _ in range(3))
-    cache.put_many([(KEYS[2], 2.5)])
-    shared = isinstance(cache, StoredScores)
-    assert cache.get_many(KEYS[:3]) == [0.5, 1.5 if shared else None, 2.5]

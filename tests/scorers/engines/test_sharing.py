@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from secondpass import Reranker
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines.sharing import shared
 from tiny_models import write_classifier, write_onnx
@@ -17,12 +16,6 @@ BACKENDS = ["onnx", "openvino", "torch"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return str(write_onnx(write_classifier(tmp_path_factory.mktemp("model") / "classifier")))
-
-
-def test_one_value_for_a_key():
-    one, same = shared(("a", 1), list), shared(("a", 1), list)
-    assert one.value.get() is same.value.get()
-    assert shared(("a", 2), list).value.get() is not one.value.get()
 
 
 def test_released_with_its_last_holder():
@@ -97,12 +90,3 @@ def test_preforking_server(folder, backend):
         [sys.executable, "-c", code], timeout=120, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_reports_name_the_engine(folder, backend):
-    reranker = Reranker({"type": "cross_encoder", "model": folder, "backend": backend})
-    (engine,) = reranker.rerank("cat", DOCUMENTS).report.engines
-    assert (engine.method, engine.backend) == (folder, backend)
-    assert engine.threads >= 1
-    assert engine.reason == "the backend is set"

@@ -1,5 +1,3 @@
-import threading
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,63 +65,12 @@ def test_truncation_is_that_of_transformers(paths, room, side):
             assert [row.tolist() for row in ids] == expected["input_ids"]
 
 
-def test_batches_are_padded(paths):
-    tokenizer = PairTokenizer(paths["bert"], max_length=64, pad=7)
-    pairs = tokenizer.pairs("the cat", ["sat", "the mat sat"])
-    arrays = tokenizer.arrays(pairs, frozenset({"input_ids", "attention_mask"}))
-    assert set(arrays) == {"input_ids", "attention_mask"}
-    assert arrays["input_ids"].shape == (2, pairs[1].length)
-    assert arrays["input_ids"][0, pairs[0].length :].tolist() == [7, 7]
-    assert arrays["attention_mask"].tolist() == [[1] * 6 + [0] * 2, [1] * 8]
-
-
-def test_truncation_from_the_left(paths):
-    left = PairTokenizer(paths["bert"], max_length=8, truncates_left=True)
-    full = PairTokenizer(paths["bert"], max_length=None)
-    long = "the cat sat on the mat"
-    cut, whole = left.pairs("cat", [long])[0], full.pairs("cat", [long])[0]
-    assert cut.passage.tolist() == whole.passage.tolist()[-len(cut.passage) :]
-    assert cut.length == 8
-
-
-def test_known_passages_are_not_tokenized_again(paths, monkeypatch):
-    tokenizer = PairTokenizer(paths["bert"], max_length=64, remember=2)
-    first = tokenizer.pairs("cat", ["the mat", "sat"])
-    tokenizer._tokenizer = None  # any use would raise
-    again = tokenizer.pairs("cat", ["sat", "the mat"])
-    assert [pair.passage.tolist() for pair in again] == [
-        pair.passage.tolist() for pair in reversed(first)
-    ]
-
-
 def test_long_passages_are_cut_before_tokenizing(paths):
     tokenizer = PairTokenizer(paths["bert"], max_length=16, remember=10)
     (long,) = tokenizer.pairs("cat", ["the mat sat " * 100_000])
     (short,) = tokenizer.pairs("cat", ["the mat sat " * 10])
     assert long.passage.tolist() == short.passage.tolist()
     assert len(tokenizer._remembered) == 1  # texts are keys, so long ones are not kept
-
-
-def test_lone_surrogates(paths):
-    (pair,) = PairTokenizer(paths["bert"], max_length=16).pairs("cat \ud800", ["mat \udfff"])
-    assert pair.length > 4
-
-
-def test_threads(paths):
-    tokenizer = PairTokenizer(paths["roberta"], max_length=64, remember=5)
-    texts = [f"the cat {number} sat" for number in range(20)]
-    expected = [pair.passage.tolist() for pair in tokenizer.pairs("cat", texts)]
-    results = []
-
-    def work():
-        results.append([pair.passage.tolist() for pair in tokenizer.pairs("cat", texts)])
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert results == [expected] * 8
 
 
 @pytest.mark.parametrize(

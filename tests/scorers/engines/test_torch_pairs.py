@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass import ModelLoadError
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import torch_runner
@@ -87,21 +86,6 @@ def test_precision(encoder, monkeypatch, fast, precision, expected):
     assert encoder.arguments["local_files_only"] is True
 
 
-@pytest.mark.parametrize(
-    ("changes", "settings", "message"),
-    [
-        ({}, {"prompt_name": "x"}, "the model 'some/model' has no prompt 'x'; it has: web, mail$"),
-        ({"prompts": {}}, {"prompt_name": "x"}, "has no prompt 'x'; it has: none$"),
-        ({"num_labels": 3}, {}, "the model 'some/model' has 3 labels; a reranker has one"),
-    ],
-    ids=["prompt", "no prompts", "labels"],
-)
-def test_models_that_do_not_fit(encoder, changes, settings, message):
-    vars(encoder).update(changes)
-    with pytest.raises(ModelLoadError, match=message):
-        loaded(**settings)
-
-
 @pytest.mark.parametrize(("device", "budget"), [("cpu", 768), ("cuda", 16_384)])
 def test_the_budget_depends_on_the_device(encoder, device, budget):
     encoder.device = SimpleNamespace(type=device)
@@ -122,13 +106,6 @@ def test_pairs_are_cut_to_the_positions_that_tokens_have(encoder, config, positi
     encoder.model = SimpleNamespace(config=held)
     (pair,) = loaded().prepare("q", ["p" * 10_000])
     assert (encoder.max_seq_length, pair.length) == (longest, longest)
-
-
-def test_a_model_without_a_limit(encoder):
-    encoder.max_seq_length = None
-    (pair,) = loaded().prepare("q", ["p" * 10_000])
-    assert pair.length == 3 + 10_001 // 4
-    assert encoder.max_seq_length is None
 
 
 @pytest.mark.parametrize(
@@ -153,30 +130,12 @@ def test_the_prompt_counts_towards_the_length(encoder, prompt, instruction, expe
     ]
 
 
-def test_each_prompt_has_a_forward_pass(encoder):
-    model = loaded(prompt_name="web")
-    prompts = [None, "b", None, "a", "b"]
-    pairs = [TextPair("q", "p" * number, 9, prompt) for number, prompt in enumerate(prompts)]
-    assert model.run(pairs) == [0.0, 1.0, 2.0, 3.0, 4.0]
-    passes = [(prompt, len(texts)) for prompt, texts in encoder.calls]
-    assert passes == [("Search: ", 2), ("b", 2), ("a", 1)]
-
-
 def test_without_a_prompt_it_is_the_default_of_the_model(encoder):
     encoder.default_prompt_name = "web"
     model = loaded(prompt="only {instruction}")
     model.run(model.prepare("q", ["p"]))
     model.run(model.prepare("q", ["p"], instruction="news"))
     assert [prompt for prompt, _ in encoder.calls] == ["Search: ", "only news"]
-
-
-def test_a_tokenizer_without_the_setting_is_left_alone(encoder):
-    model = loaded()
-    model.run(model.prepare("q", ["p"]))
-    assert encoder.tokenizer.split_special_tokens is True
-    encoder.tokenizer = object()
-    model = loaded()
-    assert model.run(model.prepare("q", ["pp"])) == [2.0]
 
 
 def test_the_identity_has_the_files_that_torch_reads(encoder, tmp_path):
@@ -187,19 +146,6 @@ def test_the_identity_has_the_files_that_torch_reads(encoder, tmp_path):
         (tmp_path / place).write_bytes(b"weights")
         identities.append(loaded(name).identity())
     assert identities[0] != identities[1] != identities[2] == identities[3] == identities[4]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"prompt": "x"},
-        {"prompt_name": "web"},
-        {"options": {"max_length": 9}},
-        {"precision": "float16"},
-    ],
-)
-def test_the_identity_has_settings(encoder, settings):
-    assert loaded(**settings).identity() != loaded().identity()
 
 
 # ---------------------------------------------------------------------- control tokens, by torch
