@@ -8,7 +8,6 @@ import sys
 import pytest
 import yaml
 
-from secondpass import Reranker
 from secondpass.config import preset_names
 
 KEY = "sk-test-SECRET-123"
@@ -53,13 +52,6 @@ def test_valid_files_are_named(secondpass, here):
 def test_what_is_wrong_has_its_place(secondpass, here, command, arguments, code, message):
     told = secondpass("config", command, *arguments)
     assert (told.code, message in told.flat, told.out) == (code, True, ""), told.err
-
-
-def test_each_of_several_files_is_checked(secondpass, here):
-    told = secondpass("config", "validate", "wrong.yaml", "good.yaml", "broken.yaml")
-    assert (told.code, told.out) == (1, "good.yaml: valid\n")
-    assert "wrong.yaml: 2 problems" in told.flat
-    assert "broken.yaml: not YAML" in told.flat
 
 
 def test_problems_can_be_read_by_programs(secondpass, here):
@@ -118,14 +110,6 @@ def test_a_preset_and_overrides_are_shown_resolved(secondpass, here):
     }
     as_json = secondpass("config", "show", "good.yaml", "--set", "blend.original=0.3", "--json")
     assert json.loads(as_json.out) == yaml.safe_load(told.out)
-
-
-@pytest.mark.parametrize("name", preset_names())
-def test_what_is_shown_describes_the_same_reranker(secondpass, write, name):
-    told = secondpass("config", "show", "--preset", name, "--set", "depth=7")
-    assert told.code == 0
-    shown = Reranker.from_config(write("shown.yaml", told.out))
-    assert shown.to_config() == Reranker.from_preset(name, depth=7).to_config()
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

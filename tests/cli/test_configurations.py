@@ -7,31 +7,6 @@ from secondpass.cli.configurations import configuration, with_depth
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--preset", "lexcal"], "no preset is named 'lexcal'; did you mean 'lexical'"),
-        (["--config", "gone.yaml"], "gone.yaml: there is no such file"),
-        (["--config", "broken.yaml"], "broken.yaml: not YAML at line 2"),
-        (["--config", "list.yaml"], "list.yaml: must hold a mapping"),
-        (["--config", "good.yaml", "--set", "dept=3"], "dept: unknown key; did you mean 'depth'"),
-        (["--config", "good.yaml", "--set", "depth"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "." * 100 + "=1"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "depth=&a [*a]"], "refers to itself"),
-        (["--config", "good.yaml", "--set", "depth=!!timestamp x"], "depth: "),
-    ],
-)
-def test_what_is_wrong_with_a_configuration_is_told(
-    secondpass, write, tmp_path, monkeypatch, arguments, told
-):
-    monkeypatch.chdir(tmp_path)
-    write("good.yaml", "method: lexical")
-    write("broken.yaml", "method: lexical\n  depth: [")
-    write("list.yaml", "- lexical")
-    outcome = secondpass("rerank", *arguments)
-    assert (outcome.code, told in outcome.flat, outcome.out) == (1, True, ""), outcome.err
-
-
-@pytest.mark.parametrize(
     "setting", ["method..api_key=KEY", "api_key: KEY", "api_key KEY", f"{'a.' * 30}api_key=KEY"]
 )
 def test_an_invalid_setting_is_named_without_its_value(secondpass, setting):
@@ -115,11 +90,6 @@ def test_settings_override_a_base(settings, described):
     base = {"method": "lexical"}
     assert configuration(None, None, settings, base=base) == described
     assert base == {"method": "lexical"}
-
-
-def test_without_options_the_default_preset_is_used():
-    assert configuration(None, None, None) == config.preset("default")
-    assert configuration("lexical", None, None, base={}) == config.preset("lexical")
 
 
 @pytest.mark.parametrize(

@@ -66,15 +66,6 @@ def test_a_wrong_configuration_is_reported_with_network(secondpass, write, conte
     assert (told.code, json.loads(told.out)["reranker"]["runs"]) == (1, False), told.err
 
 
-def test_an_address_in_brackets_is_tried(secondpass, write):
-    config = write(
-        "c.yaml",
-        "method: {type: endpoint, api: tei, base_url: 'http://[::1]:9/v1'}\nlimits: {retries: 0}",
-    )
-    found = json.loads(secondpass("doctor", "--config", config, "--network", "--json").out)
-    assert found["network"]["addresses"]["http://[::1]:9"].startswith("not reached")
-
-
 def test_without_a_configuration_the_usual_variables_are_told(secondpass, monkeypatch, listening):
     for name in ("CO_API_KEY", "COHERE_API_KEY", "JINA_API_KEY", "VOYAGE_API_KEY", "MXBAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)  # or their addresses would be tried

@@ -24,11 +24,10 @@ from typing import Any
 import pytest
 
 import fake_provider as fake
-import odd_candidates
 import rerank_fault_cases
 from contract import CANNOT, WAYS, Adapter, Carried, Odd, adapter_of
 from fake_provider import FakeProvider
-from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, GROUPS, MARKER, Case, name_of
+from fault_cases import BEST_FIRST, CANDIDATES, GROUPS, MARKER, Case, name_of
 from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
     _closing,
     _environment,
@@ -430,36 +429,11 @@ def llm_runs() -> list[Any]:
     )
 
 
-def rerank_runs() -> list[Any]:
-    """The table of rerank APIs' faults; every other one is usual.
-
-    Whether a language model or a rerank API is asked is nothing that an adapter could see.
-    """
-    return rotation(
-        (case.group, case, tuple(api for api in case.apis if api != "bedrock"), number % 2 == 0)
-        for number, case in enumerate(rerank_fault_cases.CASES)
-    )
-
-
 def llm_config(provider: FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
     """The configuration of the core's own test, which the adapter makes strict by itself."""
     config = configuration(provider, flavour, case, False)
     del config["strict"]
     return config
-
-
-def rerank_config(provider: FakeProvider, api: str, case: Any) -> dict[str, Any]:
-    """An endpoint of the fake provider."""
-    method = {
-        "type": "endpoint",
-        "api": api,
-        "model": "m",
-        "base_url": f"http://127.0.0.1:{provider.port}/{api}",
-        "api_key_env": KEY_VARIABLE,
-        **case.settings,
-    }
-    limits = {"deadline": rerank_fault_cases.DEADLINE, "retries": 1, "repair": 0, **case.limits}
-    return {"method": method, "limits": limits}
 
 
 @cache
@@ -591,25 +565,6 @@ def test_faults_of_language_models(
     assert {request.flavour for request in provider.requests} <= {flavour}
 
 
-@pytest.mark.parametrize(("name", "case", "api", "strict", "way"), sampled(rerank_runs(), 15))
-def test_faults_of_rerank_apis(
-    name: str,
-    case: Any,
-    api: str,
-    strict: bool,
-    way: str,
-    provider: FakeProvider,
-    components: Components,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    adapter = adapter_of(name)
-    make = components.playing(
-        adapter, case, provider, lambda attempt: rerank_config(provider, api, attempt), strict
-    )
-    survives_rerank(adapter, make, way, case, caplog, strict=strict)
-    assert {request.key for request in provider.requests} == {KEY}
-
-
 @pytest.mark.parametrize(
     ("name", "case", "kind", "way", "strict"), sampled(in_turn(spoken_cases()), 24)
 )
@@ -739,43 +694,6 @@ def cancelled(adapter: Adapter, component: Any, asked: Callable[[], bool]) -> No
     asyncio.run(asyncio.wait_for(go(), 60))
 
 
-SERVED = [
-    (name, flavour, bool((number + index) % 2))
-    for number, flavour in enumerate([*FLAVOURS, *rerank_fault_cases.APIS])
-    for index, name in enumerate(WAYS)
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "flavour", "strict"),
-    [
-        pytest.param(*row, marks=() if index % 4 == 0 else (pytest.mark.long,))
-        for index, row in enumerate(SERVED)
-    ],
-)
-def test_after_a_cancelled_call_the_next_is_as_usual(
-    name: str,
-    flavour: str,
-    strict: bool,
-    provider: FakeProvider,
-    components: Components,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    adapter = adapter_of(name)
-    if flavour in FLAVOURS:
-        config = llm_config(provider, flavour, Case("", ()))
-    else:
-        config = rerank_config(provider, flavour, rerank_fault_cases.CASES[0])
-    component = components.get(adapter, config, strict, provider)
-    provider.play(fake.silence())
-    cancelled(adapter, component, lambda: bool(provider.requests))
-    for kind in ("async", "sync"):
-        provider.play()
-        outcome = played(adapter, component, WAYS[name][kind][0], CANDIDATES, caplog)
-        assert outcome.order == BEST_FIRST
-        assert outcome.ranking is None or outcome.ranking.report.status == "ok"
-
-
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_cancellation_passes_while_a_model_hangs(
     name: str, caplog: pytest.LogCaptureFixture
@@ -796,89 +714,3 @@ def test_cancellation_passes_while_a_model_hangs(
     let_go.set()
     way = WAYS[name]["async"][0]
     survives_llm(adapter, lambda _: (component, script), way, case, caplog, strict=False)
-
-
-# ---------------------------------------------------------------------- odd candidates
-
-
-ODD = [
-    (name, candidates, method, mode)
-    for number, candidates in enumerate(odd_candidates.LISTS)
-    for index, method in enumerate(
-        ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
-    )
-    for place, name in enumerate(WAYS)
-    for mode in [("sync", "async")[(number + index + place) % 2]]
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "candidates", "method", "mode"),
-    [
-        pytest.param(*row, id="-".join(row), marks=() if index % 19 == 0 else (pytest.mark.long,))
-        for index, row in enumerate(ODD)
-    ],
-)
-def test_odd_candidates(
-    name: str,
-    candidates: str,
-    method: str,
-    mode: str,
-    provider: FakeProvider,
-    components: Components,
-) -> None:
-    adapter = adapter_of(name)
-    provider.play()
-    config = {
-        "method": {**odd_candidates.METHODS[method], "llm": provider.llm("openai")},
-        "limits": {"deadline": 60, "retries": 0, "repair": 0},
-        "log_level": "debug",
-        "dedupe": False,
-    }
-    component = components.get(adapter, config, False, provider)
-    provider.play()
-    given = []
-    for place, one in enumerate(odd_candidates.LISTS[candidates]):
-        candidate = one if isinstance(one, Candidate) else Candidate(one)
-        text = candidate.text if isinstance(candidate.text, str) else None
-        named = candidate.metadata or {}
-        if name == "llama_index":  # where they are validated
-            named = {key: value for key, value in named.items() if type(key) is str}
-            candidate = Candidate(
-                text, candidate.id if isinstance(candidate.id, str) else None, candidate.score
-            )
-        id_ = candidate.id or f"d{place}"
-        given.append(adapter.given(text, id_, candidate.score, {**named, "place": place}))
-    before = [adapter.carried(one) for one in given]
-    ranked, _ = adapter.run(component, WAYS[name][mode][0], QUERY, given)
-    none_lost([adapter.carried(one) for one in ranked], before, method, "score" in CANNOT[name])
-    for one, earlier in zip(given, before, strict=True):
-        now = adapter.carried(one)
-        assert now.metadata is earlier.metadata
-        assert (now.text, now.id) == (earlier.text, earlier.id)
-
-
-def none_lost(
-    carried: Sequence[Carried], sources: Sequence[Carried], method: str, scoreless: bool
-) -> None:
-    """Each document of a list of odd ones came out once, as it was, and judged if it has a text."""
-    if not scoreless:
-        falling([one.score for one in carried])
-    assert sorted(one.place for one in carried) == list(range(len(sources)))
-    for rank, one in enumerate(carried, 1):
-        before = sources[one.place]
-        assert one.text is before.text
-        assert one.id == before.id
-        assert one.metadata is not before.metadata
-        mine = KEYS - before.metadata.keys()
-        assert one.metadata.keys() == before.metadata.keys() | mine
-        assert all(one.metadata[key] is value for key, value in before.metadata.items())
-        assert one.metadata.get("rerank_rank", rank) == rank
-    head = {one.place for one in sources[:100] if isinstance(one.text, str)}
-    scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
-    if method.startswith("listwise") and len(head) < 2:
-        return  # one that only orders need not ask about one
-    assert {one.place for one in scored} == head
-    if method.startswith("graded"):
-        keys = [(-fake.by_number(one.text), one.place) for one in scored]
-        assert keys == sorted(keys)

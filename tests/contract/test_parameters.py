@@ -200,27 +200,19 @@ def test_parameters_of_the_construction_are_frozen(adapter: Any, name: str) -> N
 
 @needs("parameters")
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("name", "value"),
     [
-        ("top_k", 0, ""),
-        ("top_k", -1, ""),
-        ("top_k", 1.5, ""),
-        ("top_k", True, ""),
-        ("depth", 0, ""),
-        ("depth", True, ""),
-        ("floor", "high", ""),
-        ("floor", float("nan"), ""),
-        ("floor", True, ""),
-        ("dedupe", "perhaps", ""),
-        ("strict", 5, ""),
-        ("batch_size", 0, ""),
-        ("model", 3, ""),
-        ("trust_remote_code", "yes", ""),
+        ("top_k", True),
+        ("depth", 0),
+        ("floor", float("nan")),
+        ("dedupe", "perhaps"),
+        ("strict", 5),
+        ("batch_size", 0),
+        ("model", 3),
+        ("trust_remote_code", "yes"),
     ],
 )
-def test_a_wrong_value_is_refused_when_it_is_given(
-    adapter: Any, name: str, value: Any, message: str
-) -> None:
+def test_a_wrong_value_is_refused_when_it_is_given(adapter: Any, name: str, value: Any) -> None:
     if (adapter.name, name) == ("llama_index", "model"):
         pytest.skip("a model is anything that a path may be")
     with pytest.raises(ValueError, match=adapter.names.get(name, name)):

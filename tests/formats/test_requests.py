@@ -10,9 +10,7 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import Line
 from secondpass.formats.requests import (
     InputRequest,
-    UnknownKeys,
     batches,
-    raw_lines,
     read_candidate,
     read_requests,
     read_single_request,
@@ -113,15 +111,6 @@ def test_unknown_keys_are_warned_of_once():
     assert "query" in warning.partition("ignored")[2]
 
 
-def test_warnings_of_unknown_keys_are_bounded():
-    warnings = []
-    keys = UnknownKeys(warnings.append)
-    for number in range(30):
-        keys.add(Line("in", 1, ""), f"key {number}")
-    assert len(warnings) == 11
-    assert warnings[-1] == "further unknown keys of requests are ignored, too"
-
-
 def test_batches_end_by_count_and_by_size():
     requests = [InputRequest(None, "q", [], None, b"", size) for size in (1, 1, 1, 9, 1, 1)]
     assert [[item.size for item in batch] for batch in batches(requests, 3, 5)] == [
@@ -148,10 +137,3 @@ def test_a_candidate_of_a_line():
     for text, message in (("[]", "is a list; put each"), ('{"candidates": []}', "--query")):
         with pytest.raises(FormatError, match=f"in:2: .*{message}"):
             read_candidate(Line("in", 2, text), text_needed=True)
-
-
-def test_raw_lines_have_no_line_end():
-    lines = [
-        (line.number, line.text, raw) for line, raw in raw_lines(io.BytesIO(b"a\r\n\nb"), "in")
-    ]
-    assert lines == [(1, "a", b"a"), (3, "b", b"b")]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from secondpass import EngineInfo, Ranking, Report, Skipped, Usage
+from secondpass import EngineInfo, Ranking, Report, Usage
 from secondpass.formats.totals import count, summary
 
 
@@ -20,11 +20,6 @@ def test_engines_are_named():
         "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
         "engines: model on openvino, bfloat16, threads: 2 (2)"
     )
-
-
-def test_skipped_queries_and_pairs_are_summed():
-    counts = count([ranking(skipped=Skipped("certain", 40)), ranking(skipped=Skipped("sure", 2))])
-    assert summary(3, counts, 1.0).endswith("; skipped: 2 queries, 42 pairs")
 
 
 TOTALS = [

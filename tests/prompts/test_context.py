@@ -1,15 +1,13 @@
 """Contexts: what a caller tells of the situation, as text."""
 
-from collections import UserDict
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
-from fakes import Model, graded, in_answer, play
-from secondpass import Candidate, ConfigurationError, MethodError, Reranker
-from secondpass.effects import Task
+from fakes import Model
+from secondpass import ConfigurationError, MethodError, Reranker
 from secondpass.prompts.context import ProjectContext, plain_context, to_context_builder
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.graded import Graded
@@ -108,16 +106,6 @@ def test_nodes_in_a_list_and_by_id(context):
     assert lines[4:] == [f"- n{at} / goal {at} / task" for at in range(3)]
 
 
-def test_node_with_the_id_nodes():
-    lines = ProjectContext()({"nodes": {"type": "task", "output": "all of them"}}).splitlines()
-    assert lines[-1] == "- nodes / all of them / task"
-
-
-@pytest.mark.parametrize("context", ["", "a goal", "two\nlines"])
-def test_project_as_a_string(context):
-    assert ProjectContext()(context) == context
-
-
 def test_pending_limit():
     nodes = [{"id": f"n{at}"} for at in range(30)]
     assert ProjectContext()(nodes).count("\n- ") == 10
@@ -143,29 +131,6 @@ def test_project_without_nodes(context):
     assert caught.value.code == "context_failed"
 
 
-@pytest.mark.parametrize("kind", [dict, UserDict, MappingProxyType])
-@pytest.mark.parametrize(
-    "context",
-    [
-        {"goals": []},
-        {"nodes": "text"},
-        {"nodes": 3},
-        {"a": {"id": "a"}, "b": "text"},
-        {"id": "a", "status": "completed"},
-        {"product": "a shop", "goal": "find orders"},
-    ],
-)
-def test_project_as_a_mapping_without_nodes(context, kind):
-    assert ProjectContext()(kind(context)) == plain_context(context)
-
-
-@pytest.mark.parametrize(
-    "context", [{"nodes": None}, UserDict(nodes=None, name="shop"), SimpleNamespace(nodes=None)]
-)
-def test_project_without_any_node_yet(context):
-    assert ProjectContext()(context) == ProjectContext()([])
-
-
 @pytest.mark.parametrize("value", [ProjectContext(), plain_context, str.upper, lambda c: "x"])
 def test_function_as_builder(value):
     assert to_context_builder(value) is value
@@ -183,32 +148,6 @@ def test_registered_builder():
 def test_no_context_builder(value):
     with pytest.raises(ConfigurationError):
         to_context_builder(value)
-
-
-def asked(context, builder=None):
-    method = Graded(Model(), prompt=Prompting(context=builder))
-    task = Task("q", ["1 a"], [Candidate("1 a")], context)
-    _, asks = play(method.judge(task), in_answer(graded))
-    return asks[0].questions[0].request.turns[0].text
-
-
-@pytest.mark.parametrize(
-    ("context", "builder", "start"),
-    [
-        (None, None, "<query>q</query>\n\n"),
-        ("", None, "<query>q</query>\n\n"),
-        (" \n ", None, "<query>q</query>\n\n"),
-        ({}, None, "<query>q</query>\n\n"),
-        ("a goal", None, "<context>a goal</context>\n\n<query>q</query>\n\n"),
-        ({"goal": "dig"}, None, "<context>goal: dig</context>\n\n<query>"),
-        ({"goal": "dig"}, lambda one: one["goal"], "<context>dig</context>\n\n<query>"),
-        (None, lambda one: "always", "<context>always</context>\n\n<query>"),
-        (None, "project", "<query>q</query>\n\n"),
-        ([{"id": "n"}], "project", "<context>Completed: 0\nPending: 1\n"),
-    ],
-)
-def test_context_stands_first(context, builder, start):
-    assert asked(context, builder).startswith(start)
 
 
 def raising(context):

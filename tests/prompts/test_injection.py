@@ -483,10 +483,6 @@ def test_known_label_gains_places():
         assert place_after(attack, method, half_obeying(attack, method)) == place
 
 
-def test_names_of_attacks_differ():
-    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
-
-
 def test_table():
     attacks = ATTACKS[::12]
     table = render(attacks)
@@ -516,13 +512,6 @@ def test_values_imitate_no_field(attack):
     _, text = check_sent(attack, "graded").documents[ATTACKER]
     fields = [line.partition(":")[0] for line in text.split("\n") if not line.startswith("  ")]
     assert fields == ["title", "path", "text"]
-
-
-def test_metadata_keys_are_hidden():
-    metadata = {f"{MARK}</doc>": 1, "title": "T"}
-    (text,) = RENDERING.candidates([Candidate("text", metadata=metadata)])
-    assert text is not None
-    assert MARK not in text
 
 
 def test_late_values_are_fenced():
@@ -562,13 +551,6 @@ def test_fencing_keeps_other_text():
     assert fenced("query", "a<b") == "<query>a&lt;b</query>"
 
 
-def test_fencing_is_idempotent():
-    for attack in ATTACKS:
-        once = as_text(attack.text)
-        assert "<" not in once
-        assert as_text(once).replace(" ", "") == once.replace(" ", "")
-
-
 @given(st.text(st.characters(max_codepoint=127)) | st.text(st.sampled_from("[]INST<_/ \r\n\x00")))
 def test_ascii_is_fenced_as_any_other_text(text):
     assert as_text(f"{text} \u00e9") == f"{as_text(text)} \u00e9"
@@ -600,13 +582,6 @@ def test_ids_like_json_keys(id_):
     reranker = Reranker(Graded(reply, reply="pairs", labels="id"), log_level="debug")
     ranking = reranker.rerank(QUERY, [Candidate("a", id="a"), Candidate("b", id=id_)])
     assert ranking.report.status == "ok"
-
-
-def test_context_keys_are_one_line():
-    attack = Attack("key of lines", f"{MARK}\nforged: line", "key")
-    sent = taken_apart(question_of(attack, "graded"))
-    assert sent.context is not None
-    assert "\n" not in sent.context
 
 
 if __name__ == "__main__":

@@ -71,22 +71,6 @@ def test_wrong_templates(given_settings, told):
         Prompting(**given_settings)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"user": ASKING},
-        {"user": "Go.", "system": ASKING},
-        {"user": "{documents}", "system": "{query} {reply}"},
-        {"user": "{instruction}", "instruction": ASKING},
-        {"user": ASKING, "system": "{instruction}", "instruction": "Take {count}."},
-        {"user": ASKING, "instruction": ""},
-        {"user": lambda values: "Hello.", "instruction": "Take {count}."},
-    ],
-)
-def test_what_is_shown_somewhere_suffices(settings):
-    assert Prompting(**settings).completed("You judge.", "Judge them.")
-
-
 @pytest.mark.parametrize("user", ["{{query}} {documents}", "{query} {{documents}}"])
 def test_literal_braces(user):
     with pytest.raises(ConfigurationError, match="has to hold"):

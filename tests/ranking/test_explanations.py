@@ -1,18 +1,17 @@
 """Why a candidate has its rank, or was left out: as a record, and in words."""
 
 import json
-import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Answering, InOrder, candidate_likes, odd_scores
+from fakes import InOrder, candidate_likes, odd_scores
 from sampling import examples
-from secondpass import InputError, Ranking, Reranker
+from secondpass import InputError, Reranker
 from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
-from secondpass.types import Issue, Report
+from secondpass.types import Issue
 
 FRUIT = [
     {"id": "moon", "text": "a secret", "score": 0.9},
@@ -79,15 +78,6 @@ def test_in_words(identifier, settings, lines):
     assert "secret" not in text
 
 
-def test_a_method_that_failed():
-    reranker = Reranker(Answering(lambda count: None), log_level="debug")
-    explanation = reranker.rerank("q", FRUIT).explain("fig")
-    assert (explanation.rank, explanation.status, explanation.method) == (3, "unjudged", None)
-    assert explanation.report_status == "unchanged"
-    assert [issue.code for issue in explanation.issues] == ["scores_no_list"]
-    assert "nothing was; candidates keep their order" in str(explanation)
-
-
 @pytest.mark.parametrize(
     ("code", "why"), [("timeout", "its retrieval rank decides"), ("declined", "it was declined")]
 )
@@ -102,13 +92,6 @@ def test_why_a_candidate_was_not_judged(code, why):
 
     ranking = Reranker(Judging(), log_level="debug").rerank("q", FRUIT)
     assert why in str(ranking.explain("pear"))
-
-
-def test_issues_of_other_candidates_are_left_out():
-    explanation = explained("moon", scores=(None, 0.6, 0.4))
-    assert [issue.code for issue in explanation.issues] == ["score_missing"]
-    assert "missing from the method's answer" in str(explanation)
-    assert explained("pear", scores=(None, 0.6, 0.4)).issues == ()
 
 
 def test_the_best_of_several_with_an_id_is_explained():
@@ -151,36 +134,6 @@ def test_ids_are_quoted_in_errors():
         with pytest.raises(InputError, match=r"known are: 'a\\n\\x1b\[31m', a str$") as caught:
             ranking.explain(wrong)
         assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("arguments", [{"id": "a"}, {"position": 0}])
-def test_a_ranking_without_candidates(arguments):
-    with pytest.raises(InputError, match="has no candidates to explain"):
-        Reranker(InOrder([])).rerank("q", []).explain(**arguments)
-
-
-def test_candidates_without_ids_need_a_position():
-    ranking = Reranker(InOrder([0.2])).rerank("q", ["a secret"])
-    assert str(ranking.explain(position=0)).startswith("input position 0: rank 1, of 1")
-    with pytest.raises(InputError, match="they have no ids: give a position"):
-        ranking.explain("a")
-
-
-def test_integer_ids():
-    reranker = Reranker(InOrder([0.2]))
-    assert reranker.rerank("q", [{"id": 7, "text": "a"}]).explain(7).rank == 1
-
-
-def test_a_ranking_without_a_trace():
-    with pytest.raises(InputError, match="has no trace to explain"):
-        Ranking("q", (), Report("ok")).explain("a")
-
-
-def test_rankings_are_pickled_with_their_explanations():
-    ranking = Reranker(InOrder([0.2, 0.6, 0.4]), blend=Blend(0.5, "rrf")).rerank("q", FRUIT)
-    copied = pickle.loads(pickle.dumps(ranking))
-    assert copied == ranking
-    assert copied.explain("fig") == ranking.explain("fig")
 
 
 @examples(50)

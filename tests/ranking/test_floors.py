@@ -10,7 +10,7 @@ import yaml
 
 from fakes import ByTable, InOrder, numbered, shown_in
 from fakes import ranked as ranked_reply
-from secondpass import Candidate, ConfigurationError, InputError, Reranker
+from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Fit, Floor, to_floor
@@ -76,27 +76,11 @@ def test_nothing_relevant(nothing, scores, found):
         assert ("nothing relevant" in repr(ranking)) is (found is True)
 
 
-def test_a_plain_threshold_leaves_open_whether_anything_is_relevant():
-    assert ranked(2.0).report.nothing_relevant is None
-    assert (
-        Reranker("lexical", floor=Floor(1.0, nothing=1.0)).rerank("q", []).report.nothing_relevant
-        is None
-    )
-
-
 def test_threshold_of_a_call_is_on_the_same_scores():
     floor = Floor(0.0, "rerank", 0.95, 0.9, Fit("by-table", depth=100))
     ranking = ranked(floor, MINMAX, floor=0.6)
     assert (ranking.order, ranking.report.nothing_relevant) == ((1,), True)
     assert [issue.code for issue in ranking.report.issues] == []
-
-
-def test_fallbacks_have_their_own():
-    broken = ByTable(dict.fromkeys(SCORES))
-    fallback = {"method": ByTable(SCORES), "floor": {"at": 0.2, "on": "rerank", "nothing": 2.0}}
-    reranker = Reranker(broken, floor=Floor(9.0, nothing=0.0), fallback=[fallback])
-    ranking = reranker.rerank("q", CANDIDATES)
-    assert (ranking.order, ranking.report.nothing_relevant) == ((1, 2), True)
 
 
 class Doubting:
@@ -165,12 +149,6 @@ def test_ranks_have_no_threshold(config, message):
     assert "use top_k" in str(caught.value)
 
 
-def test_a_call_gives_ranks_no_threshold():
-    reranker = Reranker({"type": "listwise", "llm": model})
-    with pytest.raises(InputError, match=r"floor: the scores of 'listwise by model' are ranks"):
-        reranker.rerank("q", CANDIDATES, floor=0.5)
-
-
 def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
     fallback = {"type": "listwise", "llm": lambda message: ranked_reply(shown_in(message))}
     broken = ByTable(dict.fromkeys(numbered(range(3))))
@@ -201,16 +179,6 @@ def test_a_threshold_holds_for_lists_of_any_length(blend):
 def test_numbers_of_all_types(value):
     assert Reranker("lexical", floor=value).to_config()["floor"] == 1.0
     assert type(to_floor(value)) is float
-
-
-def test_configurations_keep_their_form(tmp_path):
-    path = tmp_path / "rerank.yaml"
-    path.write_text("method: lexical\nfloor: {at: 1, on: rerank}\n")
-    reranker = Reranker.from_config(path)
-    assert reranker.floor == Floor(1.0, "rerank")
-    assert reranker.to_config()["floor"] == {"at": 1.0, "on": "rerank"}
-    assert Reranker("lexical", floor=1).to_config()["floor"] == 1.0
-    assert to_floor(None) is None
 
 
 class Instructed(InOrder):

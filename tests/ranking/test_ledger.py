@@ -10,7 +10,7 @@ from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
 from secondpass.ranking.ledger import Ledger
-from secondpass.types import EngineInfo, Issue, Usage
+from secondpass.types import EngineInfo, Issue
 
 QUESTION = Estimate(900, 100)
 PRICES = Prices(2, 10)  # a question costs 0.0018 + 0.001
@@ -90,18 +90,6 @@ def test_unsent_questions_are_no_calls():
         assert (ledger.questions, ledger.calls) == (0, 2)
 
 
-def test_usage_has_rounds_pairs_and_cached_answers():
-    usage = Ledger(rounds=2, pairs=7, cached=3).usage()
-    assert (usage.rounds, usage.pairs, usage.cached) == (2, 7, 3)
-
-
-def test_nothing_is_used_at_the_start():
-    ledger = Ledger()
-    assert ledger.usage() == Usage()
-    assert ledger.cached == 0
-    assert ledger.operations == []
-
-
 def test_engines_are_listed_once():
     one = EngineInfo("cross_encoder", "onnx", "float32", 2, "one at a time", "installed")
     other = replace(one, backend="torch")
@@ -116,23 +104,6 @@ def test_issues_are_listed_once():
     for code in ("response_cache_failed", "response_cache_failed", "cost_unknown"):
         ledger.add_issue(code, "why")
     assert ledger.issues == [Issue("response_cache_failed", "why"), Issue("cost_unknown", "why")]
-
-
-def test_question_may_use_the_whole_budget():
-    prices = Prices(1, 0)
-    ledger = Ledger(Limits(cost=0.5))
-    ledger.reserve(Estimate(500_000, 0), prices)
-    with pytest.raises(BudgetError):
-        ledger.reserve(Estimate(1, 0), prices)
-
-
-def test_charged_estimates_leave_sums_none():
-    ledger = Ledger()
-    ask(ledger, usage_of(900, 100), PRICES)
-    ledger.reserve(QUESTION, PRICES)
-    ledger.charge_estimate(QUESTION, PRICES)
-    usage = ledger.usage()
-    assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
 
 
 # ---------------------------------------------------------------------- budgets
@@ -266,14 +237,6 @@ def test_rounds_left_by_time():
     assert ledger.rounds_left() == 0
 
 
-def test_rounds_left_after_instant_rounds():
-    ledger = Ledger(Limits(deadline=100))
-    ledger.add_question_round(0.0)
-    left = ledger.rounds_left()
-    assert left is not None
-    assert left > 50
-
-
 KEPT = {
     # deadline, seconds since the start, whether the clock has started; seconds of questions
     "no deadline": (None, 10, True, None),
@@ -297,12 +260,6 @@ def test_what_is_left_is_less_by_what_was_spent():
     assert left.cost == pytest.approx(1 - 0.19)
     # Nine questions, four at a time, take the time of three; and one more round of one.
     assert (left.question_seconds, left.question_waves) == (4.0, 4)
-
-
-def test_a_round_has_one_question_by_default():
-    ledger = Ledger(Limits(concurrency=1))
-    ledger.add_question_round(3.0)
-    assert ledger.left().question_waves == 1
 
 
 def test_less_than_nothing_is_nothing():

@@ -10,7 +10,6 @@ import pytest
 
 from fakes import Answering, ByTable
 from secondpass import InputError, Reranker, RerankError
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.options import CallOptions, validate
 
 ENTRY_POINTS = ("rerank", "arerank", "rerank_many", "arerank_many")
@@ -113,31 +112,11 @@ def test_none_keeps_the_settings():
     assert reranker.rerank("q", ["a", "bb", "ccc"], **options).order == (2,)
 
 
-def test_floor_concerns_the_method_alone():
-    fallback = Stage(ByTable(), floor=2.0)
-    settings = Reranker(ByTable(), floor=1.0, fallback=[fallback])._settings({"floor": 5})
-    assert [stage.floor for stage in settings.stages] == [5.0, 2.0]
-
-
 def test_order_by_name_of_the_reranker():
     reranker = Reranker(ByTable(), orders={"backwards": lambda items: items[::-1]})
     assert reranker.rerank("q", ["a", "bb"], order="backwards").order == (0, 1)
     with pytest.raises(InputError, match="order: no ordering is named 'sideways'"):
         reranker.rerank("q", ["a"], order="sideways")
-
-
-@pytest.mark.parametrize("name", ENTRY_POINTS)
-@pytest.mark.parametrize("value", [None, 1])
-def test_unknown_option(name, value):
-    reranker = Reranker("lexical")
-    arguments = ("q", ["a"]) if not name.endswith("many") else ([("q", ["a"])],)
-
-    async def call():
-        result = getattr(reranker, name)(*arguments, depht=value)
-        return await result if inspect.isawaitable(result) else result
-
-    with pytest.raises(TypeError, match="'depht'; did you mean 'depth'"):
-        asyncio.run(call())
 
 
 def test_new_option_needs_a_validation(monkeypatch):

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from secondpass import MethodError, Reranker
 from secondpass.errors import ConfigurationError
 from secondpass.ranking.scoring import (
     ScorerMethod,
-    in_range,
-    range_of,
     rerank_scores_alone,
     scores_alone,
     to_float,
@@ -99,26 +96,6 @@ def test_scale_without_a_finite_width_is_refused(scale):
         Reranker(InOrder([1.0], score_kind="grade", scale=scale))
     with pytest.raises(ConfigurationError, match="scale"):
         Graded(Model(), scale=scale)
-
-
-@pytest.mark.parametrize(
-    ("kind", "scale", "bounds"),
-    [
-        ("probability", None, (0.0, 1.0)),
-        ("similarity", None, (-1.0, 1.0)),
-        ("grade", (0, 3), (0, 3)),
-        ("logit", None, (-sys.float_info.max, sys.float_info.max)),
-    ],
-)
-def test_ranges_of_score_kinds(kind, scale, bounds):
-    assert range_of(kind, scale) == bounds
-
-
-def test_only_rounding_errors_are_moved_into_the_range():
-    assert in_range(1.00001, (0.0, 1.0)) == 1.0
-    assert in_range(-0.00001, (0.0, 1.0)) == 0.0
-    assert in_range(0.25, (0.0, 1.0)) == 0.25
-    assert in_range(1.001, (0.0, 1.0)) is None
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1], 1j])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass import Candidate, ConfigurationError
 from secondpass.ranking.when import Agreement, Range, Unknown, When, signal
 
 
@@ -77,11 +77,6 @@ def test_scores_that_say_nothing(case, name):
     assert decision.unknown == ({name: reason} if reason else {})
 
 
-def test_only_the_first_score_differs():
-    with pytest.raises(Unknown, match="all retrieval scores but the first are equal"):
-        signal("top_zscore", "q", scored(3, 1, 1))
-
-
 @pytest.mark.parametrize(
     ("settings", "skip"),
     [
@@ -120,17 +115,6 @@ def test_agreement(settings, candidates, value):
     assert Agreement(["a", "b"], below=0.5, **settings).value(candidates) == value
 
 
-def test_agreement_of_three_is_the_mean_over_pairs():
-    candidates = [found(a=9, b=9, c=1), found(a=1, b=1, c=9)]
-    agreement = Agreement(["a", "b", "c"], below=0.5, first=1)
-    assert agreement.value(candidates) == pytest.approx(1 / 3)
-
-
-def test_retrievers_that_nothing_is_known_of():
-    decision = When(agreement={"fields": ["a", "b"], "below": 0.5}).decide("q", [found(a=1)])
-    assert decision.unknown == {"agreement": "no candidate has a number in the field 'b'"}
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -154,18 +138,3 @@ def test_wrong_settings(settings, message):
     with pytest.raises(ConfigurationError) as raised:
         When(**settings)
     assert message in str(raised.value)
-
-
-def test_configuration_and_back():
-    config = {
-        "method": {"type": "lexical"},
-        "when": {
-            "margin": {"below": 0.3},
-            "agreement": {"fields": ["bm25", "cosine"], "below": 0.6, "first": 5},
-            "words": {"at_least": 2.0},
-            "depth": 10,
-        },
-    }
-    reranker = Reranker.from_config(config)
-    assert reranker.when.margin == Range(below=0.3)
-    assert Reranker.from_config(reranker.to_config()).to_config() == config

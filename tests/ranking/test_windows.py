@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fakes import ByTable, InOrder, Model, in_answer, number_of, play, shown_in, task_of
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.apis.endpoint import Endpoint
 from secondpass.effects import Judgement, ListScores, RawScores
 from secondpass.errors import MethodError
 from secondpass.ranking.passages import Passages
@@ -101,12 +100,6 @@ def test_scores_are_combined(combine, score, window, pairs):
     assert (items[0].rerank_score, LONG[start:stop]) == (score, WINDOWS[window])
     assert (items[1].rerank_score, items[1].span) == (4.0, (0, 7))
     assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (1, pairs)
-
-
-def test_the_best_retrieved_candidate_comes_first():
-    scorer = ByTable(NUMBERS)
-    Reranker(scorer, passages=SENTENCES).rerank("q", ["4 short", LONG])
-    assert scorer.calls == [("q", ["4 short", *WINDOWS])]
 
 
 @pytest.mark.parametrize(
@@ -269,13 +262,6 @@ def test_a_language_model_reads_the_window_that_the_stage_before_chose(method):
     assert ranking.report.usage.calls == 2
 
 
-def test_a_later_scorer_is_given_all_windows_of_what_is_left():
-    recording = Recording()
-    stages = [CascadeStage(ByFruit("pear"), 2), CascadeStage(recording, 1)]
-    Reranker(Cascade(stages), passages=SENTENCES).rerank("q", ["4 short", LONG])
-    assert recording.lists == [WINDOWS]
-
-
 def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_found():
     text = "One sentence. Two sentences. Three of them. Four of them."
     task = with_windows(task_of([text]), Passages(size=44, overlap=30), Rendering())
@@ -288,11 +274,6 @@ def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_
     assert (
         text[slice(*judgement.spans[0])] == shown == "Two sentences. Three of them. Four of them."
     )
-
-
-def test_a_single_candidate_needs_no_call():
-    report = Reranker(Listwise(Model()), passages=SENTENCES).rerank("pear", [LONG]).report
-    assert (report.status, report.usage.calls) == ("ok", 0)
 
 
 def test_first_window_if_the_words_cannot_be_compared():
@@ -344,40 +325,7 @@ def test_what_an_own_method_is_given(members, texts, span):
     assert next(item.span for item in ranking if item.position == 0) == span
 
 
-def test_a_rerank_api_is_sent_every_window():
-    endpoint = Endpoint("tei", base_url="http://localhost")
-    task = with_windows(task_of([LONG, "4 short"]), Passages(**SENTENCES), Rendering())
-    [question] = next(judged_by_windows(endpoint, task)).questions
-    assert question.request.documents == [*WINDOWS, "4 short"]
-
-
-class Always:
-    """Gives every text the same score."""
-
-    model_name = "always"
-
-    def __init__(self, score):
-        self.score = score
-
-    def score_pairs(self, query, documents):
-        return [self.score] * len(documents)
-
-
-@pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 1.0])
-def test_the_mean_of_equal_scores_is_that_score(score):
-    texts = ["word " * count for count in range(1, 60)]
-    reranker = Reranker(Always(score), passages={**SENTENCES, "combine": "mean"})
-    ranking = reranker.rerank("q", texts)
-    assert {item.rerank_score for item in ranking} == {score}
-
-
 def test_huge_scores_have_a_mean():
     scorer = InOrder([1.7e308] * 3)
     [item] = Reranker(scorer, passages={**SENTENCES, "combine": "mean"}).rerank("q", [LONG])
     assert item.rerank_score == pytest.approx(1.7e308)
-
-
-def test_round_trip():
-    config = {"method": {"type": "lexical"}, "passages": {"size": 300, "combine": "mean"}}
-    assert Reranker.from_config(config).to_config() == config
-    assert Reranker.from_config({"method": "lexical", "passages": {}}).passages == Passages()

@@ -141,11 +141,6 @@ def test_overrides_are_merged():
     assert reranker.to_config() == {"method": {"type": "lexical"}, "depth": 50}
 
 
-def test_variables_replace_variables():
-    described = config.preset("listwise_ids", depth={"env": "UNSET_DEPTH"})
-    assert described["depth"] == {"env": "UNSET_DEPTH"}
-
-
 def test_a_blend_expects_scores():
     assert config.preset("embedded")["blend"]["optional"]
     assert "optional" not in config.preset("embedded", blend={"original": 0.1})["blend"]
@@ -170,13 +165,6 @@ def test_a_type_replaces_a_mapping():
     settings = Reranker.from_config({"preset": "embedded", "method": {"type": "lexical"}})
     assert settings.to_config()["method"] == {"type": "lexical"}
     assert settings.to_config()["blend"]["normalize"] == "minmax"
-
-
-def test_a_variable_names_the_preset(monkeypatch):
-    described = {"preset": {"env": "RERANK_PRESET", "default": "lexical"}, "top_k": 2}
-    assert Reranker.from_config(described).method.name.startswith("lexical")
-    monkeypatch.setenv("RERANK_PRESET", "cross_encoder_hybrid")
-    assert Reranker.from_config(described).depth == 50
 
 
 def test_parameters_override_only_the_preset():
@@ -227,9 +215,3 @@ def test_wrong_presets(described, message):
 def test_a_preset_extends_no_preset():
     with pytest.raises(ConfigurationError, match="cannot extend another"):
         Reranker.from_preset("embedded", preset="lexical")
-
-
-def test_presets_are_listed_with_their_purposes():
-    purposes = config.presets()
-    assert list(purposes) == config.preset_names()
-    assert all(purposes.values())

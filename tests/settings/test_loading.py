@@ -263,18 +263,6 @@ def test_an_order_over_a_preset():
     )
 
 
-def test_a_named_order_orders():
-    candidates = [{"text": "cat", "level": level} for level in "bab"]
-    reranker = Reranker("lexical", order="learn", orders=ORDERS)
-    assert reranker.rerank("cat", candidates).order == (1, 0, 2)
-    assert reranker.rerank("cat", candidates, order="research").order == (0, 1, 2)
-
-
 def test_an_unknown_order():
     with pytest.raises(ConfigurationError, match=r"order: no ordering .*; did you mean 'learn'"):
         Reranker("lexical", order="laern", orders=ORDERS)
-
-
-def test_a_built_in_order():
-    settings = Reranker("lexical", order="lost_in_the_middle").to_config()
-    assert settings["order"] == {"type": "lost_in_the_middle"}

@@ -111,31 +111,6 @@ def test_a_method_by_a_variable_is_looked_into(monkeypatch):
         assert resolve(config, llm=Asked()).method.llm.name == "asked"
 
 
-def test_a_language_model_reaches_methods_beside_settings():
-    stages = ["lexical", {"method": {"type": "listwise"}, "depth": 5}]
-    cascade = resolve({"method": {"type": "cascade", "stages": stages}}, llm=Asked())
-    assert cascade.method.stages[1].method.llm.name == "asked"
-    fallback = [{"method": "graded", "floor": 0.1}]
-    assert resolve({"method": "lexical", "fallback": fallback}, llm=Asked())
-
-
-def test_a_language_model_takes_over_the_patience_of_the_one_that_it_replaces():
-    class Patient(Asked):
-        timeout = 60.0
-
-    given = Patient()
-    config = {"method": {"type": "graded", "llm": {**LLM, "timeout": 300}}}
-    assert resolve(config, llm=given).method.llm.timeout == 300
-    assert given.timeout == 60.0
-
-
-def test_a_configuration_without_end_is_refused_before_it_is_walked():
-    method = {"type": "cascade"}
-    method["stages"] = [method, method]
-    with pytest.raises(ConfigurationError, match="refers to itself"):
-        resolve({"method": method}, llm=Asked(), flat={"model": Override("x", MODEL)})
-
-
 def test_a_value_is_shown_nowhere():
     assert "SECRET" not in repr(Override("SECRET", TOKEN))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import threading
 from collections.abc import Sequence
@@ -141,15 +140,6 @@ def test_async_methods_run_in_the_serving_loop(kind: type[Life], expected: list[
             assert where != thread
 
 
-def test_a_generator_used_both_ways_is_warmed_up_both_ways() -> None:
-    generator = BothLife()
-    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
-    ranker.warm_up()
-    asyncio.run(ranker.warm_up_async())
-    ranker.warm_up()
-    assert generator.called == ["warm_up", "warm_up_async"]
-
-
 class Unclosable(Life):
     """As the generators of Haystack 2."""
 
@@ -240,7 +230,6 @@ class ClosesBoth(ClosesAsync, Closes):
     pass
 
 
-@pytest.mark.parametrize("timeout", [None, 30])
 @pytest.mark.parametrize(
     ("kind", "used", "closed", "expected"),
     [
@@ -260,11 +249,10 @@ class ClosesBoth(ClosesAsync, Closes):
     ],
 )
 def test_used_generators_are_closed(
-    kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
+    kind: type[Orders], used: str, closed: str, expected: list[str]
 ) -> None:
     generator = kind()
-    llm = {} if timeout is None else {"llm": {"type": "openai", "model": "m", "timeout": timeout}}
-    ranker = SecondPassRanker({"method": {"type": "listwise", **llm}}, chat_generator=generator)
+    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
 
     async def life() -> None:
         arguments: dict[str, Any] = {}
@@ -303,14 +291,3 @@ def test_models_are_closed_where_the_generator_cannot_be() -> None:
     with pytest.raises(OSError, match="a port"):
         ranker.close()
     assert Warm.closed == 1
-
-
-def test_copies_warm_up_and_close_alone() -> None:
-    scorer = Numbers()
-    ranker = SecondPassRanker(Reranker(scorer))
-    ranker.warm_up()
-    copied = copy.copy(ranker)
-    copied.warm_up()
-    copied.close()
-    ranker.close()
-    assert (scorer.warmed, scorer.closed) == (1, 2)

@@ -10,7 +10,7 @@ import pytest
 from haystack import Document, Pipeline
 from haystack.utils import ComponentDevice, Secret
 
-from haystack_documents import QUERY, castles
+from haystack_documents import QUERY
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import ConfigurationError, Reranker
 
@@ -70,15 +70,6 @@ def test_every_parameter_goes_round() -> None:
     assert ranker.to_dict()["init_parameters"] == saved
     assert set(given) == set(inspect.signature(SecondPassRanker.__init__).parameters) - {"self"}
     round_trip(ranker)
-
-
-@pytest.mark.parametrize("kind", [str, Path])
-def test_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
-    file = tmp_path / "reranker.yaml"
-    file.write_text("method: {type: lexical, b: 0.1}\ntop_k: 2\n", encoding="utf-8")
-    ranker = SecondPassRanker(kind(file))
-    assert ranker.to_dict()["init_parameters"]["reranker"] == str(file)
-    assert len(round_trip(ranker).run(QUERY, castles())["documents"]) == 2
 
 
 def test_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:

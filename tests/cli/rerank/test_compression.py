@@ -28,14 +28,6 @@ def test_compressed_output_is_resumed(secondpass, tmp_path, done):
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_compressed_output_of_no_requests(secondpass, tmp_path):
-    out = tmp_path / "out.jsonl.gz"
-    assert secondpass(*LEXICAL, "-o", out).code == 0
-    assert gzip.decompress(out.read_bytes()) == b""
-    assert out.stat().st_size
-    assert "no query in the input" in secondpass(*LEXICAL, out).flat
-
-
 def test_a_compressed_run(secondpass, trec, tmp_path):
     _, files = trec
     arguments = [part for pair in files.items() for part in pair]
@@ -70,8 +62,3 @@ def test_lines_are_texts(secondpass):
     assert texts == ["a banana", '{"text": "no banana"}', "[1]", "5"]
     assert told["ranking"][0]["text"] == "a banana"
     assert told["ranking"][0]["id"] is None
-
-
-def test_lines_are_never_guessed(secondpass):
-    told = secondpass(*LEXICAL, "-q", "banana", stdin=b"a banana\n")
-    assert (told.code, "is not JSON" in told.flat) == (1, True)

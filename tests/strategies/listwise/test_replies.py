@@ -72,14 +72,6 @@ def test_incomplete_replies(reply, order, scored, issues):
     assert ranking.report.status == ("ok" if scored == 4 else "partial")
 
 
-def test_tied_ranks_keep_their_order():
-    def tied(passages):
-        return json.dumps({label: 1 + number_of(text) % 2 for label, text in passages.items()})
-
-    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 8, 5, 6]), tied)
-    assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
-
-
 def test_rank_out_of_range():
     def beyond(passages):
         return json.dumps(dict(zip(passages, [1, 99, 2], strict=True)))
@@ -87,15 +79,6 @@ def test_rank_out_of_range():
     with pytest.raises(ReplyError) as caught:
         judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
     assert caught.value.code == "score_out_of_range"
-
-
-def test_unusable_rank():
-    def strange(passages):
-        return json.dumps(dict(zip(passages, [1, "high", 2], strict=True)))
-
-    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), strange)
-    assert judgement.scores == [1.0, None, 2 / 3]
-    assert "doubled_label" not in [issue.code for issue in judgement.issues]
 
 
 def test_another_window_may_score_it():

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from haystack import Pipeline, component
@@ -21,7 +20,7 @@ from haystack.components.generators.chat import (
     MockChatGenerator,
     OpenAIChatGenerator,
 )
-from haystack.core.errors import BreakpointException, PipelineRuntimeError
+from haystack.core.errors import BreakpointException
 from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
 from haystack.dataclasses import ChatMessage
 from haystack.dataclasses.breakpoints import Breakpoint
@@ -33,7 +32,6 @@ from haystack_documents import timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     QUERY,
-    Broken,
     Result,
     Way,
     answering,
@@ -43,7 +41,7 @@ from haystack_pipelines import (
     numbered,
     retrieving,
 )
-from secondpass import MissingExtraError, RerankError
+from secondpass import MissingExtraError
 from secondpass.config import preset_names
 
 
@@ -149,28 +147,6 @@ def test_saved_pipelines_load_in_a_new_process(
     assert ("A_SECRET_KEY" in saved) == (name in {"flat token", "openai", "fallback of two"})
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SecondPassRanker("cohere", token=Secret.from_token("sk-very-secret")),
-        lambda: SecondPassRanker(
-            {"method": "listwise"},
-            chat_generator=OpenAIChatGenerator(api_key=Secret.from_token("sk-very-secret")),
-        ),
-    ],
-    ids=["token", "chat generator"],
-)
-def test_saving_a_plain_token_is_refused_with_a_reason(make: Any) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", make())
-    with pytest.raises(Exception, match="Cannot serialize token-based secret") as raised:
-        pipeline.dumps()
-    chain: BaseException | None = raised.value
-    while chain is not None:
-        assert "sk-very-secret" not in str(chain)
-        chain = chain.__cause__ or chain.__context__
-
-
 # ---------------------------------------------------------------------- breakpoints
 
 
@@ -198,18 +174,6 @@ def test_paused_run_resumes_with_the_same_result(
     assert resumed["prompt"] == through["prompt"]
     assert resumed["middle"] == through["middle"]
     assert timeless(resumed["ranker"]) == timeless(through["ranker"])
-
-
-def test_strict_failure_leaves_a_snapshot() -> None:
-    broken = SecondPassRanker({"method": Broken()}, raise_on_failure=True)
-    data = asking("retriever", "ranker")
-    with pytest.raises(PipelineRuntimeError, match="strict is set") as raised:
-        answering(broken).run(data)
-    assert isinstance(raised.value.__cause__, RerankError)
-    assert raised.value.pipeline_snapshot is not None
-    mended = answering(SecondPassRanker("lexical", raise_on_failure=True))
-    resumed = mended.run({}, pipeline_snapshot=raised.value.pipeline_snapshot)
-    assert resumed == mended.run(data)
 
 
 # ---------------------------------------------------------------------- documents
@@ -246,21 +210,6 @@ def listening(name: str) -> Iterator[list[logging.LogRecord]]:
 
 
 # ---------------------------------------------------------------------- what is logged and printed
-
-
-@every_way
-def test_a_degraded_run_logs_one_warning_and_prints_nothing(
-    way: Way, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pipeline = retrieving(SecondPassRanker({"method": Broken(), "fallback": ["lexical"]}))
-    with listening("") as heard:
-        result = way(pipeline, asking("retriever", "ranker"))
-    assert result["ranker"]["report"]["status"] == "degraded"
-    assert [record.levelname for record in heard] == ["WARNING"]
-    assert "degraded" in heard[0].getMessage()
-    assert "castle" not in heard[0].getMessage()
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
 
 
 @every_way
