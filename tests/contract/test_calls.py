@@ -88,16 +88,6 @@ def test_depth_leaves_a_tail_and_blended_scores_are_kept_beside_it(adapter: Any,
         assert finals == [pytest.approx(0.825), pytest.approx(0.6), None, None]
 
 
-@needs("options.depth", "options.floor")
-def test_depth_and_threshold_of_a_call(adapter: Any, way: str) -> None:
-    component = adapter.make({"method": Numbers()}, depth=1)
-    documents = numbered(adapter, 1, 2, 3)
-    ranked, _ = adapter.run(component, way, QUERY, documents, depth=3, floor=2.0)
-    assert places(adapter, ranked) == [2, 1]
-    ranked, _ = adapter.run(component, way, QUERY, documents)
-    assert places(adapter, ranked) == [0, 1, 2]
-
-
 @pytest.mark.parametrize("order", ["lost_in_the_middle", TIERS["learn"]])
 def test_an_order_of_the_configuration(adapter: Any, way: str, order: Any) -> None:
     component = adapter.make({"method": Numbers(), "order": order})
@@ -230,15 +220,6 @@ def test_ranks_have_no_threshold(adapter: Any) -> None:
     component = adapter.make("listwise_guided")
     with pytest.raises(ConfigurationError, match=rf"{name}: .*use top_k"):
         setattr(component, name, 0.5)
-
-
-@needs("parameters")
-def test_a_threshold_fitted_for_another_depth_is_refused(adapter: Any) -> None:
-    fitted = {"method": "lexical", "depth": 100}
-    config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
-    adapter.make(config, depth=100)
-    with pytest.raises(ConfigurationError, match=r"floor\.fitted\.depth: was fitted for depth"):
-        adapter.make(config, depth=3)
 
 
 # ---------------------------------------------------------------------- candidates needed

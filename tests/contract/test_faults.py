@@ -1,8 +1,9 @@
-"""The core's tables of faults through each adapter: nothing is lost, whatever happens.
+"""What language models of the frameworks say and do wrong: nothing is lost, whatever happens.
 
-A case is played through an adapter; what comes out is put back into the shape of a ranking, and
-what the core's own tests demand of a ranking is demanded of it. In `make test` adapters, providers
-and entry points take turns at the faults; all of them are met by all in `make test-long`.
+Faults of providers are the core's (`tests/faults`), which no adapter can see. A case is played by a
+framework's own model; what comes out is put back into the shape of a ranking, and what the core's
+tests demand of a ranking is demanded of it. In `make test` adapters and entry points take turns at
+the faults; all of them are met by all in `make test-long`.
 """
 
 from __future__ import annotations
@@ -24,23 +25,13 @@ from typing import Any
 import pytest
 
 import fake_provider as fake
-import rerank_fault_cases
 from contract import CANNOT, WAYS, Adapter, Carried, Odd, adapter_of
-from fake_provider import FakeProvider
-from fault_cases import BEST_FIRST, CANDIDATES, GROUPS, MARKER, Case, name_of
-from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
-    _closing,
-    _environment,
-    _quick_retries,
-    _sdks,
-)
+from fault_cases import BEST_FIRST, CANDIDATES, GROUPS, MARKER, Case
+from fault_fixtures import _quick_retries  # noqa: F401 - a fixture
 from llm_fault_checks import (
     DEADLINE,
     KEY,
-    KEY_VARIABLE,
     SLACK,
-    codes_of,
-    configuration,
     expected,
     has_happened,
     promises,
@@ -57,19 +48,7 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 QUERY = "zebras at night"
 """Stands in no error, log, report or repr either."""
 LOGGERS = ("secondpass", "haystack_integrations", "llama_index")
-MODES = ("sync", "async", "strict")
 LANGUAGE_MODELS = [name for name in WAYS if "language models" not in CANNOT[name]]
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[FakeProvider]:
-    with FakeProvider(schemaless=["compatible"]) as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
 
 
 # ---------------------------------------------------------------------- playing a case
@@ -107,78 +86,6 @@ def report_of(values: Mapping[str, Any]) -> Report:
     engines = tuple(EngineInfo(**engine) for engine in plain["engines"])
     usage = Usage(**plain["usage"])
     return Report(**{**plain, "issues": tuple(issues), "usage": usage, "engines": engines})
-
-
-class Components:
-    """Components by adapter, configuration and mode; one of its own for a case that changes it."""
-
-    def __init__(self, closing: Callable[[Any], Any]) -> None:
-        self.closing = closing
-        self.made: dict[str, Any] = {}
-
-    def get(
-        self,
-        adapter: Adapter,
-        config: dict[str, Any],
-        strict: bool,
-        provider: FakeProvider,
-        fresh: bool = False,
-    ) -> Any:
-        known = json.dumps([adapter.name, config, strict])
-        if fresh or known not in self.made:
-            component = adapter.make(config, strict=strict)
-            self.closing(adapter.core(component))
-            if fresh:
-                return component
-            provider.play()
-            self._warm_up(adapter, component)
-            self.made[known] = component
-        return self.made[known]
-
-    def playing(
-        self,
-        adapter: Adapter,
-        case: Any,
-        provider: FakeProvider,
-        configured: Callable[[Any], dict[str, Any]],
-        strict: bool,
-    ) -> Callable[[Any], tuple[Any, FakeProvider]]:
-        """What `survives_llm` and `survives_rerank` take as ``make``, for a case of their tables.
-
-        Args:
-            case: whose script the provider plays.
-            provider: that the component asks.
-            configured: the component's configuration, of the case or the case with longer times.
-            strict: whether it raises.
-        """
-
-        def make(attempt: Any) -> tuple[Any, FakeProvider]:
-            component = self.get(adapter, configured(attempt), strict, provider, case.fresh)
-            provider.play(*case.script)
-            return component, provider
-
-        return make
-
-    def _warm_up(self, adapter: Adapter, component: Any) -> None:
-        """Open the client, and learn what the server cannot do.
-
-        Once more if the short deadline of a case did not suffice for the first call of an SDK.
-        """
-        documents = documents_of(adapter, [Candidate("1", id="a"), Candidate("2", id="b")])
-        for _ in range(5):
-            try:
-                way = WAYS[adapter.name]["sync"][0]
-                report = adapter.run(component, way, QUERY, documents)[1]
-            except RerankError as error:
-                report = error.ranking.report.to_dict()
-            codes = {issue["code"] for issue in report["issues"]} if report else set()
-            if not codes & {"deadline", "timeout"}:
-                return
-
-
-@pytest.fixture(scope="module")
-def components(closing: Callable[[Any], Any]) -> Components:
-    return Components(closing)
 
 
 @dataclass(frozen=True)
@@ -347,44 +254,6 @@ def survives_llm(
     assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
 
 
-def survives_rerank(
-    adapter: Adapter,
-    make: Callable[[Any], tuple[Any, Any]],
-    way: str,
-    case: Any,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    strict: bool,
-) -> None:
-    """A case of the table of rerank APIs, through the adapter."""
-    candidates = rerank_fault_cases.CANDIDATES
-    for attempt in patiently(case):
-        component, provider = make(attempt)
-        outcome = played(adapter, component, way, candidates, caplog, strict)
-        ranking = outcome.ranking
-        if ranking is None or case.happened(ranking, len(provider.requests)):
-            break
-    deadline = attempt.limits.get("deadline", rerank_fault_cases.DEADLINE)
-    assert outcome.seconds <= deadline + rerank_fault_cases.SLACK
-    if ranking is None:
-        order_without_report(outcome, case)
-        return
-    report = ranking.report
-    rerank_fault_cases.promises(ranking, case, len(provider.requests))
-    assert report.status in case.status.split()
-    codes = codes_of(report)
-    if case.codes != "*":
-        assert codes & set(case.codes.split()) or not (case.codes or codes)
-    fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
-    assert fewest <= len(provider.requests) <= most
-    for item in ranking:
-        nothing = report.status == "unchanged" or item.position in case.unscored
-        assert (item.rerank_score is None) == nothing
-    if case.order is not None:
-        assert ranking.order == case.order
-    assert (outcome.error is not None) == (strict and report.status != "ok")
-
-
 def order_without_report(outcome: Outcome, case: Any) -> None:
     if case.status == "unchanged":
         assert outcome.order == tuple(range(len(outcome.order)))
@@ -393,47 +262,6 @@ def order_without_report(outcome: Outcome, case: Any) -> None:
 
 
 # ---------------------------------------------------------------------- the tables
-
-
-def rotation(cases: Iterable[tuple[str, Any, Sequence[str], bool]]) -> list[Any]:
-    """Each case with each adapter and flavour in each mode, by one of its entry points in turn.
-
-    The core runs the table too. So of each case one row is usual, and none where the last of its
-    four members says so; the others are ``long``.
-    """
-    rows = []
-    for number, (group, case, flavours, wanted) in enumerate(cases):
-        ways = [(name, flavour, mode) for mode in MODES for flavour in flavours for name in WAYS]
-        usual = number * (len(WAYS) + 1) % len(ways)
-        for index, (name, flavour, mode) in enumerate(ways):
-            kinds = ("sync", "async") if mode == "strict" else (mode,)
-            entries = [way for kind in kinds for way in WAYS[name][kind]]
-            entry = entries[(number + index) // 2 % len(entries)]
-            marks = () if wanted and index == usual else (pytest.mark.long,)
-            id_ = name_of(f"{group}-{case.name}-{name}-{flavour}-{mode}-{entry}")
-            values = (name, case, flavour, mode == "strict", entry)
-            rows.append(pytest.param(*values, id=id_, marks=marks))
-    return rows
-
-
-def llm_runs() -> list[Any]:
-    """The table of language models' faults.
-
-    What a model says is usually said by a model of the framework's (`spoken_runs`), without HTTP.
-    """
-    spoken = {case.name for group, case in spoken_cases() if group == "payload"}
-    return rotation(
-        (group, case, case.flavours, not (group == "payload" and case.name in spoken))
-        for group, cases in GROUPS.items()
-        for case in cases
-    )
-
-
-def llm_config(provider: FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
-    """The configuration of the core's own test, which the adapter makes strict by itself."""
-    config = configuration(provider, flavour, case, False)
-    del config["strict"]
-    return config
 
 
 @cache
@@ -542,27 +370,6 @@ def in_turn(names: Iterable[Any], usual: int = 1) -> list[Any]:
             id_ = f"{shown}-{name}-{kind}-{way}-{mode}"
             rows.append(pytest.param(name, value, kind, way, strict, id=id_, marks=marks))
     return rows
-
-
-@pytest.mark.parametrize(("name", "case", "flavour", "strict", "way"), sampled(llm_runs(), 24))
-# What Google's SDK has to say about words that it does not know, to those who want to hear it.
-@pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
-def test_faults_of_language_models(
-    name: str,
-    case: Case,
-    flavour: str,
-    strict: bool,
-    way: str,
-    provider: FakeProvider,
-    components: Components,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    adapter = adapter_of(name)
-    make = components.playing(
-        adapter, case, provider, lambda attempt: llm_config(provider, flavour, attempt), strict
-    )
-    survives_llm(adapter, make, way, case, caplog, strict=strict)
-    assert {request.flavour for request in provider.requests} <= {flavour}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from contract import QUERY, WAYS, needs, numbered, places, quiet, says
+from contract import QUERY, WAYS, needs, numbered, places, says
 from secondpass import ConfigurationError, Reranker
 
 
@@ -144,21 +144,6 @@ def test_objects_that_are_no_model_are_refused(adapter: Any) -> None:
 
 
 @needs("language models")
-@pytest.mark.parametrize("reason", ["length", "max_tokens"])
-def test_a_reply_that_was_cut_counts_as_far_as_it_goes(adapter: Any, reason: str) -> None:
-    def cut(messages: list[dict[str, Any]]) -> Any:
-        whole = json.dumps(numbers_in(messages))
-        return says(whole[: whole.rindex(",") + 3], reason)
-
-    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), cut)
-    ranked, report = adapter.run(
-        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 3, 7, 1, 9, 5)
-    )
-    assert places(adapter, ranked) == [3, 1, 0, 2, 4]
-    assert (report["status"], report["issues"][0]["code"]) == ("partial", "not_in_reply")
-
-
-@needs("language models")
 @pytest.mark.parametrize("option", ["context", "instruction"])
 def test_context_and_instruction_of_a_call_reach_the_prompt(
     adapter: Any, way: str, option: str
@@ -194,29 +179,6 @@ def test_it_is_saved_or_given_again(adapter: Any) -> None:
                 ranked, _ = adapter.run(one, way, QUERY, numbered(adapter, 1, 2))
                 assert places(adapter, ranked) == [1, 0]
         assert getattr(copy.deepcopy(component), adapter.names["llm"]) is llm
-
-
-@needs("language models")
-def test_concurrent_calls_are_as_runs_one_by_one(adapter: Any) -> None:
-    model = Model(prompt_tokens=11)
-    config = {"method": {"type": "listwise", "window": 4, "stride": 2}}
-    component = ranked_by(adapter, adapter.llms[1], config, model)
-
-    def documents(shift: int) -> list[Any]:
-        return numbered(adapter, *(1 + (index * 7 + shift) % 10 for index in range(1 + shift % 9)))
-
-    way = WAYS[adapter.name]["sync"][0]
-    alone = [
-        [adapter.carried(one) for one in adapter.run(component, way, QUERY, documents(n))[0]]
-        for n in range(16)
-    ]
-
-    async def together() -> list[Any]:
-        calls = [adapter.arun(component, QUERY, documents(n)) for n in range(16)]
-        return [[adapter.carried(one) for one in call] for call in await asyncio.gather(*calls)]
-
-    for _ in range(2):  # the second in another event loop
-        assert asyncio.run(together()) == alone
 
 
 @needs("language models")

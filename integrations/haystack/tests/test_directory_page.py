@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from haystack import Document, Pipeline
 
 import haystack_two
 from fake_provider import FakeProvider, good
@@ -69,10 +68,3 @@ def test_every_block_runs_by_itself(
     assert float(first.split()[0]) >= float(second.split()[0])
     assert status == "ok"
     assert asked == "The castle garden opens at nine. graded by gpt-4.1-mini"
-
-
-def test_the_yaml_is_a_pipeline() -> None:
-    (block,) = blocks("yaml")
-    documents = [Document(content="a market", score=0.9), Document(content="a castle", score=0.8)]
-    result = Pipeline.loads(block).run({"ranker": {"query": "castle", "documents": documents}})
-    assert [one.content for one in result["ranker"]["documents"]] == ["a castle", "a market"]

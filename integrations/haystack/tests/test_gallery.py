@@ -344,40 +344,6 @@ def test_the_guide_names_every_parameter_and_its_default() -> None:
     } | {"embedding_separator": r'"\n"'}
 
 
-def test_the_guide_names_the_setting_of_each_parameter() -> None:
-    from haystack.utils import ComponentDevice, Secret
-
-    from haystack_integrations.components.rankers.secondpass.parameters import overrides_of
-
-    given = {
-        name: "x"
-        for name, parameter in inspect.signature(SecondPassRanker.__init__).parameters.items()
-    } | {
-        "score_threshold": 0.5,
-        "scale_score": True,
-        "meta_fields_to_embed": ["title"],
-        "device": ComponentDevice.from_str("cpu"),
-        "model_kwargs": {},
-        "tokenizer_kwargs": {},
-        "config_kwargs": {},
-        "trust_remote_code": False,
-        "dedupe": False,
-        "raise_on_failure": True,
-        "chat_generator": None,
-    }
-    places: dict[str, set[str]] = {}
-    for token in (Secret.from_env_var("X"), Secret.from_token("x")):
-        overrides = overrides_of(SecondPassRanker.PARAMETERS, {**given, "token": token})
-        for name, override in overrides.items():
-            places.setdefault(name, set()).update(override.places)
-    documented = {
-        row[0].strip("` "): set(re.findall(r"`([\w.]+)`", row[2]))
-        for row in rows_under("Parameters")
-    }
-    for name, expected in places.items():
-        assert expected <= documented[name], name
-
-
 def test_the_guide_names_every_run_time_input() -> None:
     inputs = [*inspect.signature(SecondPassRanker.run).parameters][1:]
     assert [row[0].strip("` ") for row in rows_under("Run-time inputs")] == inputs

@@ -13,10 +13,9 @@ from haystack import Pipeline
 from haystack.dataclasses import ChatMessage
 
 import haystack_two
-from haystack_documents import Answers, Numbers, castles, numbered
+from haystack_documents import Answers, castles, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_rankers import BY_INDEX, QUERY, Says, four, ids, indices
-from secondpass import Reranker
 
 # ---------------------------------------------------------------------- models
 
@@ -29,20 +28,6 @@ class Unloadable(Answers):
 
     def warm_up(self) -> None:
         raise OSError("no such model")
-
-
-def test_pipelines_warm_up_and_close_it() -> None:
-    scorer = Numbers()
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", SecondPassRanker(Reranker(scorer)))
-    data = {"ranker": {"query": QUERY, "documents": numbered(1, 2)}}
-    pipeline.run(data)
-    pipeline.run(data)
-    asyncio.run(pipeline.run_async(data))
-    assert scorer.warmed == 1
-    pipeline.close()
-    asyncio.run(pipeline.close_async())
-    assert scorer.closed == 1
 
 
 def test_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:

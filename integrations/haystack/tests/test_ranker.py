@@ -20,7 +20,7 @@ from haystack.utils import Secret
 from fake_provider import FakeProvider
 from haystack_documents import QUERY, Numbers, castles, ids, numbered, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import InputError, NotSerializableError
+from secondpass import NotSerializableError
 
 ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
 FIXED = SecondPassRanker.PARAMETERS.defaults.keys() - ASSIGNABLE
@@ -102,17 +102,6 @@ def test_metadata_of_odd_kinds(kind: str) -> None:
     assert given[0].meta is METADATA[kind]
 
 
-@pytest.mark.parametrize("method", ["run", "run_async"])
-def test_metadata_that_is_no_mapping_is_named(method: str) -> None:
-    async def call() -> Any:
-        called = getattr(SecondPassRanker("lexical"), method)(query=QUERY, documents=wrong)
-        return await called if inspect.isawaitable(called) else called
-
-    wrong = [Document(content="x"), Document(content="x", meta="y")]  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^documents\[1\]\.meta: give a dictionary, not a str"):
-        asyncio.run(call())
-
-
 # ---------------------------------------------------------------------- secrets
 
 
@@ -153,18 +142,6 @@ def test_an_optional_secret(
     assert report["status"] == "ok"
     sent = server.requests[0].key
     assert sent == key if key else sent in {"", "none"}
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_missing_secret_of_a_hosted_provider(
-    monkeypatch: pytest.MonkeyPatch, strict: bool
-) -> None:
-    monkeypatch.delenv("THE_KEY", raising=False)
-    method = {"type": "listwise", "llm": {"type": "openai", "model": "m"}}
-    token = Secret.from_env_var("THE_KEY", strict=strict)
-    report = SecondPassRanker({"method": method}, token=token).run(QUERY, numbered(1, 2))["report"]
-    assert [issue["code"] for issue in report["issues"]] == ["no_key"]
-    assert "THE_KEY" in report["issues"][0]["message"]
 
 
 def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
@@ -213,15 +190,3 @@ def test_assigning_a_fixed_parameter_is_refused(name: str) -> None:
     with pytest.raises(AttributeError, match=f"^{name} can't be changed"):
         setattr(ranker, name, "other")
     assert ranker.to_dict() == before
-
-
-def test_lists_that_were_given_are_not_shared() -> None:
-    fields, kwargs = ["title"], {"torch_dtype": "float16"}
-    ranker = SecondPassRanker(
-        {"method": "cross_encoder"}, meta_fields_to_embed=fields, model_kwargs=kwargs
-    )
-    fields.append("other")
-    kwargs["other"] = "1"
-    parameters = ranker.to_dict()["init_parameters"]
-    assert parameters["meta_fields_to_embed"] == ["title"]
-    assert parameters["model_kwargs"] == {"torch_dtype": "float16"}

@@ -200,13 +200,6 @@ def test_an_instruction_is_for_one_call(listening: Listening) -> None:
     assert "prefer" not in str([event.model_dump() for event in listening.seen])
 
 
-@pytest.mark.parametrize("wrong", [0, -1, "two", 1.5, True])
-def test_wrong_top_n_is_refused_before_any_event(wrong: Any, listening: Listening) -> None:
-    with pytest.raises(ValueError, match=r"^top_n: "):
-        SecondPassRerank("lexical").rerank_nodes(nodes_of(), QUERY, top_n=wrong)
-    assert listening.seen == []
-
-
 def test_without_handlers_no_node_is_copied_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llama_index.postprocessor.secondpass.events.snapshot", None)
     assert len(SecondPassRerank("lexical").postprocess_nodes(pandas(), query_str=PANDA)) == 3

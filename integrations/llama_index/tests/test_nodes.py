@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import (
     Document,
     ImageNode,
@@ -17,14 +16,12 @@ from llama_index.core.schema import (
     Node,
     NodeRelationship,
     NodeWithScore,
-    QueryBundle,
     RelatedNodeInfo,
     TextNode,
 )
 
 from llama_engines import QUERY as RED
-from llama_engines import Retrieved, by_overlap, ids
-from llama_engines import nodes_of as animals
+from llama_engines import by_overlap
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import QUERY, nodes_of
 from llama_nodes import QUERY as PANDA
@@ -140,26 +137,6 @@ def test_spans_are_those_of_the_text_without_metadata(
 
 
 # ---------------------------------------------------------------------- nodes of every kind
-
-
-def test_an_index_node_leads_to_where_it_did() -> None:
-    inner = Retrieved(*animals("red"))
-    (ranked,) = by_overlap().postprocess_nodes(
-        [NodeWithScore(node=IndexNode(text="Animals.", index_id="a", obj=inner))], query_str=RED
-    )
-    assert ranked.node.obj is inner
-    assert ids(Retrieved.retrieve(Passing([ranked]), RED)) == ["red"]
-
-
-class Passing(BaseRetriever):
-    """Retrieves the very nodes that it was given."""
-
-    def __init__(self, nodes: list[NodeWithScore]) -> None:
-        self.nodes = nodes
-        super().__init__()
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self.nodes
 
 
 plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

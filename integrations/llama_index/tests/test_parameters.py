@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_index.postprocessor.secondpass.parameters import holds_a_key, written_order
 from llama_llms import KEY, QUERY, lengths, nodes_of
-from secondpass import ConfigurationError, InputError, Reranker
+from secondpass import ConfigurationError, Reranker
 from secondpass.ranking.ordering import LostInTheMiddle
 
 
@@ -123,11 +123,3 @@ def test_orders_that_json_can_hold_are_written_as_they_are(order: Any) -> None:
 
 def test_other_orders_are_written_by_their_settings() -> None:
     assert written_order(LostInTheMiddle()) == {"type": "lost_in_the_middle"}
-
-
-def test_wrong_arguments_are_named() -> None:
-    postprocessor = SecondPassRerank("lexical")
-    with pytest.raises(InputError, match="query: give a string or a QueryBundle, not 5"):
-        postprocessor.rerank_nodes(nodes_of(), 5)  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match="similarity_cutoff"):
-        SecondPassRerank("lexical", similarity_cutoff=True)

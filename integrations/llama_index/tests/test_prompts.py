@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 from typing import Any
 
 import pytest
@@ -143,35 +142,3 @@ def test_a_failing_prompt_loses_no_node() -> None:
     assert lengths(ranked) == list(LENGTHS)
     assert [issue.code for issue in report.issues] == ["prompt_failed"]
     assert KEY not in repr(report)
-
-
-def test_concurrent_updates_do_not_mix_prompts() -> None:
-    llm = scripted()
-    reranker = asking("graded", llm, choice_batch_size=1)
-    ready = threading.Barrier(2)
-
-    def update() -> None:
-        ready.wait()
-        for number in range(100):
-            text = "Odd {count}." if number % 2 else "Even {count}."
-            reranker.update_prompts(
-                {"system_prompt": PromptTemplate(text), "instruction_prompt": PromptTemplate(text)}
-            )
-
-    reranker.update_prompts(
-        {"system_prompt": PromptTemplate("Even"), "instruction_prompt": PromptTemplate("Even")}
-    )
-    thread = threading.Thread(target=update)
-    thread.start()
-    ready.wait()
-    for _ in range(10):
-        llm._asked.clear()
-        ranked, report = reranker.rerank_nodes(nodes_of(), QUERY)
-        assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
-        kinds = {
-            word for asked in llm._asked for message in asked
-            for word in ("Odd", "Even") if word in (message.content or "")
-        }  # fmt: skip
-        assert len(kinds) == 1
-        assert len(llm._asked) == 5
-    thread.join()

@@ -21,7 +21,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from secondpass import ConfigurationError, InputError, NotSerializableError
+from secondpass import ConfigurationError, InputError
 from secondpass.ranking.ordering import Tiers
 
 QUERY = "wombats"
@@ -108,12 +108,6 @@ def test_an_order_of_the_postprocessor(order: Any, expected: list[str]) -> None:
     assert ids(rerank.rerank_nodes(nodes(), QUERY, order="none")[0]) == ["n0", "n1", "n2", "n3"]
     rerank.order = "expert"
     assert ids(rerank.postprocess_nodes(nodes(), query_str=QUERY)) == ["n0", "n2", "n1", "n3"]
-
-
-def test_a_function_as_order_is_not_saved() -> None:
-    rerank = SecondPassRerank(CONFIG, order=lambda items: items)
-    with pytest.raises(NotSerializableError, match="order"):
-        rerank.to_json()
 
 
 @pytest.mark.parametrize("order", ["leran", {"type": "tires"}, 7, Tiers])

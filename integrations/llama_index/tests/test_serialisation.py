@@ -215,11 +215,6 @@ def test_files_are_serialised_by_content(tmp_path: Path) -> None:
     assert again.depth == 1
 
 
-def test_from_json_takes_replacements() -> None:
-    data = SecondPassRerank("lexical", top_n=3).to_json()
-    assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
-
-
 def test_no_handler_is_serialised() -> None:
     manager = CallbackManager([Callbacks()])
     reranker = SecondPassRerank("lexical", callback_manager=manager)

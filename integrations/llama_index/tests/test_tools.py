@@ -324,18 +324,6 @@ class Plain(CustomLLM):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> None:
-    llm = Plain()
-    reranker = asking("listwise", llm)
-    if asynchronous:
-        ranked = asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=WOMBATS))
-    else:
-        ranked = reranker.postprocess_nodes(nodes_of(), query_str=WOMBATS)
-    assert lengths(ranked) == BEST_FIRST
-    assert "You order documents" in llm._asked[0]
-
-
 @pytest.mark.parametrize(("fields", "window"), [({}, None), ({"context_window": 8000}, 8000)])
 def test_the_context_window_is_that_which_the_llm_has_set(fields: Any, window: Any) -> None:
     class Windowed(Plain):

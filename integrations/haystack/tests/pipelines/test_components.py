@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline, SuperComponent, component
+from haystack import Document, Pipeline, component
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
 from haystack.dataclasses import ChatMessage, ToolCall
@@ -18,11 +18,9 @@ from haystack_pipelines import (
     QUERY,
     Result,
     Way,
-    asking,
     every_way,
     numbered,
     passages,
-    retrieving,
 )
 
 # ---------------------------------------------------------------------- branches and loops
@@ -81,34 +79,6 @@ def test_run_time_inputs_come_from_other_components(
     documents = numbered(0, 1, 3, 4, 5, 6)
     data = {"choices": {"query": QUERY}, "ranker": {"query": QUERY, "documents": documents}}
     assert ids(way(pipeline, data)["ranker"]["documents"]) == wanted
-
-
-def search(ranker: SecondPassRanker | None = None) -> SuperComponent:
-    return SuperComponent(
-        retrieving(ranker or SecondPassRanker("lexical", top_k=3)),
-        input_mapping={
-            "query": ["retriever.query", "ranker.query"],
-            "best": ["ranker.top_k"],
-            "arrangement": ["ranker.order"],
-        },
-        output_mapping={"ranker.documents": "documents", "ranker.report": "report"},
-    )
-
-
-@every_way
-def test_inside_a_super_component_it_maps_in_and_out(way: Way) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("search", search())
-    plain = retrieving(SecondPassRanker("lexical", top_k=3)).run(asking("retriever", "ranker"))
-    results = way(pipeline, asking("search"))["search"]
-    assert results["documents"] == plain["ranker"]["documents"]
-    assert results["report"]["status"] == "ok"
-    data = {"search": {"query": QUERY, "best": 4, "arrangement": "lost_in_the_middle"}}
-    laid_out = way(pipeline, data)["search"]["documents"]
-    four = retrieving(SecondPassRanker("lexical")).run(
-        {**asking("retriever"), "ranker": {"query": QUERY, "top_k": 4}}
-    )["ranker"]["documents"]
-    assert ids(laid_out) == [four[0].id, four[2].id, four[3].id, four[1].id]
 
 
 def calling(tool: str, **arguments: Any) -> MockChatGenerator:
