@@ -90,15 +90,6 @@ def test_the_callback_is_called_before_the_next_stage():
     assert (last.order, last.report.final) == ((1, 2, 0, 3), True)
 
 
-def test_interim_rankings_are_marked_as_such():
-    rankings = []
-    last = cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=rankings.append)
-    assert repr(rankings[0]).startswith("<Ranking ok: interim; 4 items;")
-    assert rankings[0].to_dict()["report"]["final"] is False
-    assert "interim" not in repr(last)
-    assert last.to_dict()["report"]["final"] is True
-
-
 # ---------------------------------------------------------------------- ends
 
 
@@ -229,22 +220,6 @@ def test_an_exit_of_the_callback_passes():
 
     with pytest.raises(KeyboardInterrupt):
         cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=show)
-
-
-def test_an_ordering_that_fails_at_first_leaves_no_trace_in_the_last_ranking():
-    calls = []
-
-    def order(items):
-        calls.append(items)
-        if len(calls) == 1:
-            raise LookupError("sk-secret")
-        return items
-
-    rankings = []
-    reranker = cascade(Listwise(Model(ranked)), order=order, strict=True)
-    last = reranker.rerank("q", TEXTS, on_interim=rankings.append)
-    assert [issue.code for issue in rankings[0].report.issues] == ["order_failed"]
-    assert last.report.issues == ()
 
 
 class Odd:

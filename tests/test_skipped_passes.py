@@ -54,11 +54,6 @@ def test_a_skip_is_a_choice(mode):
     assert len(scorer.calls) == (mode == "many")
 
 
-def test_an_uncertain_list_is_reranked():
-    ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", UNCERTAIN)
-    assert (ranking.order, ranking.report.skipped) == ((3, 2, 1, 0), None)
-
-
 def test_a_smaller_depth():
     scorer = ByTable(BETTER)
     reranker = Reranker(scorer, when={**WHEN, "depth": 2}, tail="drop", depth=3)
@@ -68,11 +63,6 @@ def test_a_smaller_depth():
     assert ranking.report.skipped == Skipped(REASON, 1, 2)
     assert (ranking.report.status, ranking.report.usage.pairs) == ("ok", 2)
     assert ranking.report.left_out == {"tail": (3,)}
-
-
-def test_a_depth_that_is_not_smaller_skips_nothing():
-    ranking = Reranker(ByTable(BETTER), when={**WHEN, "depth": 4}).rerank("q", CERTAIN)
-    assert (ranking.order, ranking.report.skipped) == ((3, 2, 1, 0), None)
 
 
 @pytest.mark.parametrize("scores", [[None] * 4, [1.0] * 4, [1.0, 2.0, 3.0, 4.0]], ids=str)

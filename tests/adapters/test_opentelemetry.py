@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 
 import pytest
 
@@ -20,7 +19,6 @@ from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
-from secondpass.services.client import Client, Connection
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
 
@@ -142,49 +140,6 @@ def test_the_tree_of_a_cascade(telemetry, how, deadline):
     ]
     assert len({span.context.trace_id for span in telemetry.spans}) == 1
     assert trace.get_current_span() is trace.INVALID_SPAN
-
-
-class Own(Client):
-    """A provider; says which span is the current one where its SDK would be called."""
-
-    package = "json"
-    extra = "openai"
-    key_variables = ()
-
-    def __init__(self):
-        self.model, self.base_url, self.api_key, self.api_key_env = (
-            "own",
-            "http://a.b:1",
-            None,
-            None,
-        )
-        self.timeout = 60.0
-        self.seen = []
-        self._prepare()
-
-    def _connect(self, key):
-        async def close():
-            pass
-
-        return Connection(object(), close)
-
-    def _texts(self, request):
-        return []
-
-    async def _answer(self, client, request, sent):
-        self.seen.append((trace.get_current_span().name, threading.current_thread()))
-        return Completion(ranked(shown_in(request)))
-
-
-@pytest.mark.parametrize("how", ["sync", "async", "stream"])
-def test_clients_run_within_the_span_of_their_request(telemetry, how):
-    service = Own()
-    with telemetry.instrument():
-        rank(Reranker(Listwise(service)), how)
-    ((name, thread),) = service.seen
-    assert name == "chat own"
-    assert thread is not threading.current_thread()
-    assert telemetry.named("chat own")[0].attributes["server.address"] == "a.b"
 
 
 def test_a_call_for_several_rankings_links_to_the_others(telemetry):

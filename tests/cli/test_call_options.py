@@ -10,7 +10,6 @@ CANDIDATES = [
     {"id": str(at), "text": f"owl {'owl ' * at} word", "level": level, "score": 1 - at / 10}
     for at, level in enumerate(["b", "a", "b", "a", "c"])
 ]
-TIERS = {"type": "tiers", "field": "level", "tiers": ["a", "b"]}
 
 
 def request(**own):
@@ -25,27 +24,6 @@ def ranked(told):
 def expected(**settings):
     reranker = Reranker.from_preset("lexical")
     return [item.id for item in reranker.rerank("owl", CANDIDATES, **settings)]
-
-
-OWN = [
-    {"top_k": 2},
-    {"depth": 2},
-    {"order": "lost_in_the_middle"},
-    {"order": TIERS},
-    {"floor": 0.3},
-    {"dedupe": True, "top_k": 1},
-    {},
-    {"top_k": 2, "order": "none"},
-]
-
-
-@pytest.mark.parametrize("batch", [1, 3, 64])
-def test_a_request_may_have_settings_of_its_own(secondpass, batch):
-    stdin = json_lines(request(**own) for own in OWN)
-    told = secondpass(*LEXICAL, "--batch", batch, stdin=stdin)
-    assert ranked(told) == [expected(**own) for own in OWN]
-    assert len({tuple(one) for one in ranked(told)}) > 4
-    assert "unknown" not in told.err
 
 
 @pytest.mark.parametrize(
@@ -124,22 +102,3 @@ def test_instruction_of_the_command_and_of_a_request(secondpass):
     for text in (told.out, told.err, plain.out, plain.err):
         assert "prefer" not in text
         assert "rather" not in text
-
-
-@pytest.mark.usefixtures("instructed")
-def test_an_output_is_resumed_with_the_same_instruction_only(secondpass, tmp_path):
-    target = tmp_path / "out"
-    stdin = json_lines([{"query": "q", "candidates": ANIMALS}])
-    call = [*LEXICAL, "-o", target, "--resume"]
-    assert secondpass(*call, "--instruction", "prefer owls", stdin=stdin).code == 0
-    before = target.read_bytes()
-    assert secondpass(*call, "--instruction", "prefer owls", stdin=stdin).code == 0
-    for other in ((), ("--instruction", "prefer cats")):
-        told = secondpass(*call, *other, stdin=stdin)
-        assert told.code == 1
-        assert "was made with another choice of options" in told.flat
-    own = json_lines([{"query": "q", "candidates": ANIMALS, "instruction": "prefer cats"}])
-    told = secondpass(*call, "--instruction", "prefer owls", stdin=own)
-    assert "its first 1 requests were different" in told.flat
-    assert target.read_bytes() == before
-    assert b"prefer" not in before + target.with_name("out.state").read_bytes()

@@ -37,21 +37,6 @@ def test_a_limit_of_tokens_splits_requests(secondpass, write, unasked):
     assert json.loads(told.out)["total"]["calls"] == 2
 
 
-def test_options_of_the_command_and_of_a_line_count(secondpass, write, priced):
-    lines = requests(2, candidates=12)
-    lines[1]["depth"] = 3
-    file = write("in.jsonl", lines)
-    told = secondpass("rerank", file, "-c", priced, "--depth", 10, "--dry-run")
-    assert json.loads(told.out)["total"]["pairs"] == 13
-    assert json.loads(told.out)["total"]["calls"] == 3
-
-
-def test_resuming_has_no_dry_run(secondpass):
-    told = secondpass("rerank", "-q", "a", "-o", "out", "--resume", "--dry-run")
-    assert (told.code, told.out) == (2, "")
-    assert "--dry-run, --resume: give one of them" in told.flat
-
-
 def test_a_terminal_shows_a_table(write, priced):
     file = write("in.jsonl", requests(3, candidates=12))
     shown = on_a_terminal("rerank", str(file), "-c", str(priced), "--dry-run")

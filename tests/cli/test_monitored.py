@@ -24,10 +24,3 @@ def test_monitor_of_query(secondpass, write, tmp_path):
     (counts,) = read_days(tmp_path / "days").values()
     assert counts.statuses == {"ok": 1}
     assert "no effect without --rerank" in secondpass(*command).flat
-
-
-def test_a_monitor_that_is_a_file(secondpass, write):
-    path = write("requests.jsonl", CANDIDATES)
-    outcome = secondpass("rerank", path, "-q", "owls", "--monitor", path)
-    assert outcome.code == 1
-    assert "is a file; give a folder to write to" in outcome.flat

@@ -34,22 +34,6 @@ def test_addresses_are_tried_and_keys_are_not_shown(secondpass, write, monkeypat
     assert found["network"]["addresses"]["http://127.0.0.1:9"].startswith("not reached")
 
 
-@pytest.mark.parametrize("form", ["inline", "file"])
-def test_apis_of_the_user_are_tried(secondpass, write, monkeypatch, listening, form):
-    monkeypatch.delenv("MY_RERANK_KEY", raising=False)
-    api = (
-        f"{{url: '{listening}/v1', key_variables: MY_RERANK_KEY,"
-        " request: {q: $query, d: $documents}}"
-    )
-    if form == "file":
-        api = json.dumps(str(write("api.yaml", api)))
-    config = write("c.yaml", f"method: {{type: endpoint, api: {api}}}")
-    told = secondpass("doctor", "--config", config, "--network", "--json")
-    found = json.loads(told.out)["network"]
-    assert found["variables"] == {"MY_RERANK_KEY": False}
-    assert found["addresses"] == {listening: "reached"}
-
-
 @pytest.mark.parametrize(
     "content",
     [

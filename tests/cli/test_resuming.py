@@ -41,30 +41,6 @@ def test_output_is_opened_after_the_first_input(secondpass, write, tmp_path, mon
     assert old.read_text() == "precious"
 
 
-def test_an_empty_output_is_begun(secondpass, write):
-    """As mktemp makes one, and as a process leaves one that was killed before its state stood."""
-    for option in ([], ["--resume"]):
-        target = write("out", "")
-        assert secondpass(*LEXICAL, "-o", target, *option, stdin=json_lines(requests(1))).code == 0
-        assert json.loads(target.read_text())["query_id"] == "q0"
-        (target.with_name("out.state")).unlink()
-
-
-def test_an_input_without_a_last_line_end_may_grow(secondpass, write, tmp_path):
-    lines = json_lines(requests(3))
-    target = tmp_path / "out"
-    call = [*LEXICAL, tmp_path / "in", "-o", target, "--resume"]
-    write("in", lines.splitlines(keepends=True)[0].rstrip(b"\n"))
-    assert secondpass(*call).code == 0
-    write("in", lines)
-    assert secondpass(*call).code == 0
-    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
-        "q0",
-        "q1",
-        "q2",
-    ]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
 def test_disk_full_output_is_resumed(secondpass, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import math
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from contract import (
     QUERY,
     WAYS,
     Answers,
-    Carried,
     Numbers,
     expected,
     needs,
@@ -256,31 +254,3 @@ def test_async_blocks_no_event_loop_and_sync_works_in_one(adapter: Any) -> None:
     loop = asyncio.run(both())
     asynchronous, synchronous = [thread for event, thread in scorer.events if event == "score"]
     assert asynchronous != loop == synchronous
-
-
-def test_concurrent_calls_and_loops_give_the_same(adapter: Any) -> None:
-    component = adapter.make({"method": Numbers()})
-
-    def documents(shift: int) -> list[Any]:
-        return numbered(adapter, *(0.1 * (1 + (index * 7 + shift) % 9) for index in range(9)))
-
-    def plain(ranked: list[Any]) -> list[Carried]:
-        return [adapter.carried(one) for one in ranked]
-
-    way = WAYS[adapter.name]["sync"][0]
-    alone = [plain(adapter.run(component, way, QUERY, documents(n))[0]) for n in range(16)]
-    assert len({repr(one) for one in alone}) > 8
-
-    async def together() -> list[Any]:
-        ways = [adapter.arun(component, QUERY, documents(n)) for n in range(16)]
-        return [plain(one) for one in await asyncio.gather(*ways)]
-
-    for _ in range(2):
-        assert asyncio.run(together()) == alone
-    with ThreadPoolExecutor(8) as threads:
-        found = threads.map(
-            lambda n: adapter.run(component, way, QUERY, documents(n))[0], range(16)
-        )
-        assert [plain(one) for one in found] == alone
-        for one in threads.map(lambda _: asyncio.run(together()), range(2)):
-            assert one == alone

@@ -45,14 +45,6 @@ def test_tokens_and_cost_are_summed_where_they_are_reported(usages, end):
     assert all(type(value) is int for value in counts.values())
 
 
-def test_billed_units_are_summed_where_they_are_reported():
-    usages = [Usage(1, units=0.1), Usage(1, units=0.2), Usage(1)]
-    counts = count([Ranking("q", (), Report("ok", usage=usage)) for usage in usages])
-    end = "0 unchanged; billed units: 0.3 (reported for 2 of 3 queries)"
-    assert summary(3, counts, 1.0).endswith(end)
-    assert all(type(value) is int for value in counts.values())
-
-
 def test_cached_answers_retries_and_repairs_are_summed():
     usages = [
         {"cached": 1200, "retries": 2},

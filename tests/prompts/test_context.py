@@ -7,7 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 
 from fakes import Model
-from secondpass import ConfigurationError, MethodError, Reranker
+from secondpass import Reranker
 from secondpass.prompts.context import ProjectContext, plain_context, to_context_builder
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.graded import Graded
@@ -113,24 +113,6 @@ def test_pending_limit():
     assert ProjectContext(pending=0)(nodes).endswith("(id / output / type):")
 
 
-@pytest.mark.parametrize(
-    "context",
-    [
-        7,
-        b"bytes",
-        SimpleNamespace(nodes=3),
-        ["a goal", "another"],
-        [1, 2],
-        [{"id": "a"}, None],
-        {frozenset({"a"})},
-    ],
-)
-def test_project_without_nodes(context):
-    with pytest.raises(MethodError, match="give a string, a list of nodes") as caught:
-        ProjectContext()(context)
-    assert caught.value.code == "context_failed"
-
-
 @pytest.mark.parametrize("value", [ProjectContext(), plain_context, str.upper, lambda c: "x"])
 def test_function_as_builder(value):
     assert to_context_builder(value) is value
@@ -142,12 +124,6 @@ def test_registered_builder():
     assert isinstance(built, ProjectContext)
     assert built.pending == 3
     assert to_context_builder(None) is None
-
-
-@pytest.mark.parametrize("value", ["nothing", 7, [], {"type": "nothing"}, {}, ProjectContext])
-def test_no_context_builder(value):
-    with pytest.raises(ConfigurationError):
-        to_context_builder(value)
 
 
 def raising(context):
@@ -179,11 +155,3 @@ def test_failing_builder_is_reported(context, builder, message):
     assert issue.message.startswith(message)
     assert "sk-secret" not in repr(ranking.report)
     assert model.prompts == []
-
-
-def test_context_per_ranking():
-    model = Model()
-    Reranker(Graded(model)).rerank_many([("q", ["1 a"], "first"), ("q", ["2 b"], {"k": "second"})])
-    texts = sorted(prompt.turns[0].text for prompt in model.prompts)
-    assert texts[0].startswith("<context>first</context>")
-    assert texts[1].startswith("<context>k: second</context>")

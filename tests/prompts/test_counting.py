@@ -77,17 +77,6 @@ def test_estimates_are_those_of_rendered_questions(parts, data, form, prompting,
     assert rendered == any(prompt.turns[0].text for prompt in of_dry_run[1]) or not usual[1]
 
 
-@pytest.mark.parametrize("count", [1, 9, 10, 11, 800, 801])
-@pytest.mark.parametrize("labels", ["opaque", "index1"])
-def test_labels_of_many_texts_are_longer(count, labels):
-    task = task_of(["a"] * count)
-    estimates = [
-        outcome(each, Permutation(labels), {}, None, [range(count)])[0]
-        for each in (task, counted(task))
-    ]
-    assert estimates[0] == estimates[1]
-
-
 def test_texts_cut_to_the_context_window_are_not_kept():
     texts = [letter * 9000 for letter in "abc"]
     task = counted(task_of(texts))

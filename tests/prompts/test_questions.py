@@ -1,11 +1,10 @@
 """Questions: their words, their schema, their size."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
-from fakes import Model, numbered, shown_in, task_of
+from fakes import Model, shown_in, task_of
 from secondpass import Candidate, MethodError
 from secondpass.effects import Completion, Task
 from secondpass.prompts.labels import replace_secret
@@ -140,18 +139,6 @@ def test_processes_differ_in_labels_only():
     assert sent_again == sent
 
 
-def test_texts_stand_in_order():
-    asked = questions(["a", "b", "c"]).about([2, 0])
-    assert list(shown_in(asked.request).values()) == ["c", "a"]
-
-
-def test_read_uses_the_labels():
-    question = questions(numbered([3, 9])).about([0, 1])
-    labels = list(shown_in(question.request))
-    grades = question.read(Completion(json.dumps(dict.fromkeys(labels, 4))))
-    assert grades.values == (4, 4)
-
-
 # ---------------------------------------------------------------------- size
 
 
@@ -214,10 +201,6 @@ def test_shrinks_to_half():
         sizes.append(sum(map(len, shown_in(question.request).values())))
         question = question.shrink()
     assert sizes == [4100, 2050]  # not twice
-
-
-def test_short_texts_do_not_shrink():
-    assert questions(["a" * 80, "b"]).about([0, 1]).shrink() is None
 
 
 @pytest.mark.parametrize("text", ["a" * 200, ""])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass import ConfigurationError
-from secondpass.prompts.template import SYSTEM, USER, Prompting, fill, listed
+from secondpass.prompts.template import Prompting, fill
 
 FILLED = [
     ("{a}", {"a": "x"}, "x"),
@@ -85,12 +85,3 @@ def test_all_mistakes_at_once():
         ("system",),
         ("user",),
     ]
-
-
-def test_default_templates_are_valid():
-    Prompting(user=USER, system=SYSTEM.replace("{role}", "a role"))
-
-
-def test_listed():
-    assert listed("What counts:", ["a ", " b"]) == "What counts:\n- a\n- b"
-    assert listed("What counts:", []) == ""

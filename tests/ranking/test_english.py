@@ -109,16 +109,6 @@ def test_an_unreadable_query_keeps_the_order_of_english(query, candidates, token
     assert query not in issue.message
 
 
-CAPITALIZED = {name: (query, texts) for name, [query, *texts] in QUERIES["capitals"].items()}
-
-
-@pytest.mark.parametrize(("query", "texts"), CAPITALIZED.values(), ids=CAPITALIZED)
-def test_capitals_and_single_syllables_of_other_scripts(query, texts, tokenizer):
-    measures = measure_foreign(query, texts, tokenizer)
-    assert measures is not None
-    assert measures.is_unreadable
-
-
 VERDICTS = {
     "prose": {"auto": None, "keep": None, "lean": None, "ignore": None},
     "tags": {"auto": None, "keep": None, "lean": None, "ignore": None},

@@ -30,33 +30,6 @@ def explained(identifier, candidates=FRUIT, scores=(0.2, 0.6, 0.4), **settings):
 
 
 @pytest.mark.parametrize(
-    ("identifier", "settings", "expected"),
-    [
-        ("pear", {}, {"rank": 1, "retrieval_rank": 2, "retrieval_score": 0.8, "left_out": None}),
-        ("pear", {}, {"status": "scored", "rerank_score": 0.6, "final_score": 0.6, "blend": None}),
-        ("moon", {"floor": 0.3}, {"rank": None, "left_out": "floor", "floor": 0.3}),
-        ("fig", {"floor": 0.3}, {"rank": 2, "left_out": None, "floor": 0.3, "final_score": 0.4}),
-        ("moon", {"top_k": 1}, {"rank": None, "left_out": "top_k", "rank_without_top_k": 3}),
-        ("fig", {"depth": 2}, {"rank": 3, "status": "tail", "within_depth": False, "floor": None}),
-        ("fig", {"depth": 2, "tail": "drop"}, {"rank": None, "left_out": "tail"}),
-        (
-            "fig",
-            {"order": "lost_in_the_middle"},
-            {"rank": 3, "rank_before_order": 2, "order": "lost_in_the_middle"},
-        ),
-        (
-            "moon",
-            {"order": input_order},
-            {"rank": 1, "rank_before_order": 3, "order": "input_order"},
-        ),
-    ],
-)
-def test_what_happened_to_a_candidate(identifier, settings, expected):
-    explanation = explained(identifier, **settings)
-    assert {name: getattr(explanation, name) for name in expected} == expected
-
-
-@pytest.mark.parametrize(
     ("identifier", "settings", "lines"),
     [
         ("pear", {}, ["'pear': rank 1, of 3", "rank 2, score 0.8", "0.6 (unbounded) by in-order"]),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from fakes import ByTable, InOrder, numbered, shown_in
-from fakes import ranked as ranked_reply
+from fakes import ByTable, InOrder
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
@@ -74,13 +73,6 @@ def test_nothing_relevant(nothing, scores, found):
         assert ranking.report.nothing_relevant is found
         assert ranking.report.to_dict()["nothing_relevant"] is found
         assert ("nothing relevant" in repr(ranking)) is (found is True)
-
-
-def test_threshold_of_a_call_is_on_the_same_scores():
-    floor = Floor(0.0, "rerank", 0.95, 0.9, Fit("by-table", depth=100))
-    ranking = ranked(floor, MINMAX, floor=0.6)
-    assert (ranking.order, ranking.report.nothing_relevant) == ((1,), True)
-    assert [issue.code for issue in ranking.report.issues] == []
 
 
 class Doubting:
@@ -149,16 +141,6 @@ def test_ranks_have_no_threshold(config, message):
     assert "use top_k" in str(caught.value)
 
 
-def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
-    fallback = {"type": "listwise", "llm": lambda message: ranked_reply(shown_in(message))}
-    broken = ByTable(dict.fromkeys(numbered(range(3))))
-    reranker = Reranker(broken, floor=0.5, fallback=[fallback], log_level="debug")
-    ranking = reranker.rerank("q", numbered(range(3)))
-    (issue,) = (issue for issue in ranking.report.issues if issue.code == "floor_not_applied")
-    assert issue.message.endswith("this fallback has no floor: its scores are ranks")
-    assert ranking.report.threshold is None
-
-
 # ---------------------------------------------------------------------- scores of a pair
 
 QUERY = "where do wombats live"
@@ -200,10 +182,3 @@ def test_rankings_that_differ_from_the_fit_say_so():
     [issue] = reranker.rerank("q", CANDIDATES, instruction="recent").report.issues
     assert issue.code == "fitted_otherwise"
     assert issue.message == "was fitted for no instruction of the call"
-
-
-def test_a_threshold_of_the_call_leaves_the_fit_of_nothing():
-    fitted = Fit("by-table", depth=100)
-    for nothing, codes in ((0.95, ["fitted_otherwise"]), (None, [])):
-        ranking = ranked(Floor(0.0, "rerank", nothing, 0.9, fitted), floor=0.6, depth=2)
-        assert [issue.code for issue in ranking.report.issues] == codes

@@ -5,7 +5,6 @@ import pytest
 from fakes import (
     ByTable,
     Model,
-    always,
     in_answer,
     listening,
     number_of,
@@ -15,14 +14,12 @@ from fakes import (
     task_of,
 )
 from secondpass.effects import Judgement, Windows
-from secondpass.errors import LLMError, MethodError
+from secondpass.errors import MethodError
 from secondpass.ranking.judgements import converted
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
-
-DOWN = LLMError("the server failed", "server_error")
 
 
 def interims(method, texts, reply=ranked):
@@ -75,18 +72,6 @@ def test_listwise_shows_the_order_after_each_window_but_the_last():
     assert numbers(texts, last) == [5, 0, 1, 2, 3, 4]
 
 
-def test_listwise_shows_nothing_after_a_window_without_an_answer():
-    texts = numbered(range(4))
-
-    def reply(shown):
-        return DOWN if {number_of(text) for text in shown.values()} == {2, 3} else ranked(shown)
-
-    found, last = interims(Listwise(Model(), window=2, stride=1), texts, reply)
-    assert [numbers(texts, judgement) for judgement in found] == [[0, 2, 1, 3]]
-    assert [issue.code for issue in found[0].issues] == ["server_error"]
-    assert numbers(texts, last) == [2, 0, 1]
-
-
 def test_blocks_show_the_joined_order():
     texts = numbered([3, 9, 1, 7, 5, 8])
     found, last = interims(Blocks(Model(), block=3, copies=2, final=2), texts)
@@ -115,16 +100,6 @@ def test_cascade_shows_its_stages():
     assert [judgement.beyond for judgement in found] == [{4}, {4}]
     assert found[0].stage_scores == [(-3,), (-9,), (-5,), (-7,), ()]
     assert numbers(texts, last) == [7, 5, 3, 9]
-
-
-def test_a_stage_that_scores_nothing_shows_nothing():
-    texts = numbered([3, 9])
-    nothing = Steps(Judgement([None, None], original=1.0))
-    single = cascade((Listwise(Model()), 1), (Listwise(Model()), 1))
-    assert interims(single, texts)[0] == []
-    assert interims(cascade((nothing, None), (Listwise(Model()), None)), texts)[0] == []
-    failing = cascade((Listwise(Model()), None), (nothing, None))
-    assert interims(failing, texts, always(DOWN))[0] == []
 
 
 # ---------------------------------------------------------------------- windows

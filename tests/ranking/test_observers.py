@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import logging
-import threading
 import time
 from types import SimpleNamespace
 
@@ -18,15 +17,12 @@ from fakes import (
     always,
     numbered,
     ranked,
-    within_deadlines,
 )
 from secondpass import InputError, Reranker, RerankError
-from secondpass.effects import Completion, Judgement
+from secondpass.effects import Completion
 from secondpass.errors import LLMError
-from secondpass.ranking.judgements import judged
 from secondpass.ranking.observers import (
     MethodOperation,
-    Operation,
     RankingOperation,
     RequestOperation,
     ScoringOperation,
@@ -253,34 +249,6 @@ def test_operations_of_a_cancelled_ranking_end(recorder):
     assert recorder.only(RankingOperation)[0].report is None
 
 
-def test_a_call_that_is_left_behind_ends_later(recorder):
-    begun, released, ended = (threading.Event() for _ in range(3))
-
-    class Slow(ByTable):
-        def score_pairs(self, query, documents):
-            begun.set()
-            released.wait(60)
-            return super().score_pairs(query, documents)
-
-    class Waking:
-        def end(self, operation):
-            if type(operation) is ScoringOperation:
-                ended.set()
-
-    with secondpass.observe(Waking()):
-
-        def rank(deadline):
-            recorder.events.clear()
-            Reranker(Slow(), limits={"deadline": deadline}, log_level="debug").rerank("q", TEXTS)
-
-        within_deadlines(rank, lambda _: begun.is_set())
-        assert [type(one) for one in recorder.ended] == [MethodOperation, RankingOperation]
-        assert recorder.ended[0].error == "deadline"
-        released.set()
-        assert ended.wait(60)
-    assert recorder.only(ScoringOperation)[0].seconds > 0
-
-
 def test_errors_have_names():
     assert error_of(DOWN) == "authentication"
     assert error_of(TimeoutError()) == "timeout"
@@ -431,26 +399,3 @@ def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
         secondpass.observe(observer)
     assert not observed()
-
-
-def test_a_method_that_closes_another_has_its_own_end(recorder):
-    class Closing:
-        name, score_kind, scale = "closing", "unbounded", None
-
-        def judge(self, task):
-            other = judged(Listwise(Model(ranked)), task)
-            yield next(other)
-            other.close()
-            return Judgement([1.0] * len(task.texts))
-
-    Reranker(Closing()).rerank("q", TEXTS)
-    outer, inner = recorder.only(MethodOperation)
-    assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
-    assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
-    ended = [item for item in recorder.ended if isinstance(item, MethodOperation)]
-    assert ended == [inner, outer]
-
-
-def test_nobody_is_told_without_an_observer(monkeypatch):
-    monkeypatch.setattr(Operation, "__init__", pytest.fail)
-    assert cascade(Listwise(Model(ranked))).rerank("q", TEXTS).report.status == "ok"

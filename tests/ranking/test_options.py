@@ -106,12 +106,6 @@ def test_options_override_settings():
     assert ranking.order == (2, 1, 0)
 
 
-def test_none_keeps_the_settings():
-    reranker = Reranker(ByTable(), top_k=1, floor=1.5)
-    options = dict.fromkeys(CallOptions.__annotations__)
-    assert reranker.rerank("q", ["a", "bb", "ccc"], **options).order == (2,)
-
-
 def test_order_by_name_of_the_reranker():
     reranker = Reranker(ByTable(), orders={"backwards": lambda items: items[::-1]})
     assert reranker.rerank("q", ["a", "bb"], order="backwards").order == (0, 1)
@@ -123,11 +117,6 @@ def test_new_option_needs_a_validation(monkeypatch):
     monkeypatch.setitem(CallOptions.__annotations__, "margin", float)
     with pytest.raises(NotImplementedError, match="'margin'"):
         validate({"margin": 1.0})
-
-
-def test_context_is_no_option_of_many():
-    with pytest.raises(TypeError, match="'context'"):
-        Reranker("lexical").rerank_many([("q", ["a"])], context=None)
 
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)

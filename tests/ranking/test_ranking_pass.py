@@ -84,17 +84,6 @@ def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     assert codes == ["scores_no_list", "order_applied_unjudged"]
 
 
-def test_ordering_that_lays_out_needs_a_ranking():
-    ranking = failing(order="lost_in_the_middle").rerank("q", LEVELS)
-    assert ranking.order == (0, 1, 2)
-    assert [issue.code for issue in ranking.report.issues] == ["scores_no_list"]
-
-
-def test_ordering_when_nothing_was_judged_leaves_the_tail_in_place():
-    ranking = failing(order=TIERS, depth=2).rerank("q", LEVELS)
-    assert ranking.order == (1, 0, 2)
-
-
 # ---------------------------------------------------------------------- score kinds
 
 
@@ -172,21 +161,6 @@ def test_a_weight_without_retrieval_scores_is_that_of_the_order(normalize, kind,
     assert (ranking.order, ranking.report.status) == ((0, 1, 2), "degraded")
     assert ranking.report.issues == without.report.issues
     assert [issue.code for issue in ranking.report.issues] == ["floor_not_applied"]
-
-
-@pytest.mark.parametrize(
-    ("weight", "blend", "left", "codes"),
-    [
-        (0.6, None, {}, ["floor_not_applied"]),
-        (0.6, {"original": 0.2}, {"floor": (0,)}, []),
-        (1.0, None, {}, []),
-    ],
-)
-def test_floor_with_a_weight_of_the_original_order(weight, blend, left, codes):
-    """Without a blend of its own, it was set for scores on another scale."""
-    method = Judging(Judgement(SCORES, original=weight))
-    report = Reranker(method, blend=blend, floor=0.6, log_level="debug").rerank("q", LEVELS).report
-    assert (report.left_out, [issue.code for issue in report.issues]) == (left, codes)
 
 
 # ---------------------------------------------------------------------- spans

@@ -53,13 +53,6 @@ def test_what_is_shown(settings, shown):
     assert Rendering(**settings).candidates([CANDIDATE]) == [shown]
 
 
-def test_lone_surrogates_are_replaced_for_judging_only():
-    scorer = ByTable()
-    ranking = Reranker(scorer).rerank("q\ud800", ["caf\u00e9 \udfff", "caf\u00e9"])
-    assert scorer.calls == [("q?", ["caf\u00e9 ?", "caf\u00e9"])]
-    assert {item.text for item in ranking} == {"caf\u00e9 \udfff", "caf\u00e9"}
-
-
 @dataclass
 class Entry:
     path: str
@@ -202,21 +195,6 @@ def test_a_candidate_without_the_field_keeps_its_id(value, shown):
     candidate = Candidate("t", id="7", metadata={"name": value})
     assert rendering.candidates([candidate]) == [f"{shown}\nt"]
     assert rendering.span_of_text(candidate, (0, 9)) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("field", "metadata", "shown"),
-    [
-        ("meta.title", {"title": "a"}, "a"),
-        ("meta.id", {"id": "a"}, "a"),
-        ("meta.title", {"meta": {"title": "b"}, "title": "a"}, "b"),
-        ("meta", {"title": "a"}, None),
-        ("metadata", {"title": "a"}, None),
-    ],
-)
-def test_metadata_is_read_under_the_names_of_both_frameworks(field, metadata, shown):
-    candidate = Candidate("", metadata=metadata)
-    assert Rendering(fields=[field]).candidates([candidate]) == [shown]
 
 
 MISSING = [

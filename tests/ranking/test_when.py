@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from secondpass import Candidate, ConfigurationError
 from secondpass.ranking.when import Agreement, Range, Unknown, When, signal
@@ -36,21 +34,6 @@ FALLING = scored(10, 4, 3, 2)
 )
 def test_signals(name, candidates, query, value):
     assert signal(name, query, candidates) == pytest.approx(value)
-
-
-SCORES = st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=30).map(lambda x: sorted(x)[::-1])
-
-
-@given(SCORES, st.floats(0.01, 100), st.floats(-100, 100))
-def test_margin_is_a_share_whatever_the_unit_of_the_scores(scores, factor, shift):
-    try:
-        margin = signal("margin", "q", scored(*scores))
-    except Unknown:
-        return
-    assert 0 <= margin <= 1
-    if scores[0] - scores[:20][-1] > 1:
-        moved = scored(*(score * factor + shift for score in scores))
-        assert signal("margin", "q", moved) == pytest.approx(margin, abs=1e-6)
 
 
 UNKNOWN = {

@@ -4,24 +4,21 @@ import asyncio
 import json
 import math
 from dataclasses import replace
-from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ByTable, InOrder, Model, in_answer, number_of, play, shown_in, task_of
+from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.effects import Judgement, ListScores, RawScores
-from secondpass.errors import MethodError
+from secondpass.effects import Judgement
 from secondpass.ranking.passages import Passages
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.windows import judged_by_windows, with_windows
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.types import Issue
 
 LONG = "1 apple tree. 5 pear trees. 3 plum trees."
 WINDOWS = ["1 apple tree.", "5 pear trees.", "3 plum trees."]
@@ -139,59 +136,6 @@ def test_windows_that_the_deadline_does_not_allow(count, status):
         assert [item.status for item in ranking] == ["scored", "unjudged"]
 
 
-class InLists:
-    """Scores whole lists, with what else a ListScores has."""
-
-    model_name = "in-lists"
-
-    def __init__(self, **members):
-        self.members = members
-
-    def score_pairs(self, query, documents):
-        raise AssertionError("score_lists is there")
-
-    def score_lists(self, requests, deadline):
-        yield [
-            ListScores([float(number_of(text)) for text in documents], **self.members)
-            for _, documents in requests
-        ]
-
-
-def test_the_window_is_the_span_whatever_the_scorer_found_in_it():
-    scorer = InLists(spans=[(2, 7), (2, 6), None, (0, 1)])
-    items = Reranker(scorer, passages=SENTENCES).rerank("q", [LONG, "4 short"])
-    spans = {item.position: item.span for item in items}
-    assert [LONG[slice(*spans[0])], spans[1]] == ["5 pear trees.", (0, 7)]
-
-
-@pytest.mark.parametrize("combine", ["max", "mean"])
-def test_windows_are_combined_by_each_kind_of_score(combine):
-    # The numbers in the windows of LONG are the scores; the first window is the first in order.
-    count = len(numbers := [float(number_of(text)) for text in LONG.split(". ")])
-    scorer = InLists(order_scores=[-float(index) for index in range(count + 1)])
-    passages = {**SENTENCES, "combine": combine}
-    items = {i.position: i for i in Reranker(scorer, passages=passages).rerank("q", [LONG, "4 a"])}
-    whole = max if combine == "max" else fmean
-    assert items[0].rerank_score == pytest.approx(whole(numbers))
-    assert items[0].final_score == pytest.approx(whole([-index for index in range(count)]))
-    assert (items[1].rerank_score, items[1].final_score) == (4.0, -count)
-    assert items[0].span[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("weight", "status", "codes"),
-    [(0.5, "degraded", ["own"]), (1.0, "unchanged", ["own"])],
-)
-def test_a_weight_of_the_original_order_and_issues_are_passed_on(weight, status, codes):
-    issue = Issue("own", "these are odd", (1, 2, 3))
-    reranker = Reranker(
-        InLists(original=weight, issues=[issue]), passages=SENTENCES, log_level="debug"
-    )
-    report = reranker.rerank("q", [LONG, "4 short"]).report
-    assert (report.status, [issue.code for issue in report.issues]) == (status, codes)
-    assert report.issues[0].positions == (0, 1)
-
-
 # ---------------------------------------------------------------------- other fields
 
 
@@ -276,17 +220,6 @@ def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_
     )
 
 
-def test_first_window_if_the_words_cannot_be_compared():
-    task = with_windows(task_of([LONG, LONG]), Passages(**SENTENCES), Rendering())
-    plan = judged_by_windows(Graded(Model()), task)
-    effect = next(plan)
-    late = MethodError("late", "deadline")
-    raw = RawScores([None] * 6, [(0, 6, late)])
-    ask = plan.send(raw)
-    assert effect.texts == WINDOWS * 2
-    assert set(shown_in(ask.questions[0].request).values()) == {WINDOWS[0]}
-
-
 # ---------------------------------------------------------------------- other methods
 
 
@@ -323,9 +256,3 @@ def test_what_an_own_method_is_given(members, texts, span):
     ]
     assert (own.task.windows is not None) == (members == {"windows": "task"})
     assert next(item.span for item in ranking if item.position == 0) == span
-
-
-def test_huge_scores_have_a_mean():
-    scorer = InOrder([1.7e308] * 3)
-    [item] = Reranker(scorer, passages={**SENTENCES, "combine": "mean"}).rerank("q", [LONG])
-    assert item.rerank_score == pytest.approx(1.7e308)

@@ -90,21 +90,6 @@ def test_a_key_in_a_file_is_refused(path, monkeypatch, name, method):
         assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "method"), [*HOLDERS.values()][:4], ids=[*HOLDERS][:4])
-def test_keys_from_python_or_variables(path, monkeypatch, name, method):
-    monkeypatch.setenv("KIND", "cross_encoder")
-    assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
-    monkeypatch.setenv("SOME_KEY", KEY)
-    path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
-    assert Reranker.from_config(path)
-
-
-def test_a_key_over_a_preset_is_refused(path):
-    path.write_text(f"preset: blended_scores\nmethod: {{llm: {{api_key: {KEY}}}}}\n")
-    with pytest.raises(ConfigurationError, match=r"method\.llm\.api_key: .*'api_key_env'"):
-        Reranker.from_config(path)
-
-
 # ---------------------------------------------------------------------- presets
 
 
@@ -161,12 +146,6 @@ def test_a_preset_is_extended(path):
     assert "preset" not in expected
 
 
-def test_a_type_replaces_a_mapping():
-    settings = Reranker.from_config({"preset": "embedded", "method": {"type": "lexical"}})
-    assert settings.to_config()["method"] == {"type": "lexical"}
-    assert settings.to_config()["blend"]["normalize"] == "minmax"
-
-
 def test_parameters_override_only_the_preset():
     described = {"preset": "cross_encoder_hybrid", "top_k": 3}
     depth = {"depth": Override(5, ("depth",))}
@@ -210,8 +189,3 @@ def test_wrong_presets(described, message):
         with pytest.raises(ConfigurationError) as caught:
             load(described)
         assert str(caught.value).startswith(f"configuration: {message}")
-
-
-def test_a_preset_extends_no_preset():
-    with pytest.raises(ConfigurationError, match="cannot extend another"):
-        Reranker.from_preset("embedded", preset="lexical")

@@ -79,28 +79,6 @@ def test_joint_order(orders, joint):
 # ---------------------------------------------------------------------- the strategy
 
 
-@pytest.mark.parametrize(
-    ("settings", "count", "calls"),
-    [
-        ({}, 2, [1]),
-        ({}, 20, [1]),
-        ({}, 21, [4, 1]),
-        ({}, 100, [10, 1]),
-        ({"copies": 3}, 100, [15, 1]),
-        ({"final": 0}, 100, [10]),
-        ({"final": 1}, 100, [10]),
-        ({"block": 10, "final": 30}, 45, [10, 1]),
-    ],
-)
-def test_calls(settings, count, calls):
-    judgement, asks = judge(Blocks(Model(), **settings), numbered(range(count)))
-    assert [len(ask.questions) for ask in asks] == calls
-    assert count - 1 in order_of(judgement)[: 1 if calls[-1] == 1 else 5]
-    assert all(score is not None for score in judgement.scores)
-    assert not judgement.issues
-    assert not judgement.degraded
-
-
 def test_other_copies_stand_in_for_a_failed_block():
     judgement, _ = judge(Blocks(Model()), numbered(range(100)), failing(3))
     assert order_of(judgement)[:5] == [99, 98, 97, 96, 95]
@@ -196,29 +174,3 @@ def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
         for ask in asks
         for question in ask.questions
     )
-
-
-def test_single_candidate_is_left_alone():
-    ranking = Reranker({"type": "blocks", "llm": lambda m: "never asked"}).rerank("q", ["one"])
-    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 0)
-
-
-def test_a_last_question_that_does_not_fit_costs_no_answer():
-    texts = [f"{number} " + "wombats " * 9 for number in range(12)]
-    model = Model(ranked, context_window=500)
-    ranking = Reranker(Blocks(model, block=2, copies=3, final=12)).rerank("wombats", texts)
-    assert {issue.code for issue in ranking.report.issues} == {"too_long"}
-    assert ranking.report.status == "degraded"
-    assert {item.status for item in ranking} == {"scored"}
-    assert len(model.prompts) == 18
-
-
-def test_without_the_last_question_limits_may_allow_more():
-    model = Model(ranked)
-    reranker = Reranker(Blocks(model), limits={"calls": 4}, log_level="debug")
-    (stage,) = reranker.plan(numbered(range(100))).stages
-    ranking = reranker.rerank("wombats", numbered(range(100)))
-    scored = [item.position for item in ranking if item.status == "scored"]
-    assert sorted(scored) == [*range(40)]
-    assert sum(place < 20 for place in scored[:20]) <= 2  # the higher number is better
-    assert (len(model.prompts), stage.left_out) == (4, 60)

@@ -1,7 +1,6 @@
 """Cascades: stages of scorers and of methods that ask, alone, nested and many at once."""
 
 import asyncio
-import json
 import math
 
 import pytest
@@ -13,7 +12,6 @@ from fakes import (
     Model,
     always,
     graded,
-    in_answer,
     number_of,
     numbered,
     play,
@@ -28,7 +26,6 @@ from secondpass import (
     MissingExtraError,
     Reranker,
     RerankError,
-    config,
 )
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
@@ -90,19 +87,6 @@ def test_later_stages_stand_first():
     assert (report.status, report.score_kind, report.issues) == ("ok", "rank", ())
     assert report.method == "by-table, then graded by model"
     assert (report.usage.calls, report.usage.rounds, report.usage.pairs) == (2, 2, 6)
-
-
-def test_effects_are_those_of_stages():
-    texts = numbered([3, 9, 5, 7, 1, 8])
-    method = cascade((by_number(texts), None), (Listwise(Model(), window=2, stride=1), 3))
-    judgement, asks = play(method.judge(task_of(texts)), in_answer(ranked))
-    assert [list(shown_in(ask.questions[0].request).values()) for ask in asks] == [
-        ["8 wombats", "7 wombats"],
-        ["9 wombats", "8 wombats"],
-    ]
-    assert judgement.scores == [2 / 6, 1.0, 3 / 6, 4 / 6, 1 / 6, 5 / 6]
-    assert judgement.stage_scores is not None
-    assert [len(scores) for scores in judgement.stage_scores] == [1, 2, 1, 2, 1, 2]
 
 
 def test_single_candidate_left_alone():
@@ -190,20 +174,6 @@ def test_missed_later_keeps_its_place():
     ]
 
 
-def test_issue_positions():
-    # The second stage sees 9, 7, 5 and leaves out 7, the fourth of the input; 0 has no text.
-    texts = ["3 a", "9 b", "5 c", "7 d"]
-
-    def reply(passages):
-        return json.dumps({one: 5 for one in passages if number_of(passages[one]) != 7})
-
-    method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
-    candidates = [{"text": None}, *texts]
-    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"no_text": (0,), "not_in_reply": (4,)}
-
-
 # ---------------------------------------------------------------------- weight of the input order
 
 
@@ -281,11 +251,6 @@ def test_depths_must_not_rise(depths, message):
         cascade(*((ByTable(), depth) for depth in depths))
 
 
-@pytest.mark.parametrize("depths", [[20, 10], [10, 10], [None, 10], [None, None], [3, 2, 1]])
-def test_depths_may_fall_or_stay(depths):
-    cascade(*((ByTable(), depth) for depth in depths))
-
-
 WRONG = [
     ([], "stages"),
     ([{"type": "lexical"}], "stages"),
@@ -302,11 +267,6 @@ WRONG = [
 def test_wrong_stages(stages, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "cascade", "stages": stages})
-
-
-def test_cost_limit_needs_all_prices():
-    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
-        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
 
 
 # ---------------------------------------------------------------------- many queries
@@ -378,14 +338,6 @@ class Recording:
         raise MissingExtraError("extra", "the stage")
 
 
-def test_context():
-    stages = [Recording(Judgement([1.0, 2.0])), Recording(Judgement([1.0, 2.0]))]
-    method = Cascade([CascadeStage(stages[0], 2), CascadeStage(stages[1], 2)])
-    Reranker(method, fallback=["lexical"]).rerank("q", ["a", "b"], context="ours")
-    assert [stage.tasks[0].context for stage in stages] == ["ours", "ours"]
-    assert stages[1].tasks[0].texts == ["b", "a"]
-
-
 def test_check_installed():
     with pytest.raises(MissingExtraError, match="extra"):
         cascade((ByTable(), None), (Recording(Judgement([1.0])), 1)).check_installed()
@@ -418,12 +370,6 @@ def test_left_alone_stays_so():
     method = cascade((Recording(two), 2), (Recording(one), 1))
     judgement, _ = play(method.judge(task_of(["a", "b"])), None)
     assert judgement.beyond == {0, 1}
-
-
-def test_depths_are_dumped_beside_the_methods():
-    stages = [{"type": "lexical", "depth": 5}, {"type": "lexical", "depth": 2}]
-    reranker = Reranker({"type": "cascade", "stages": stages})
-    assert config.dump(reranker)["method"]["stages"] == stages
 
 
 # ---------------------------------------------------------------------- instruction of a call

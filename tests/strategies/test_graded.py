@@ -183,12 +183,6 @@ def test_grade_out_of_range(grade, repair):
         assert ranking.report.issues[0].code == "score_out_of_range"
 
 
-def test_cut_reply():
-    cut = ANSWERS[-1][1]
-    judgement, _ = judge(Graded(Model()), numbered([3, 9, 5]), cut)
-    assert [issue.message for issue in judgement.issues] == ["the reply broke off before them"]
-
-
 def failing(texts, error):
     """Fails for the question that shows one of these."""
     return lambda passages: error if set(texts) & set(passages.values()) else graded(passages)
@@ -235,22 +229,3 @@ WRONG = [
 def test_wrong_settings(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "graded", "llm": Model(), **settings})
-
-
-def test_name():
-    assert Graded(Model()).name == "graded by model"
-    assert Graded(graded).name == "graded by graded"
-
-
-def test_batches_that_failed_cost_nothing():
-    """One of five batches is answered; the others keep their places."""
-
-    def one_batch_only(passages):
-        numbers = sorted(map(number_of, passages.values()))
-        return graded(passages) if 40 in numbers else LLMError("the server is down", "server_error")
-
-    method = Graded(Model([one_batch_only]), scale=(0, 100))
-    reranker = Reranker(method, limits={"retries": 0}, depth=None)
-    ranking = reranker.rerank("q", numbered(range(100)))
-    assert ranking.report.status == "partial"
-    assert ranking.order == (*range(40), *reversed(range(40, 60)), *range(60, 100))

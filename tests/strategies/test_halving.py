@@ -63,11 +63,6 @@ def test_one_refused_passage_costs_only_its_own_judgement(outcome, before, bad):
     assert report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
 
 
-@pytest.mark.parametrize("bad", [(3, 4), (2, 7, 12, 17), range(0, 20, 2)], ids=str)
-def test_several_refused_passages(bad):
-    assert unjudged(rank(refusing(FILTERED), texts_with(*bad, count=40))) == [*bad]
-
-
 def test_a_prompt_that_does_not_fit_costs_only_its_own_judgement():
     model = Model([graded])
     model.context_window = 600
@@ -101,13 +96,6 @@ def test_other_errors_are_not_about_the_content(error):
     judgement, asks = play(Graded(Model()).judge(task_of(texts_with(5, count=40))), answer)
     assert len(asks) == 1
     assert judgement.unjudged == frozenset(range(20))
-
-
-def test_scores_on_another_scale_are_not_asked_about_again():
-    reply = always('{"x": 1}')
-    model = Model([lambda passages: f'{{"{next(iter(passages))}": 95}}', reply])
-    ranking = Reranker(Graded(model)).rerank("q", texts_with())
-    assert (ranking.report.status, ranking.report.usage.calls) == ("unchanged", 2)
 
 
 def test_it_is_switched_off_with_repairs():

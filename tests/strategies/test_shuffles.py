@@ -1,7 +1,6 @@
 """Shuffles: several orders side by side, their mean, and how far they are apart."""
 
 import json
-import math
 import random
 from statistics import fmean
 
@@ -23,7 +22,6 @@ from fakes import (
 from sampling import examples
 from secondpass import ConfigurationError, Reranker
 from secondpass.errors import LLMError, MethodError
-from secondpass.llms.function import CallableLLM
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
@@ -96,14 +94,6 @@ def test_orders_are_always_the_same():
     assert orders[1][:5] == [26, 27, 22, 2, 5]  # in every process and version: answers are cached
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_no_order_is_repeated_before_all_were_used(count):
-    possible = math.factorial(count)
-    orders = [*map(tuple, Shuffles(2 * possible + 1).orders(count))]
-    assert orders[0] == tuple(range(count))
-    assert len({*orders[:possible]}) == len({*orders[possible : 2 * possible]}) == possible
-
-
 # ---------------------------------------------------------------------- what is made of it
 
 
@@ -155,12 +145,6 @@ def failing(*questions, reply):
         return reply(passages)
 
     return answer
-
-
-def test_without_any_answer_it_fails(kind):
-    reply = failing(*range(100), reply=ranked)
-    with pytest.raises(MethodError, match="down"):
-        judge(METHODS[kind](Model(), shuffles=3), numbered(range(30)), reply)
 
 
 def test_shuffles_that_were_answered_count(kind):
@@ -246,16 +230,6 @@ def test_shuffles_are_given_up_for_the_windows_of_the_first():
     assert order_of(judgement)[:10] == list(range(99, 89, -1))
     assert [issue.code for issue in judgement.issues] == ["fewer_runs"]
     assert list(judgement.spreads) == [None] * 100
-
-
-@pytest.mark.parametrize("shuffles", [1, 2, 3])
-def test_prompts_that_do_not_fit_end_it(kind, shuffles):
-    """A plan may end where it was told how many rounds are left."""
-    model = CallableLLM(lambda messages: "", context_window=256)
-    reranker = Reranker(METHODS[kind](model, shuffles=shuffles))
-    ranking = reranker.rerank("wombats " * 200, numbered(range(30)))
-    assert [issue.code for issue in ranking.report.issues] == ["too_long"]
-    assert ranking.report.usage.calls == 0
 
 
 # ---------------------------------------------------------------------- disagreement

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from command_requests import FRUIT, LEXICAL, json_lines, requests
+from command_requests import LEXICAL, json_lines, requests
 
 
 def test_compressed_output(secondpass, tmp_path):
@@ -40,19 +40,6 @@ def test_a_compressed_run(secondpass, trec, tmp_path):
     told = secondpass(*LEXICAL, *compressed)
     assert (told.code, told.out) == (0, plain)
     assert plain
-
-
-def test_a_broken_file_is_named(secondpass, tmp_path):
-    (tmp_path / "fruit.gz").write_bytes(json_lines(FRUIT))
-    told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.gz")
-    assert (told.code, "fruit.gz: is not a gzip file" in told.flat) == (1, True)
-    assert "internal error" not in told.flat
-
-
-def test_compression_is_not_guessed(secondpass, tmp_path):
-    (tmp_path / "fruit.jsonl").write_bytes(gzip.compress(json_lines(FRUIT)))
-    told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.jsonl")
-    assert (told.code, "is not UTF-8" in told.flat) == (1, True)
 
 
 def test_lines_are_texts(secondpass):

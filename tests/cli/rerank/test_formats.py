@@ -1,7 +1,5 @@
 """Requests and rankings as JSON lines and tables."""
 
-import json
-
 import pytest
 
 from command_requests import FRUIT, LEXICAL, json_lines, requests
@@ -74,13 +72,6 @@ def test_options_reach_the_ranking(secondpass, options, expected):
     assert [one["id"] for one in told.lines()[0]["ranking"]] == expected
 
 
-def test_texts_can_be_left_out_and_timings_put_in(secondpass):
-    stdin = json_lines(FRUIT)
-    (told,) = secondpass(*LEXICAL, "-q", "x", "--no-text", "--timings", stdin=stdin).lines()
-    assert told["report"]["seconds"] >= 0
-    assert not {"text", "metadata"} & set(told["ranking"][0])
-
-
 def test_a_context_is_handed_on(secondpass, write, tmp_path):
     context = write("context.yaml", "nodes: []\n")
     told = secondpass(*LEXICAL, "-q", "x", "--context", context, stdin=json_lines(FRUIT))
@@ -117,16 +108,3 @@ def test_explained_candidates_have_to_exist(secondpass):
     assert "--explain no\\x1bne: no candidate has this id" in told.flat
     told = secondpass(*call, "--format", "trec", stdin=json_lines(FRUIT))
     assert (told.code, "use jsonl or table" in told.flat) == (2, True)
-
-
-def test_a_skipped_pass_is_written_and_summed(secondpass, write):
-    candidates = [{"id": str(i), "text": "x", "score": score} for i, score in enumerate([9, 2, 1])]
-    path = write("certain.jsonl", [{"query": "x", "candidates": candidates}])
-    told = secondpass("rerank", path, "--preset", "lexical", "--set", "when.margin.below=0.5")
-    assert json.loads(told.out)["report"]["skipped"]["reason"] == "margin 0.875 is not below 0.5"
-    assert "; skipped: 1 query, 3 pairs" in told.err
-    table = secondpass(
-        *("rerank", path, "--preset", "lexical", "--set", "when.margin.below=0.5"),
-        *("--format", "table"),
-    )
-    assert "x (skipped: margin 0.875 is not below 0.5)" in table.out

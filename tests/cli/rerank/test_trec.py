@@ -69,19 +69,6 @@ def test_unsupported_fields_of_a_run_before_ranking(secondpass, write):
     assert "warning" not in outcome.err
 
 
-def test_requests_without_ids_are_counted_in_a_run(secondpass):
-    given = [{"query": "x", "candidates": [{"id": "a", "text": "x"}]}] * 2
-    told = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines(given))
-    assert told.out == "q1 Q0 a 1 1.0 secondpass\nq2 Q0 a 1 1.0 secondpass\n"
-
-
-def test_a_run_can_come_through_a_pipe(secondpass, trec):
-    _, files = trec
-    expected = secondpass(*LEXICAL, *options(files)).out
-    run = files["--run"].read_bytes()
-    assert secondpass(*LEXICAL, *options({**files, "--run": "-"}), stdin=run).out == expected
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
 def test_disk_full_while_indexing_a_corpus(secondpass, write, trec):
     _, files = trec

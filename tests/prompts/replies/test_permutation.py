@@ -5,15 +5,10 @@ import pytest
 from reply_cases import (
     CUT_REPLIES,
     INDEX_ORDERS,
-    OPAQUE,
-    ORDER,
     ORDERS,
-    O,
     check,
     order_of,
 )
-from secondpass.effects import Completion
-from secondpass.prompts.replies.permutation import Permutation
 
 
 @pytest.mark.parametrize(("reply", "expected"), ORDERS.values(), ids=ORDERS)
@@ -41,7 +36,3 @@ def test_cut_replies(reply, _scores, expected):
 )
 def test_order_of_one(reply):
     check(lambda: order_of(reply), (1,))
-
-
-def test_format_reads_orders():
-    assert Permutation().read(Completion(O), OPAQUE).places == ORDER

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
-from secondpass.prompts.replies.ranked import Ranked, read_ranked
+from secondpass.prompts.replies.ranked import read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 ESCAPED = Labels(["a&lt;b&gt;", "x&gt;y", "c"], None)
@@ -120,17 +120,6 @@ def test_cut_replies(reply, places):
 def test_counts():
     order = read_ranked(Completion("[2] > [9] > [2] > [1]"), FROM_1)
     assert (order.doubled, order.unknown) == (1, 1)
-
-
-def test_format_reads_chains():
-    assert Ranked().read(Completion("[b2c] > [k4t]"), OPAQUE).places == (1, 0)
-
-
-def test_single_document():
-    assert read_ranked(Completion("[1]"), Labels(["1"], 1)).places == (0,)
-    assert read_ranked(Completion("It is [doc 1]."), Labels(["doc 1"], None)).places == (0,)
-    with pytest.raises(ReplyError, match=NONE):
-        read_ranked(Completion("It is [doc 1]."), Labels(["doc 1", "doc 2"], None))
 
 
 chains = st.lists(

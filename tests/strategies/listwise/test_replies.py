@@ -81,19 +81,6 @@ def test_rank_out_of_range():
     assert caught.value.code == "score_out_of_range"
 
 
-def test_another_window_may_score_it():
-    # 30 candidates: windows at 10 and 0. The first leaves 25 out, which stays in its place.
-    judgement, asks = judge(Listwise(Model()), ascending(30), leaving_out(25))
-    assert len(asks) == 2
-    assert judgement.scores[25] is None
-    assert 25 not in judgement.unjudged
-    assert [issue.code for issue in judgement.issues] == ["not_in_reply"]
-    # Left out by the second window only, it has the place that the first gave it.
-    replies = iter([ranked, leaving_out(25)])
-    judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
-    assert judgement.scores[25] is not None
-
-
 def test_answered_windows_are_used():
     replies = iter([ranked, always(DOWN), ranked])
     judgement, asks = judge(Listwise(Model()), ascending(40), one_after_the_other(replies))
@@ -119,19 +106,6 @@ def test_failed_window_is_unjudged():
     assert ranking.order == (*range(19, -1, -1), *range(20, 30))
     assert [item.status for item in ranking] == ["scored"] * 20 + ["unjudged"] * 10
     assert ranking.report.status == "partial"
-
-
-def test_failed_middle_window_ends_the_run():
-    # The windows at 4 and 0 share a place, but nothing was compared across the one at 2.
-    texts = numbered(range(1, 10))
-    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
-    ranking = Reranker(method, log_level="debug").rerank("q", texts)
-    assert [number_of(item.text) for item in ranking] == [9, 4, 3, 2, 1, 5, 6, 7, 8]
-    assert [item.status for item in ranking] == ["scored"] * 5 + ["unjudged"] * 4
-    assert ranking.report.status == "partial"
-    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
-    with pytest.raises(RerankError, match="windows_not_joined"):
-        Reranker(method, strict=True, log_level="debug").rerank("q", texts)
 
 
 def test_uncounted_window_scores_nothing():

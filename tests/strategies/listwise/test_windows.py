@@ -8,7 +8,6 @@ from fakes import Model, numbered, ranked
 from listwise_plans import ascending, judge, numbers_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
-from secondpass.errors import MethodError
 from secondpass.strategies.listwise import Listwise
 
 WINDOWS = [
@@ -103,10 +102,6 @@ def test_wrong_settings(settings, message):
         Reranker({"type": "listwise", "llm": Model(), **settings})
 
 
-def test_name():
-    assert Listwise(Model()).name == "listwise by model"
-
-
 # ---------------------------------------------------------------------- details
 
 
@@ -169,13 +164,6 @@ def test_ranks(ranks, scores, codes):
             index for index, score in enumerate(scores) if score is None
         )
         assert issue.method == "listwise by model"
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_equal_ranks_are_no_order(count):
-    method = Listwise(Model(), reply="keyed")
-    with pytest.raises(MethodError, match="all documents the same rank"):
-        judge(method, numbered(range(count)), keyed_ranks(*[1] * count))
 
 
 def test_cut_or_unknown_ranks():
