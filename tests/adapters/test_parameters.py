@@ -46,6 +46,13 @@ def test_reads_the_signature():
     }  # fmt: skip
 
 
+def test_values_are_those_of_attributes():
+    component = Component("lexical", top_n=3, label="x")
+    assert PARAMETERS.values(component) == {
+        **PARAMETERS.defaults, "reranker": "lexical", "top_n": 3, "label": "x",
+    }  # fmt: skip
+
+
 def test_overrides_are_what_differs():
     values = {**PARAMETERS.defaults, "top_n": 2, "document_prefix": "p: ", "dedupe": False}
     overrides = PARAMETERS.overrides(values)
@@ -96,6 +103,11 @@ REFUSED = {
 def test_refused_assignments(name, value, message):
     with pytest.raises((ValueError, AttributeError), match=rf"{name}.*{re.escape(message)}"):
         PARAMETERS.assigned(name, value, {"dedupe"}, {"floor"})
+
+
+def test_assignments():
+    for name, value in {"top_n": 3, "floor": 0.5, "dedupe": True, "label": "x"}.items():
+        assert PARAMETERS.assigned(name, value, {}, set()) == value
 
 
 @pytest.mark.parametrize(
@@ -153,6 +165,11 @@ def test_finite_numbers(value):
 def test_no_finite_numbers(value):
     with pytest.raises(InputError, match=r"^floor: give a finite number, not "):
         finite_number("floor", value)
+
+
+def test_none_stays_none():
+    assert whole_number("top_k", None) is None
+    assert finite_number("floor", None) is None
 
 
 def test_orders():

@@ -78,3 +78,10 @@ def test_a_folder_that_cannot_be_flushed(tmp_path: Path, monkeypatch, number: in
         with pytest.raises(OSError, match=os.strerror(number)):
             write_lines(tmp_path / "queries.tsv", ["q\ttext\n"])
     assert (tmp_path / "queries.tsv").read_text() == "q\ttext\n"
+
+
+def test_where_folders_cannot_be_opened_nothing_is_flushed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module.sys, "platform", "win32")
+    monkeypatch.setattr(os, "O_DIRECTORY", None)
+    write_lines(tmp_path / "queries.tsv", ["q\ttext\n"])
+    assert (tmp_path / "queries.tsv").read_text() == "q\ttext\n"

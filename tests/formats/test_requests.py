@@ -10,6 +10,7 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import Line
 from secondpass.formats.requests import (
     InputRequest,
+    UnknownKeys,
     batches,
     read_candidate,
     read_requests,
@@ -109,6 +110,15 @@ def test_unknown_keys_are_warned_of_once():
     (warning,) = warnings
     assert warning.startswith("in:1: the key 'querry' is unknown, and ignored")
     assert "query" in warning.partition("ignored")[2]
+
+
+def test_warnings_of_unknown_keys_are_bounded():
+    warnings = []
+    keys = UnknownKeys(warnings.append)
+    for number in range(30):
+        keys.add(Line("in", 1, ""), f"key {number}")
+    assert len(warnings) == 11
+    assert warnings[-1] == "further unknown keys of requests are ignored, too"
 
 
 def test_batches_end_by_count_and_by_size():

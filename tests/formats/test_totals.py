@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from secondpass import EngineInfo, Ranking, Report, Usage
+from secondpass import EngineInfo, Ranking, Report, Skipped, Usage
 from secondpass.formats.totals import count, summary
 
 
@@ -20,6 +20,11 @@ def test_engines_are_named():
         "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
         "engines: model on openvino, bfloat16, threads: 2 (2)"
     )
+
+
+def test_skipped_queries_and_pairs_are_summed():
+    counts = count([ranking(skipped=Skipped("certain", 40)), ranking(skipped=Skipped("sure", 2))])
+    assert summary(3, counts, 1.0).endswith("; skipped: 2 queries, 42 pairs")
 
 
 TOTALS = [
@@ -42,6 +47,14 @@ TOTALS = [
 def test_tokens_and_cost_are_summed_where_they_are_reported(usages, end):
     counts = count([ranking(*usage) for usage in usages])
     assert summary(len(usages), counts, 1.0).endswith(end)
+    assert all(type(value) is int for value in counts.values())
+
+
+def test_billed_units_are_summed_where_they_are_reported():
+    usages = [Usage(1, units=0.1), Usage(1, units=0.2), Usage(1)]
+    counts = count([Ranking("q", (), Report("ok", usage=usage)) for usage in usages])
+    end = "0 unchanged; billed units: 0.3 (reported for 2 of 3 queries)"
+    assert summary(3, counts, 1.0).endswith(end)
     assert all(type(value) is int for value in counts.values())
 
 

@@ -1,5 +1,6 @@
 """Contexts: what a caller tells of the situation, as text."""
 
+from collections import UserDict
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType, SimpleNamespace
@@ -7,7 +8,7 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 
 from fakes import Model
-from secondpass import Reranker
+from secondpass import ConfigurationError, Reranker
 from secondpass.prompts.context import ProjectContext, plain_context, to_context_builder
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.graded import Graded
@@ -106,11 +107,23 @@ def test_nodes_in_a_list_and_by_id(context):
     assert lines[4:] == [f"- n{at} / goal {at} / task" for at in range(3)]
 
 
+@pytest.mark.parametrize("context", ["", "a goal", "two\nlines"])
+def test_project_as_a_string(context):
+    assert ProjectContext()(context) == context
+
+
 def test_pending_limit():
     nodes = [{"id": f"n{at}"} for at in range(30)]
     assert ProjectContext()(nodes).count("\n- ") == 10
     assert ProjectContext(pending=2)(nodes).endswith("- n0 / - / -\n- n1 / - / -")
     assert ProjectContext(pending=0)(nodes).endswith("(id / output / type):")
+
+
+@pytest.mark.parametrize(
+    "context", [{"nodes": None}, UserDict(nodes=None, name="shop"), SimpleNamespace(nodes=None)]
+)
+def test_project_without_any_node_yet(context):
+    assert ProjectContext()(context) == ProjectContext()([])
 
 
 @pytest.mark.parametrize("value", [ProjectContext(), plain_context, str.upper, lambda c: "x"])
@@ -124,6 +137,12 @@ def test_registered_builder():
     assert isinstance(built, ProjectContext)
     assert built.pending == 3
     assert to_context_builder(None) is None
+
+
+@pytest.mark.parametrize("value", ["nothing", 7, [], {"type": "nothing"}, {}, ProjectContext])
+def test_no_context_builder(value):
+    with pytest.raises(ConfigurationError):
+        to_context_builder(value)
 
 
 def raising(context):

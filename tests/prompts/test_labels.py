@@ -100,6 +100,14 @@ def test_opaque_labels_are_unique(query, texts):
     assert labels == labels_of("opaque", texts, query=query)
 
 
+@pytest.mark.parametrize("count", [1, 100, 800, 801, 5000])
+def test_many_opaque_labels_are_longer(count):
+    labels = labels_of("opaque", ["t"] * count)
+    assert len(set(labels)) == count
+    assert len({len(label) for label in labels}) == 1
+    assert len(labels[0]) == (3 if count <= 800 else 4 if count <= 6400 else 5)
+
+
 def test_opaque_labels_depend_on_texts():
     plain = labels_of("opaque", ["a", "b", "c"])
     for texts, query in ((["a", "b", "c"], "p"), (["a", "b", "d"], "q"), (["b", "a", "c"], "q")):

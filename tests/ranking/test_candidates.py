@@ -4,6 +4,7 @@ import traceback
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 
@@ -12,7 +13,7 @@ from raising_values import Incomparable, Raises, Uncountable, Unprintable
 from rankings import order
 from secondpass import Candidate, InputError, Reranker
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.candidates import first_stage_scores
+from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 
 
 def test_strings_mappings_candidates_and_ranked_items_go_in():
@@ -137,6 +138,11 @@ def test_odd_candidates_are_kept(odd, settings):
     assert ranking.report.status == "ok"
 
 
+def test_metadata_that_is_no_mapping_is_refused_by_name():
+    with pytest.raises(InputError, match=r"candidates\[1\].metadata: give a mapping, not a list"):
+        Reranker(ByTable()).rerank("q", ["a", Candidate("b", metadata=[1])])  # type: ignore[arg-type]
+
+
 def test_dedupe_keeps_the_best_of_each_id_in_the_place_of_the_first():
     given = [
         {"text": "a", "id": "1", "score": 0.1},
@@ -173,6 +179,14 @@ def test_values_that_raise_have_nothing_to_show(where):
         assert "PASSAGE" not in str(ranking.report.to_dict())
 
 
+def test_booleans_of_numpy_are_no_scores():
+    numpy = pytest.importorskip("numpy")
+    for value in (numpy.True_, numpy.False_, numpy.array(True), True):
+        assert retrieval_score(Candidate("a", score=value)) is None
+    for value in (numpy.float32(0.5), numpy.int64(1), numpy.array(0.5)):
+        assert retrieval_score(Candidate("a", score=value)) == float(value)
+
+
 def test_a_key_beside_and_inside_metadata():
     nan = float("nan")
     same = {"text": "a", "year": 1, "x": nan, "metadata": {"year": 1.0, "x": nan, "z": 2}}
@@ -182,6 +196,16 @@ def test_a_key_beside_and_inside_metadata():
         wrong = {"text": "a", "year": one, "metadata": {"year": other}}
         with pytest.raises(InputError, match=r"candidates\[0\]: year is both"):
             Reranker("lexical").rerank("cat", [wrong])
+
+
+def test_equal_metadata_values():
+    for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
+        row = {"text": "a", "key": make(), "metadata": {"key": make()}}
+        assert Reranker("lexical").rerank("q", [row]).report.status == "ok"
+    for other in (np.array([1, 3]), np.array([1])):
+        row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
+        with pytest.raises(InputError, match="with different values"):
+            Reranker("lexical").rerank("q", [row])
 
 
 # ---------------------------------------------------------------------- distances
@@ -234,6 +258,13 @@ def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
     terms = ranking.explain(position=0).blend
     weighted = terms.rerank if terms.original is None else (terms.original + terms.rerank) / 2
     assert weighted == pytest.approx(finals[0])
+
+
+def test_the_copy_with_the_smallest_distance_is_kept():
+    given = scored_candidates([*DISTANCES, 1.0], ["a", "b", "a", "c"])
+    ranking = Reranker(ByTable(), dedupe=True).rerank("q", given)
+    assert ranking.report.left_out == {"duplicate": (2,)}
+    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
 
 
 @pytest.mark.parametrize(

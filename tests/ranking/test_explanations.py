@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from fakes import InOrder, candidate_likes, odd_scores
 from sampling import examples
-from secondpass import InputError, Reranker
+from secondpass import InputError, Ranking, Reranker
 from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
-from secondpass.types import Issue
+from secondpass.types import Issue, Report
 
 FRUIT = [
     {"id": "moon", "text": "a secret", "score": 0.9},
@@ -107,6 +107,17 @@ def test_ids_are_quoted_in_errors():
         with pytest.raises(InputError, match=r"known are: 'a\\n\\x1b\[31m', a str$") as caught:
             ranking.explain(wrong)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", [{"id": "a"}, {"position": 0}])
+def test_a_ranking_without_candidates(arguments):
+    with pytest.raises(InputError, match="has no candidates to explain"):
+        Reranker(InOrder([])).rerank("q", []).explain(**arguments)
+
+
+def test_a_ranking_without_a_trace():
+    with pytest.raises(InputError, match="has no trace to explain"):
+        Ranking("q", (), Report("ok")).explain("a")
 
 
 @examples(50)

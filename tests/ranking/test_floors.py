@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import yaml
 
-from fakes import ByTable, InOrder
-from secondpass import Candidate, ConfigurationError, Reranker
+from fakes import ByTable, InOrder, numbered, shown_in
+from fakes import ranked as ranked_reply
+from secondpass import Candidate, ConfigurationError, InputError, Reranker
 from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Fit, Floor, to_floor
@@ -73,6 +74,13 @@ def test_nothing_relevant(nothing, scores, found):
         assert ranking.report.nothing_relevant is found
         assert ranking.report.to_dict()["nothing_relevant"] is found
         assert ("nothing relevant" in repr(ranking)) is (found is True)
+
+
+def test_threshold_of_a_call_is_on_the_same_scores():
+    floor = Floor(0.0, "rerank", 0.95, 0.9, Fit("by-table", depth=100))
+    ranking = ranked(floor, MINMAX, floor=0.6)
+    assert (ranking.order, ranking.report.nothing_relevant) == ((1,), True)
+    assert [issue.code for issue in ranking.report.issues] == []
 
 
 class Doubting:
@@ -139,6 +147,22 @@ def test_ranks_have_no_threshold(config, message):
         Reranker(**config)
     assert f"{message} by model' are ranks" in str(caught.value)
     assert "use top_k" in str(caught.value)
+
+
+def test_a_call_gives_ranks_no_threshold():
+    reranker = Reranker({"type": "listwise", "llm": model})
+    with pytest.raises(InputError, match=r"floor: the scores of 'listwise by model' are ranks"):
+        reranker.rerank("q", CANDIDATES, floor=0.5)
+
+
+def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
+    fallback = {"type": "listwise", "llm": lambda message: ranked_reply(shown_in(message))}
+    broken = ByTable(dict.fromkeys(numbered(range(3))))
+    reranker = Reranker(broken, floor=0.5, fallback=[fallback], log_level="debug")
+    ranking = reranker.rerank("q", numbered(range(3)))
+    (issue,) = (issue for issue in ranking.report.issues if issue.code == "floor_not_applied")
+    assert issue.message.endswith("this fallback has no floor: its scores are ranks")
+    assert ranking.report.threshold is None
 
 
 # ---------------------------------------------------------------------- scores of a pair

@@ -159,3 +159,12 @@ class TestInstructions:
             "reranking is ok: instruction_not_used: the method takes no instruction, so that of "
             "this call had no effect"
         ]
+
+    def test_a_scorer_whose_member_raises(self):
+        class Raising(ByTable):
+            @property
+            def takes_instruction(self):
+                raise OSError
+
+        (issue,) = Reranker(Raising()).rerank("q", ["a"], instruction="x").report.issues
+        assert issue.code == "instruction_not_used"

@@ -218,6 +218,15 @@ def test_a_field_that_no_candidate_has_is_reported(fields, missing):
     assert ranking.report.status == "ok"
 
 
+@pytest.mark.parametrize("candidates", [[], [{"output": "report", "id": "t1"}]])
+@pytest.mark.parametrize("name", ["listwise_ids", "listwise_guided"])
+def test_presets_report_no_optional_field(name, candidates):
+    rendering = Reranker.from_preset(name, method={"llm": lambda messages: ""}).render
+    from secondpass.ranking.candidates import to_candidates
+
+    assert rendering.missing(to_candidates(candidates, text_needed=False)) == []
+
+
 FRAMES = {
     "nothing": ({}, []),
     "prefix and suffix": ({"prefix": "P: ", "suffix": " :S"}, ["P: ", " :S"]),

@@ -18,7 +18,7 @@ from secondpass.ranking.scoring import (
     to_list,
 )
 from secondpass.strategies.graded import Graded
-from secondpass.types import EngineInfo
+from secondpass.types import EngineInfo, Issue
 
 ENGINE = EngineInfo("", "torch", "float32", 1, "up to 8 pairs", "the backend is set")
 
@@ -131,6 +131,11 @@ def test_an_endless_iterator_is_refused():
         to_list(itertools.count(), 2)
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])
+def test_ranks_depend_on_the_whole_list(kind, expected):
+    assert scores_alone(ScorerMethod(ByTable(score_kind=kind))) is expected
+
+
 @pytest.mark.parametrize(
     ("texts", "scores", "members", "codes"),
     [
@@ -197,3 +202,18 @@ def test_texts_that_were_not_read_whole(returned, positions):
 def test_rerank_scores_may_be_of_pairs_where_the_order_is_of_the_list(members, order, rerank):
     method = ScorerMethod(ByTable(**members))
     assert (scores_alone(method), rerank_scores_alone(method)) == (order, rerank)
+
+
+@pytest.mark.parametrize("issues", [[Issue("cache_failed", "the score cache is full")], None, 1])
+def test_a_report_says_what_is_wrong_with_a_cache(issues):
+    class Cached:
+        def score_pairs(self, query, documents):
+            return [1.0] * len(documents)
+
+        def cache_issues(self):
+            return issues
+
+    report = Reranker(Cached()).rerank("q", ["a", "b"]).report
+    expected = [("cache_failed", "Cached")] if isinstance(issues, list) else []
+    assert [(issue.code, issue.method) for issue in report.issues] == expected
+    assert report.status == "ok"

@@ -60,6 +60,11 @@ def test_scores_that_say_nothing(case, name):
     assert decision.unknown == ({name: reason} if reason else {})
 
 
+def test_only_the_first_score_differs():
+    with pytest.raises(Unknown, match="all retrieval scores but the first are equal"):
+        signal("top_zscore", "q", scored(3, 1, 1))
+
+
 @pytest.mark.parametrize(
     ("settings", "skip"),
     [

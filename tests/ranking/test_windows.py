@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.effects import Judgement
+from secondpass.effects import Judgement, ListScores
 from secondpass.ranking.passages import Passages
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.windows import judged_by_windows, with_windows
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
+from secondpass.types import Issue
 
 LONG = "1 apple tree. 5 pear trees. 3 plum trees."
 WINDOWS = ["1 apple tree.", "5 pear trees.", "3 plum trees."]
@@ -134,6 +135,45 @@ def test_windows_that_the_deadline_does_not_allow(count, status):
     if status == "partial":
         assert ranking.report.issues[0].positions == (1,)
         assert [item.status for item in ranking] == ["scored", "unjudged"]
+
+
+class InLists:
+    """Scores whole lists, with what else a ListScores has."""
+
+    model_name = "in-lists"
+
+    def __init__(self, **members):
+        self.members = members
+
+    def score_pairs(self, query, documents):
+        raise AssertionError("score_lists is there")
+
+    def score_lists(self, requests, deadline):
+        yield [
+            ListScores([float(number_of(text)) for text in documents], **self.members)
+            for _, documents in requests
+        ]
+
+
+def test_the_window_is_the_span_whatever_the_scorer_found_in_it():
+    scorer = InLists(spans=[(2, 7), (2, 6), None, (0, 1)])
+    items = Reranker(scorer, passages=SENTENCES).rerank("q", [LONG, "4 short"])
+    spans = {item.position: item.span for item in items}
+    assert [LONG[slice(*spans[0])], spans[1]] == ["5 pear trees.", (0, 7)]
+
+
+@pytest.mark.parametrize(
+    ("weight", "status", "codes"),
+    [(0.5, "degraded", ["own"]), (1.0, "unchanged", ["own"])],
+)
+def test_a_weight_of_the_original_order_and_issues_are_passed_on(weight, status, codes):
+    issue = Issue("own", "these are odd", (1, 2, 3))
+    reranker = Reranker(
+        InLists(original=weight, issues=[issue]), passages=SENTENCES, log_level="debug"
+    )
+    report = reranker.rerank("q", [LONG, "4 short"]).report
+    assert (report.status, [issue.code for issue in report.issues]) == (status, codes)
+    assert report.issues[0].positions == (0, 1)
 
 
 # ---------------------------------------------------------------------- other fields

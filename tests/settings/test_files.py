@@ -189,3 +189,8 @@ def test_wrong_presets(described, message):
         with pytest.raises(ConfigurationError) as caught:
             load(described)
         assert str(caught.value).startswith(f"configuration: {message}")
+
+
+def test_a_preset_extends_no_preset():
+    with pytest.raises(ConfigurationError, match="cannot extend another"):
+        Reranker.from_preset("embedded", preset="lexical")

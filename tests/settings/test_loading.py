@@ -192,6 +192,20 @@ def test_resolves_each_kind(tmp_path):
     assert config.resolve(ready) is ready
 
 
+UNRESOLVED = {
+    "parameter": (Reranker("lexical"), {"top_n": Override(3, ("top_k",))}, "set 'top_k' on that"),
+    "number": (7, {}, "give a preset name"),
+    "misspelt preset": ("lexicl", {}, "no preset is named 'lexicl'"),
+    "missing file": ("lexicl.yaml", {}, "no such file"),
+}
+
+
+@pytest.mark.parametrize(("source", "flat", "message"), UNRESOLVED.values(), ids=UNRESOLVED)
+def test_does_not_resolve(source, flat, message):
+    with pytest.raises(ConfigurationError, match=message):
+        config.resolve(source, flat=flat)
+
+
 # ---------------------------------------------------------------------- orders by name
 
 ORDERS = {

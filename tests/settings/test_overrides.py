@@ -101,6 +101,13 @@ def test_a_key_takes_the_place_of_the_variable_that_a_preset_names():
     assert reranker.method.llm.api_key_env is None
 
 
+def test_a_configuration_without_end_is_refused_before_it_is_walked():
+    method = {"type": "cascade"}
+    method["stages"] = [method, method]
+    with pytest.raises(ConfigurationError, match="refers to itself"):
+        resolve({"method": method}, llm=Asked(), flat={"model": Override("x", MODEL)})
+
+
 def test_a_value_is_shown_nowhere():
     assert "SECRET" not in repr(Override("SECRET", TOKEN))
 

@@ -150,3 +150,8 @@ def test_what_is_written_is_read_back(value):
 @pytest.mark.parametrize("text", _WORDS)
 def test_words_are_written_as_strings(text):
     assert yaml_text.parse(yaml_text.write([text, {text: text}])) == [text, {text: text}]
+
+
+def test_objects_are_not_written():
+    with pytest.raises(NotYAMLError, match="give plain values"):
+        yaml_text.write({"a": object()})

@@ -26,6 +26,7 @@ from secondpass import (
     MissingExtraError,
     Reranker,
     RerankError,
+    config,
 )
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
@@ -370,6 +371,12 @@ def test_left_alone_stays_so():
     method = cascade((Recording(two), 2), (Recording(one), 1))
     judgement, _ = play(method.judge(task_of(["a", "b"])), None)
     assert judgement.beyond == {0, 1}
+
+
+def test_depths_are_dumped_beside_the_methods():
+    stages = [{"type": "lexical", "depth": 5}, {"type": "lexical", "depth": 2}]
+    reranker = Reranker({"type": "cascade", "stages": stages})
+    assert config.dump(reranker)["method"]["stages"] == stages
 
 
 # ---------------------------------------------------------------------- instruction of a call

@@ -121,6 +121,12 @@ def test_words_of_your_own():
     assert "ONLY one word: True or False." in ask.questions[0].request.turns[0].text
 
 
+@pytest.mark.parametrize("words", [("Yes", "yes"), ("Yes", " YES\n"), (" ", "No"), ("Yes", "\t")])
+def test_words_must_differ(words):
+    with pytest.raises(ConfigurationError, match="words: must differ in more than case"):
+        Pointwise(model(), words=words)
+
+
 @pytest.mark.parametrize("words", [("Yes",), ("Yes", "No", "Maybe"), ("", "No"), (True, False)])
 def test_two_words_are_needed(words):
     settings = {"type": "pointwise", "llm": model(), "words": list(words)}

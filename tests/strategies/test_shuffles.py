@@ -132,6 +132,13 @@ def test_ranks_are_those_of_the_mean_reciprocal_ranks(count, shuffles, seed):
         assert spread == pytest.approx((max(found) - min(found)) / count)
 
 
+@given(st.floats(0, 10), st.integers(2, 6))
+def test_the_mean_of_equal_grades_is_the_grade(grade, shuffles):
+    reply = lambda passages: json.dumps(dict.fromkeys(passages, grade))  # noqa: E731
+    judgement, _ = judge(Graded(Model(), shuffles=shuffles), ["a", "b"], reply)
+    assert list(judgement.scores) == [grade, grade]
+
+
 # ---------------------------------------------------------------------- what is missing
 
 

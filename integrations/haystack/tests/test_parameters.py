@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -27,31 +28,11 @@ from haystack_rankers import (
 from secondpass import ConfigurationError, Reranker
 
 DEFAULTS: dict[str, Any] = {
-    "reranker": "default",
-    "model": None,
-    "top_k": None,
-    "depth": None,
-    "score_threshold": None,
-    "scale_score": None,
-    "meta_fields_to_embed": None,
-    "embedding_separator": "\n",
-    "query_prefix": "",
-    "query_suffix": "",
-    "document_prefix": "",
-    "document_suffix": "",
-    "device": None,
-    "token": None,
-    "batch_size": None,
-    "backend": None,
-    "trust_remote_code": False,
-    "model_kwargs": None,
-    "tokenizer_kwargs": None,
-    "config_kwargs": None,
-    "dedupe": None,
-    "meta_prefix": "",
-    "raise_on_failure": False,
-    "chat_generator": None,
+    name: parameter.default
+    for name, parameter in inspect.signature(SecondPassRanker.__init__).parameters.items()
+    if name != "self"
 }
+"""What the guide says of them is compared in `test_gallery.py`."""
 
 
 def test_omitted_parameters_have_saved_defaults() -> None:

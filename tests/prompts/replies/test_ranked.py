@@ -122,6 +122,13 @@ def test_counts():
     assert (order.doubled, order.unknown) == (1, 1)
 
 
+def test_single_document():
+    assert read_ranked(Completion("[1]"), Labels(["1"], 1)).places == (0,)
+    assert read_ranked(Completion("It is [doc 1]."), Labels(["doc 1"], None)).places == (0,)
+    with pytest.raises(ReplyError, match=NONE):
+        read_ranked(Completion("It is [doc 1]."), Labels(["doc 1", "doc 2"], None))
+
+
 chains = st.lists(
     st.sampled_from(["[1]", "[2]", "[3]", "[0]", "[4]", ">", " > ", "=", ", ", "\n", "[", "]"]),
     max_size=12,
