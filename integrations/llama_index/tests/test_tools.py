@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -41,7 +41,6 @@ from misbehaving_replies import (
     QUERY,
     Asked,
     Calling,
-    Case,
     Completing,
     Form,
     Said,
@@ -50,37 +49,15 @@ from sampling import rotating
 from secondpass import ConfigurationError, Report
 
 
-@pytest.fixture(autouse=True)
-def threads_that_wait() -> Iterator[None]:
-    yield
-    replies.release()
+def reranking(form: Form, llm: Any) -> SecondPassRerank:
+    return SecondPassRerank({"method": {"type": form.name}}, llm=llm)
 
 
-def reranking(form: Form, llm: Any, case: Case | None = None, **more: Any) -> SecondPassRerank:
-    method: dict[str, Any] = {"type": form.name}
-    if case is not None and case.batch_size is not None:
-        method["batch_size"] = case.batch_size
-    limits = {} if case is None else dict(case.limits)
-    if case is not None and case.promised(form)[0] == "unchanged":
-        limits["repair"] = 0  # the scripts are about all passages, not about halves of them
-    return SecondPassRerank({"method": method, "limits": limits, **more}, llm=llm)
-
-
-def both_ways(
-    *makes: Callable[[], SecondPassRerank], before: Callable[[], None] = lambda: None
-) -> tuple[list[NodeWithScore], Report]:
-    """What comes out, which is the same whether a caller waits or awaits.
-
-    Several functions make the same with longer and longer deadlines: a busy machine may not keep up
-    with the first. ``before`` is called before each.
-    """
-    for make in makes:
-        before()
-        given = replies.nodes()
-        ranked, report = make().rerank_nodes(given, QUERY)
-        again, other = asyncio.run(make().arerank_nodes(given, QUERY))
-        if plain(again) == plain(ranked) and outcome_of(other) == outcome_of(report):
-            break
+def both_ways(make: Callable[[], SecondPassRerank]) -> tuple[list[NodeWithScore], Report]:
+    """What comes out, which is the same whether a caller waits or awaits."""
+    given = replies.nodes()
+    ranked, report = make().rerank_nodes(given, QUERY)
+    again, other = asyncio.run(make().arerank_nodes(given, QUERY))
     assert plain(again) == plain(ranked)
     assert outcome_of(other) == outcome_of(report)
     assert plain(given) == plain(replies.nodes()), "the input was changed"
