@@ -7,8 +7,9 @@ from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
-from fakes import Model
-from secondpass import ConfigurationError, Reranker
+from fakes import Model, graded, in_answer, play
+from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass.effects import Task
 from secondpass.prompts.context import ProjectContext, plain_context, to_context_builder
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.graded import Graded
@@ -143,6 +144,32 @@ def test_registered_builder():
 def test_no_context_builder(value):
     with pytest.raises(ConfigurationError):
         to_context_builder(value)
+
+
+def asked(context, builder=None):
+    method = Graded(Model(), prompt=Prompting(context=builder))
+    task = Task("q", ["1 a"], [Candidate("1 a")], context)
+    _, asks = play(method.judge(task), in_answer(graded))
+    return asks[0].questions[0].request.turns[0].text
+
+
+@pytest.mark.parametrize(
+    ("context", "builder", "start"),
+    [
+        (None, None, "<query>q</query>\n\n"),
+        ("", None, "<query>q</query>\n\n"),
+        (" \n ", None, "<query>q</query>\n\n"),
+        ({}, None, "<query>q</query>\n\n"),
+        ("a goal", None, "<context>a goal</context>\n\n<query>q</query>\n\n"),
+        ({"goal": "dig"}, None, "<context>goal: dig</context>\n\n<query>"),
+        ({"goal": "dig"}, lambda one: one["goal"], "<context>dig</context>\n\n<query>"),
+        (None, lambda one: "always", "<context>always</context>\n\n<query>"),
+        (None, "project", "<query>q</query>\n\n"),
+        ([{"id": "n"}], "project", "<context>Completed: 0\nPending: 1\n"),
+    ],
+)
+def test_context_stands_first(context, builder, start):
+    assert asked(context, builder).startswith(start)
 
 
 def raising(context):
