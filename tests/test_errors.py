@@ -6,7 +6,7 @@ import re
 import pytest
 
 from secondpass import Reranker, errors
-from secondpass.errors import ConfigurationError, LLMError, Problem, with_article
+from secondpass.errors import ConfigurationError, LLMError, Problem
 from secondpass.formats.errors import FormatError, MeasureError
 from secondpass.ranking.result import RerankError
 
@@ -71,18 +71,3 @@ def test_a_problem_of_an_inner_setting():
 )
 def test_messages_of_configuration_errors(problems, about, text):
     assert str(ConfigurationError(problems, about)) == text
-
-
-def test_a_strict_error_keeps_passages_out_of_its_arguments():
-    ranking = Reranker("lexical").rerank("owls", ["a passage"])
-    error = RerankError(ranking)
-    assert error.ranking is ranking
-    assert "passage" not in f"{error} {error!r} {error.args}"
-
-
-def test_articles():
-    assert [with_article(noun) for noun in ("int", "list", "Exception")] == [
-        "an int",
-        "a list",
-        "an Exception",
-    ]

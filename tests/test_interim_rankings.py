@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from fakes import Answering, ByTable, Model, always, numbered, ranked
-from secondpass import Candidate, InputError, Reranker, RerankError
+from fakes import ByTable, Model, always, numbered, ranked
+from secondpass import InputError, Reranker, RerankError
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.strategies.cascade import Cascade, CascadeStage
@@ -90,75 +90,6 @@ def test_the_callback_is_called_before_the_next_stage():
     assert (last.order, last.report.final) == ((1, 2, 0, 3), True)
 
 
-def test_a_method_of_one_round_gives_its_ranking_alone():
-    reranker = Reranker(Listwise(Model(ranked)))
-    (only,) = within(60, collected(reranker.astream("q", TEXTS)))
-    assert only.report.final
-    assert only == reranker.rerank("q", TEXTS, on_interim=pytest.fail).__class__(
-        only.query, only.items, only.report
-    )
-
-
-@pytest.mark.parametrize("candidates", [[], ["alone"], [Candidate(None)]])
-def test_lists_that_need_no_judging_give_one_ranking(candidates):
-    stages = [{"type": "listwise", "llm": Model(ranked)}] * 2
-    reranker = Reranker({"type": "cascade", "stages": stages}, log_level="debug")
-    (only,) = within(60, collected(reranker.astream("q", candidates)))
-    assert only.report.final
-    assert len(only) == len(candidates)
-
-
-def test_settings_and_options_apply_to_interim_rankings():
-    level = {"3": "easy", "9": "hard", "5": "easy", "7": "hard"}
-    given = [
-        Candidate(text, str(place), 1 - place / 4, {"level": level[text[0]]})
-        for place, text in enumerate(TEXTS)
-    ]
-    reranker = cascade(
-        Listwise(Model(ranked), window=2, stride=1),
-        blend={"original": 0.5, "normalize": "minmax"},
-        order={"type": "tiers", "field": "level", "tiers": ["hard", "easy"]},
-        tail="drop",
-    )
-    rankings = []
-    last = reranker.rerank("q", given, on_interim=rankings.append, top_k=2, depth=3)
-    assert len(rankings) == 2
-    for ranking in [*rankings, last]:
-        assert len(ranking) == 2
-        assert set(ranking.report.left_out) == {"tail", "top_k"}
-        assert ranking[0].metadata["level"] == "hard"
-        assert "= " in str(ranking.explain(position=1))  # the blend
-    assert rankings[0].explain(position=1).rank_before_order == 2
-
-
-def test_interim_rankings_are_marked_as_such():
-    rankings = []
-    last = cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=rankings.append)
-    assert repr(rankings[0]).startswith("<Ranking ok: interim; 4 items;")
-    assert rankings[0].to_dict()["report"]["final"] is False
-    assert "interim" not in repr(last)
-    assert last.to_dict()["report"]["final"] is True
-
-
-def test_a_fallback_shows_its_own():
-    rankings = []
-    stages = [{"method": ByTable()}, {"type": "listwise", "llm": Model(ranked)}]
-    reranker = Reranker(
-        Listwise(Model([ranked, always(DOWN)]), window=2, stride=1),
-        fallback=[{"type": "cascade", "stages": stages}],
-        limits={"retries": 0},
-        log_level="debug",
-    )
-    last = reranker.rerank("q", TEXTS[:3], on_interim=rankings.append)
-    assert [ranking.report.status for ranking in [*rankings, last]] == [
-        "ok",
-        "degraded",
-        "degraded",
-    ]
-    assert [len(ranking.report.issues) for ranking in [*rankings, last]] == [0, 1, 1]
-    assert rankings[0].report.method == "listwise by model"
-
-
 # ---------------------------------------------------------------------- ends
 
 
@@ -203,17 +134,6 @@ def test_leaving_cancels_the_work(how):
         assert await settled()
         assert model.cancelled
         assert model.under_way == 0
-
-    within(60, act())
-
-
-def test_closing_before_the_first_ranking_does_nothing():
-    async def act():
-        model = Model()
-        stream = cascade(Listwise(model)).astream("q", TEXTS)
-        await stream.aclose()
-        assert await settled()
-        assert model.prompts == []
 
     within(60, act())
 
@@ -302,22 +222,6 @@ def test_an_exit_of_the_callback_passes():
         cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=show)
 
 
-def test_an_ordering_that_fails_at_first_leaves_no_trace_in_the_last_ranking():
-    calls = []
-
-    def order(items):
-        calls.append(items)
-        if len(calls) == 1:
-            raise LookupError("sk-secret")
-        return items
-
-    rankings = []
-    reranker = cascade(Listwise(Model(ranked)), order=order, strict=True)
-    last = reranker.rerank("q", TEXTS, on_interim=rankings.append)
-    assert [issue.code for issue in rankings[0].report.issues] == ["order_failed"]
-    assert last.report.issues == ()
-
-
 class Odd:
     """A method with an interim judgement of any kind."""
 
@@ -350,24 +254,3 @@ def test_an_interim_judgement_that_cannot_be_used_is_not_shown(judgement):
     reranker = Reranker(Odd(judgement), floor=0.2)
     last = reranker.rerank("q", TEXTS, on_interim=pytest.fail)
     assert (last.report.status, last.report.issues) == ("ok", ())
-
-
-def test_nobody_listens():
-    reranker = Reranker(Odd(pytest.fail))
-    assert reranker.rerank("q", TEXTS).report.status == "ok"
-    assert len(reranker.rerank_many([("q", TEXTS)] * 2)) == 2
-
-
-def test_a_first_stage_that_fails_is_no_result():
-    stages = [CascadeStage(Answering(lambda count: None)), CascadeStage(Listwise(Model(ranked)))]
-    reranker = Reranker(Cascade(stages), log_level="debug")
-    last = reranker.rerank("q", TEXTS, on_interim=pytest.fail)
-    assert last.report.status == "degraded"
-
-
-def test_a_generator_that_is_never_read_is_harmless():
-    async def act():
-        cascade(Listwise(Model())).astream("q", TEXTS)
-        assert await settled()
-
-    within(60, act())

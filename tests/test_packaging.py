@@ -88,15 +88,6 @@ def test_importing_configures_no_logging_and_reads_no_environment(importing):
     assert handlers == 0
 
 
-def test_reranking_without_a_model_imports_none():
-    told = python(
-        "import sys; from secondpass import Reranker; "
-        "Reranker.from_preset('lexical').rerank('q', ['a', 'q']); "
-        "print([m for m in ('torch', 'onnxruntime', 'numpy', 'transformers') if m in sys.modules])"
-    )
-    assert told.stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize(
     ("leaf", "above"),
     [

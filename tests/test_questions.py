@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from secondpass.questions import (
     Completion,
-    Estimate,
     Prompt,
     Recall,
     RenderedText,
@@ -29,10 +28,6 @@ from secondpass.questions import (
 )
 def test_the_text_of_a_window_has_what_is_around_the_body(body, span, shown):
     assert Windows([span], body).text("abcdef", span) == shown
-
-
-def test_tokens():
-    assert Estimate(10, 2.5).tokens == 12.5
 
 
 def test_texts_are_not_shown():
@@ -89,18 +84,3 @@ def test_rendered_texts_are_strings():
     assert (copy, copy.written) == ("abc", ((0, 1),))
     keys = {text_key(text), text_key("abc"), text_key(RenderedText("abc", ((0, 2),)))}
     assert len(keys) == 3
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ((), (0, 0)),
-        (((1, 2),), (0, 0)),
-        (((0, 2),), (2, 0)),
-        (((4, 6),), (0, 2)),
-        (((0, 1), (2, 3), (5, 6)), (1, 1)),
-        (((0, 6),), (6, 0)),
-    ],
-)
-def test_affixes(written, expected):
-    assert affixes(RenderedText("abcdef", written)) == expected

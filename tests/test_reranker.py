@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +17,6 @@ from secondpass import (
     RerankError,
 )
 from secondpass.effects import Judgement
-
-
-def test_no_candidates_need_no_call():
-    scorer = ByTable()
-    ranking = Reranker(scorer).rerank("q", [])
-    assert (len(ranking), ranking.report.status, scorer.calls) == (0, "ok", [])
 
 
 def test_one_candidate_is_judged():
@@ -47,58 +40,6 @@ def test_tail_drop_and_top_k_and_floor_are_named_in_the_report():
     ranking = reranker.rerank("q", ["a", "bb", "ccc", "dddd", "eeeee"])
     assert order(ranking) == "ddddccc"
     assert ranking.report.left_out == {"floor": (0,), "tail": (4,), "top_k": (1,)}
-
-
-def test_candidates_without_text_are_carried_along_unjudged():
-    scorer = ByTable()
-    ranking = Reranker(scorer).rerank("q", [Candidate(None), "a", {"text": 5}, "bb"])  # type: ignore[arg-type]
-    assert ranking.order == (3, 1, 0, 2)
-    assert [item.status for item in ranking] == ["scored", "scored", "unjudged", "unjudged"]
-    assert ranking[3].text == 5
-    assert ranking.report.issues[0].code == "no_text"
-    assert ranking.report.issues[0].positions == (0, 2)
-
-
-def test_blend_and_floor_to_the_last_digit():
-    scorer = InOrder([0.9, 0.02, 0.5], score_kind="probability")
-    reranker = Reranker(scorer, blend={"original": 0.4}, floor=0.05)
-    given = [Candidate(text, score=score) for text, score in [("a", 0.3), ("b", 0.05), ("c", 0.8)]]
-    ranking = reranker.rerank("q", given)
-    assert [(item.text, item.final_score) for item in ranking] == [
-        ("a", 0.3 * 0.4 + 0.9 * 0.6),
-        ("c", 0.8 * 0.4 + 0.5 * 0.6),
-    ]
-    assert [item.rerank_score for item in ranking] == [0.9, 0.5]
-
-
-def test_blend_reports_originals_that_are_missing_or_out_of_range():
-    scorer = InOrder([0.5] * 4, score_kind="probability")
-    given = [Candidate("t", score=score) for score in (None, float("nan"), 7, 0.5)]
-    ranking = Reranker(scorer, blend={"original": 0.5}).rerank("q", given)
-    by_position = {item.position: item.final_score for item in ranking}
-    assert by_position == {0: 0.5, 1: 0.5, 2: 3.75, 3: 0.5}
-    told = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert told == {"original_missing": (0, 1), "original_out_of_range": (2,)}
-    assert ranking.report.status == "ok"
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_a_floor_of_the_call_stands_over_that_of_the_method(many):
-    reranker = Reranker(ByTable(), floor=5.0)
-    texts = ["a", "bb", "ccc"]
-
-    def ranked(**settings):
-        if many:
-            return reranker.rerank_many([("q", texts)], **settings)[0]
-        return asyncio.run(reranker.arerank("q", texts, **settings))
-
-    assert ranked().report.left_out == {"floor": (0, 1, 2)}
-    assert ranked(floor=2).order == (2, 1)
-    assert reranker.rerank("q", texts, floor=2).report.left_out == {"floor": (0,)}
-    assert reranker.floor == 5.0
-    for wrong in (math.nan, "2", True):
-        with pytest.raises(InputError, match="floor: give a finite number"):
-            ranked(floor=wrong)
 
 
 def test_a_fallback_keeps_its_own_floor_whatever_the_call_says():
@@ -208,44 +149,6 @@ def test_no_passage_in_what_is_printed():
     assert "turned around" not in str(caught.value)
 
 
-class TestOrderings:
-    def test_a_function_may_move_items(self):
-        ranking = Reranker(ByTable(), order=lambda items: items[::-1]).rerank("q", ["a", "bb"])
-        assert order(ranking) == "abb"
-        assert [item.rank for item in ranking] == [1, 2]
-        assert [item.final_score for item in ranking] == [1.0, 2.0]
-
-    @pytest.mark.parametrize(
-        ("function", "code"),
-        [
-            (lambda items: items[:1], "order_refused"),
-            (lambda items: [*items, items[0]], "order_refused"),
-            (lambda items: [items[0], items[0]], "order_refused"),
-            (lambda items: None, "order_failed"),
-            (lambda items: 1 / 0, "order_failed"),
-        ],
-    )
-    def test_one_that_loses_items_or_fails_is_not_followed(self, function, code):
-        ranking = Reranker(ByTable(), order=function).rerank("q", ["a", "bb"])
-        assert order(ranking) == "bba"
-        assert ranking.report.issues[0].code == code
-
-    def test_a_layout_is_made_of_what_is_returned(self):
-        scorer = ByTable({str(at): -float(at) for at in range(20)})
-        reranker = Reranker(scorer, order="lost_in_the_middle")
-        given = [str(at) for at in range(20)]
-        assert [item.text for item in reranker.rerank("q", given, top_k=5)] == list("02431")
-        assert reranker.rerank("q", given)[-1].text == "1"
-
-    def test_strict_does_not_let_a_broken_one_pass(self):
-        with pytest.raises(RerankError, match="order_failed"):
-            Reranker(ByTable(), strict=True, order=lambda items: 1 / 0).rerank("q", ["a"])
-
-    def test_it_moves_the_head_only(self):
-        reranker = Reranker(ByTable(), depth=2, order=lambda items: items[::-1])
-        assert order(reranker.rerank("q", ["a", "bb", "c"])) == "abbc"
-
-
 class TestMany:
     def test_batches_form_across_queries(self):
         scorer = Batching()
@@ -285,13 +188,6 @@ class TestMany:
     def test_wrong_requests_are_named(self, requests, told):
         with pytest.raises(InputError, match=told):
             Reranker(ByTable()).rerank_many(requests)
-
-    def test_the_number_of_requests_is_not_bounded(self):
-        scorer = Batching()
-        rankings = Reranker(scorer).rerank_many(("q", ["a"]) for _ in range(200))
-        assert len(rankings) == 200
-        assert sum(scorer.batches) == 200
-        assert max(scorer.batches) <= 64
 
     def test_a_context_reaches_the_method(self):
         class Asks:
@@ -380,20 +276,6 @@ class TestDeadline:
         assert returned_first
         assert (ranking.order, ranking.report.status) == ((0, 1), "unchanged")
 
-    def test_it_counts_the_wait_for_a_thread_and_for_a_turn(self):
-        scorer = Hanging()
-        reranker = Reranker(scorer, limits={"deadline": 0.1})
-
-        async def tasks():
-            rankings = await asyncio.gather(*(reranker.arerank("q", ["a"]) for _ in range(16)))
-            return rankings, scorer.settle()
-
-        with ThreadPoolExecutor(16) as pool:
-            threads = list(pool.map(lambda _: reranker.rerank("q", ["a"]), range(16)))
-        rankings, returned_first = asyncio.run(tasks())
-        assert returned_first
-        assert {ranking.report.status for ranking in (*threads, *rankings)} == {"unchanged"}
-
     def test_many_requests_do_not_pay_for_each_other(self):
         def statuses(deadline):
             reranker = Reranker(self.slow(deadline / 5), limits={"deadline": deadline})
@@ -406,25 +288,6 @@ class TestDeadline:
         reranker = Reranker(Answering(raising(KeyboardInterrupt())), limits={"deadline": 60})
         with pytest.raises(KeyboardInterrupt):
             reranker.rerank("q", ["a"])
-
-    def test_no_deadline_means_one_call(self):
-        scorer = self.slow(0)
-        Reranker(scorer).rerank("q", list("abcdef"))
-        assert len(scorer.calls) == 1
-
-    def test_scorers_that_need_the_whole_list_are_never_given_a_part(self):
-        scorer = self.slow(0)
-        scorer.pointwise = False
-        Reranker(scorer, limits={"deadline": 60}).rerank("q", list("abcdef"))
-        assert [len(documents) for _, documents in scorer.calls] == [6]
-
-    def test_batches_across_queries_keep_to_the_size_that_can_be_waited_for(self):
-        scorer = Batching()
-        scorer.batch_size = 3  # type: ignore[attr-defined]
-        reranker = Reranker(scorer, limits={"deadline": 60})
-        rankings = reranker.rerank_many([("q", list("abcde")), ("q", list("ab")), ("q", ["a"])])
-        assert [len(documents) for _, documents in scorer.calls] == [3, 2, 2, 1]
-        assert all(ranking.report.status == "ok" for ranking in rankings)
 
 
 class TestConcurrency:
@@ -440,30 +303,6 @@ class TestConcurrency:
             return scorer.settle()
 
         assert asyncio.run(main())
-
-    def test_keyboard_interrupt_passes(self):
-        with pytest.raises(KeyboardInterrupt):
-            Reranker(Answering(raising(KeyboardInterrupt()))).rerank("q", ["a"])
-
-    def test_the_loop_goes_on_while_a_scorer_works(self):
-        scorer = Hanging()
-
-        async def main():
-            task = asyncio.create_task(Reranker(scorer).arerank("q", ["a"]))
-            async with asyncio.timeout(60):
-                while not scorer.hangs.is_set():
-                    await asyncio.sleep(0.001)
-            scorer.release.set()
-            return await task
-
-        assert asyncio.run(main()).report.status == "ok"
-        assert scorer.released == [True]
-
-    def test_a_sync_call_inside_a_running_loop_works(self):
-        async def main():
-            return Reranker(ByTable()).rerank("q", ["a", "bb"])
-
-        assert order(asyncio.run(main())) == "bba"
 
     def test_threads_and_tasks_get_what_one_after_the_other_gives(self):
         reranker = Reranker(ByTable(), blend={"original": 0.3, "normalize": "minmax"}, top_k=5)
@@ -500,23 +339,3 @@ def test_a_ranking_that_is_not_ok_is_logged_once_at_the_level_asked_for(level, c
         (level, "secondpass")
     ]
     assert "partial: score_missing" in caplog.text
-
-
-def test_a_ranking_is_a_sequence_and_its_report_a_plain_dict():
-    import json
-
-    ranking = Reranker(ByTable()).rerank("q", ["a", "bb"])
-    assert [item.text for item in reversed(ranking)] == ["a", "bb"]
-    assert [item.text for item in ranking[:1]] == ["bb"]
-    assert ranking[0] in ranking
-    told = json.loads(json.dumps(ranking.report.to_dict()))
-    assert told["status"] == "ok"
-    assert told["usage"]["pairs"] == 2
-
-
-def test_strict_does_not_mind_candidates_with_nothing_to_show():
-    ranking = Reranker(ByTable(), strict=True).rerank("q", [Candidate(None), "a"])  # type: ignore[arg-type]
-    assert ranking.order == (1, 0)
-    assert ranking.report.status == "partial"
-    only = Reranker(ByTable(), strict=True).rerank("q", [Candidate(None)])  # type: ignore[arg-type]
-    assert only.report.status == "unchanged"

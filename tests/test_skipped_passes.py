@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fakes import Answering, ByTable, Model
-from secondpass import Candidate, Reranker, Skipped, observe
+from secondpass import Candidate, Reranker, Skipped
 from secondpass.monitoring import Monitor, read_days
 from secondpass.strategies.graded import Graded
 from secondpass.types import Usage
@@ -54,11 +54,6 @@ def test_a_skip_is_a_choice(mode):
     assert len(scorer.calls) == (mode == "many")
 
 
-def test_an_uncertain_list_is_reranked():
-    ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", UNCERTAIN)
-    assert (ranking.order, ranking.report.skipped) == ((3, 2, 1, 0), None)
-
-
 def test_a_smaller_depth():
     scorer = ByTable(BETTER)
     reranker = Reranker(scorer, when={**WHEN, "depth": 2}, tail="drop", depth=3)
@@ -68,17 +63,6 @@ def test_a_smaller_depth():
     assert ranking.report.skipped == Skipped(REASON, 1, 2)
     assert (ranking.report.status, ranking.report.usage.pairs) == ("ok", 2)
     assert ranking.report.left_out == {"tail": (3,)}
-
-
-def test_a_depth_that_is_not_smaller_skips_nothing():
-    ranking = Reranker(ByTable(BETTER), when={**WHEN, "depth": 4}).rerank("q", CERTAIN)
-    assert (ranking.order, ranking.report.skipped) == ((3, 2, 1, 0), None)
-
-
-def test_a_smaller_depth_that_fails_is_unchanged():
-    reranker = Reranker(Answering(lambda _: None), when={**WHEN, "depth": 2}, log_level="debug")
-    report = reranker.rerank("q", CERTAIN).report
-    assert (report.status, report.skipped) == ("unchanged", Skipped(REASON, 2, 2))
 
 
 @pytest.mark.parametrize("scores", [[None] * 4, [1.0] * 4, [1.0, 2.0, 3.0, 4.0]], ids=str)
@@ -108,20 +92,6 @@ def test_ordering_and_top_k_apply_floor_and_blend_do_not():
     assert ranking.report.status == "ok"
 
 
-def test_duplicates_are_removed_first():
-    twice = [CERTAIN[0], *CERTAIN]
-    ranking = Reranker(ByTable(BETTER), when=WHEN, dedupe=True).rerank("q", twice)
-    assert ranking.report.skipped == Skipped(REASON, 4)
-    assert ranking.report.left_out == {"duplicate": (1,)}
-
-
-def test_cascades_are_left_out_as_a_whole():
-    stages = [{"type": "lexical", "depth": 4}, {"type": "lexical", "depth": 2}]
-    reranker = Reranker.from_config({"method": {"type": "cascade", "stages": stages}, "when": WHEN})
-    assert reranker.rerank("q", CERTAIN).report.skipped.pairs == 4
-    assert reranker.rerank("q", UNCERTAIN).report.usage.pairs > 0
-
-
 def test_explained_and_written():
     ranking = Reranker(ByTable(BETTER), when=WHEN).rerank("q", CERTAIN)
     explanation = ranking.explain("1")
@@ -137,21 +107,6 @@ def test_a_plan_counts_nothing_for_it():
     assert reranker.plan(CERTAIN, query="q").total.calls == 0
     assert reranker.plan(UNCERTAIN, query="q").total.calls == 1
     assert reranker.plan(4).total.calls == 1  # nothing is known of their scores
-
-
-def test_observers_are_told_of_no_method():
-    told = []
-
-    class Observer:
-        def start(self, operation):
-            told.append(type(operation).__name__)
-
-        def end(self, operation):
-            told.append(operation.report.skipped)
-
-    with observe(Observer()):
-        Reranker(ByTable(BETTER), when=WHEN).rerank("q", CERTAIN)
-    assert told == ["RankingOperation", Skipped(REASON, 4)]
 
 
 def test_counted_by_a_monitor(tmp_path):

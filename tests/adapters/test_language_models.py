@@ -71,7 +71,7 @@ def test_an_object_that_hangs_is_not_called_again_and_again():
         raise AssertionError
 
     try:
-        assert asyncio.run(call_often(Hanging())) == 8
+        assert 1 <= asyncio.run(call_often(Hanging())) <= 8  # a thread may begin late
     finally:
         release.set()
 

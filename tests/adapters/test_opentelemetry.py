@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 
 import pytest
 
@@ -15,14 +14,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from fakes import Answering, Batching, ByTable, Model, always, graded, numbered, ranked, shown_in
+from fakes import Answering, Batching, ByTable, Model, always, numbered, ranked, shown_in
 from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
-from secondpass.services.client import Client, Connection
 from secondpass.strategies.cascade import Cascade, CascadeStage
-from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
 TEXTS = numbered([3, 9, 5, 7])
@@ -145,67 +142,6 @@ def test_the_tree_of_a_cascade(telemetry, how, deadline):
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-class Own(Client):
-    """A provider; says which span is the current one where its SDK would be called."""
-
-    package = "json"
-    extra = "openai"
-    key_variables = ()
-
-    def __init__(self):
-        self.model, self.base_url, self.api_key, self.api_key_env = (
-            "own",
-            "http://a.b:1",
-            None,
-            None,
-        )
-        self.timeout = 60.0
-        self.seen = []
-        self._prepare()
-
-    def _connect(self, key):
-        async def close():
-            pass
-
-        return Connection(object(), close)
-
-    def _texts(self, request):
-        return []
-
-    async def _answer(self, client, request, sent):
-        self.seen.append((trace.get_current_span().name, threading.current_thread()))
-        return Completion(ranked(shown_in(request)))
-
-
-@pytest.mark.parametrize("how", ["sync", "async", "stream"])
-def test_clients_run_within_the_span_of_their_request(telemetry, how):
-    service = Own()
-    with telemetry.instrument():
-        rank(Reranker(Listwise(service)), how)
-    ((name, thread),) = service.seen
-    assert name == "chat own"
-    assert thread is not threading.current_thread()
-    assert telemetry.named("chat own")[0].attributes["server.address"] == "a.b"
-
-
-def test_concurrent_questions_have_spans_side_by_side(telemetry):
-    with telemetry.instrument():
-        Reranker(Graded(Model(graded), batch_size=1)).rerank(QUERY, TEXTS)
-    assert telemetry.tree() == [
-        ("rerank graded by model", ("graded by model", *[("chat model",)] * 4))
-    ]
-
-
-def test_rankings_that_take_turns_have_their_own_traces(telemetry):
-    requests = [(QUERY, TEXTS)] * 3
-    with telemetry.instrument():
-        cascade(Listwise(Model(ranked))).rerank_many(requests)
-    one = (f"rerank {NAME}", (NAME, ("by-table", ("score by-table",)),
-                              ("listwise by model", ("chat model",))))  # fmt: skip
-    assert telemetry.tree() == [one] * 3
-    assert len({span.context.trace_id for span in telemetry.spans}) == 3
-
-
 def test_a_call_for_several_rankings_links_to_the_others(telemetry):
     with telemetry.instrument():
         Reranker(Batching()).rerank_many([(QUERY, TEXTS)] * 3)
@@ -309,36 +245,6 @@ def test_well_known_providers_have_their_names(telemetry, monkeypatch):
     assert asked[2].attributes["openinference.span.kind"] == "RERANKER"
 
 
-def test_a_cancelled_ranking_has_ended_spans(telemetry):
-    async def act():
-        asked = asyncio.Event()
-
-        class Waiting(Model):
-            async def complete(self, prompt):
-                asked.set()
-                await asyncio.sleep(3600)
-
-        task = asyncio.ensure_future(cascade(Listwise(Waiting())).arerank(QUERY, TEXTS))
-        await asyncio.wait_for(asked.wait(), 60)
-        task.cancel()
-        await asyncio.wait([task])
-        async with asyncio.timeout(60):
-            while not telemetry.named("chat model"):
-                await asyncio.sleep(0.001)
-
-    with telemetry.instrument():
-        asyncio.run(act())
-    ended = {span.name: span.attributes.get("error.type") for span in telemetry.spans}
-    assert ended == {
-        f"rerank {NAME}": "cancelled",
-        NAME: "cancelled",
-        "by-table": None,
-        "score by-table": None,
-        "listwise by model": "cancelled",
-        "chat model": "cancelled",
-    }
-
-
 # ---------------------------------------------------------------------- texts
 
 CANDIDATES = [
@@ -412,27 +318,6 @@ def test_texts_if_asked(telemetry, monkeypatch):
     assert "ranking" in reply["parts"][0]["content"]
 
 
-def test_many_texts_do_not_displace_the_other_attributes(telemetry):
-    candidates = [Candidate(f"cat {number}", str(number), 0.5) for number in range(101)]
-    with telemetry.instrument():
-        Reranker("lexical").rerank(QUERY, candidates)
-    with telemetry.instrument(content=True):
-        Reranker("lexical").rerank(QUERY, candidates)
-    without, with_texts = telemetry.named("rerank lexical")
-    assert with_texts.dropped_attributes > 0
-    assert without.attributes.keys() <= with_texts.attributes.keys()
-
-
-def test_candidates_of_any_kind_have_spans(telemetry, caplog):
-    odd = [Candidate(None, None, float("nan"), None), Candidate("", 5, None, {"a": {1}, (): 2})]
-    with telemetry.instrument(content=True):
-        Reranker(ByTable(), log_level="debug").rerank(QUERY, odd)
-    assert caplog.records == []
-    (span,) = telemetry.named("rerank by-table")
-    assert span.attributes["reranker.input_documents.1.document.id"] == "5"
-    assert "reranker.input_documents.0.document.content" not in span.attributes
-
-
 # ---------------------------------------------------------------------- metrics
 
 
@@ -503,13 +388,6 @@ def test_a_second_registration_takes_the_place_of_the_first(telemetry, content):
     assert len(telemetry.tree()) == len(other.tree()) == 2
     ((_, count),) = telemetry.metrics()["secondpass.rankings"]
     assert count == 2
-
-
-def test_nothing_is_recorded_after_closing(telemetry):
-    registration = telemetry.instrument()
-    registration.close()
-    Reranker("lexical").rerank(QUERY, TEXTS)
-    assert telemetry.spans == []
 
 
 def test_the_api_alone_is_enough():

@@ -7,8 +7,6 @@ import pytest
 
 from secondpass import ConfigurationError, InputError, Reranker
 from secondpass.adapters.parameters import (
-    PATHS,
-    PER_CALL,
     Parameters,
     check_order,
     checked_list,
@@ -70,15 +68,6 @@ def test_options_override_parameters():
     component = Component("lexical", top_n=3, floor=0.5)
     settings = PARAMETERS.call_settings(component, top_k=1, order="none", context=None)
     assert settings == {"top_k": 1, "floor": 0.5, "dedupe": None, "order": "none"}
-
-
-def test_every_place_is_a_setting():
-    names = set()
-    for preset in ("default", "blended_scores", "listwise_guided", "cohere", "lexical"):
-        names |= resolve({"preset": preset}).to_config().keys()
-    assert {path.partition(".")[0] for paths in PATHS.values() for path in paths} <= {
-        *names, "method", "render", *PER_CALL, "strict",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -78,25 +78,6 @@ def test_served_scores_within_0_to_1(case):
     assert served_scores(ranking, unit=True) == (pytest.approx(expected), rule)
 
 
-@pytest.mark.parametrize(
-    ("kind", "scores", "settings", "expected", "rule"),
-    [
-        ("logit", [-3.0, 2.0], {}, [2.0, -3.0], "rerank"),
-        ("logit", [2.0, -3.0], BLEND, [2.0, -3.0], "rerank"),
-        ("logit", [-3.0, None], {}, [-3.0, -3.0], "rerank"),
-        ("unbounded", [9.0, None], {}, [9.0, 0.0], "rerank"),
-        ("grade", [1.0, 4.0], {}, [4.0, 1.0], "rerank"),
-        ("rank", [0.5, 1.0], {}, [1.0, 0.5], "rank"),
-        ("logit", [None, None], {}, [1.0, 0.5], "rank"),
-    ],
-)
-def test_served_scores_of_a_model(kind, scores, settings, expected, rule):
-    method = InOrder(scores, score_kind=kind)
-    method.scale = (1.0, 5.0)
-    ranking = Reranker.from_config({"method": method, **settings}).rerank("q", ["a", "b"])
-    assert served_scores(ranking) == (expected, rule)
-
-
 @given(
     st.sampled_from(["logit", "probability", "similarity", "unbounded"]),
     st.lists(st.integers(-99, 99).map(lambda n: n / 99) | st.none(), max_size=8),
@@ -185,23 +166,6 @@ def test_scores_where_nothing_was_judged(retrieved, order, expected):
     assert falling_scores(reordered) == expected
     finals = [provenance(item, {})["rerank_final_score"] for item in reordered]
     assert finals == [retrieved[at] for at in order]
-
-
-@pytest.mark.parametrize(
-    ("scores", "settings", "finals"),
-    [
-        ([0.2, 0.8], {"blend": {"original": 0.5, "normalize": "none"}}, [0.65, 0.35]),
-        ([0.2, 0.8], {"depth": 1}, [0.2, None]),
-        ([0.2, None], {}, [0.2, None]),
-        ([None, None], {}, [0.5, 0.5]),
-    ],
-)
-def test_the_final_score_stands_in_the_metadata(scores, settings, finals):
-    method = InOrder(scores, score_kind="probability")
-    given = [Candidate(str(at), score=0.5) for at in range(len(scores))]
-    ranking = Reranker(method, **settings).rerank("q", given)
-    told = [provenance(item, {})["rerank_final_score"] for item in ranking]
-    assert told == pytest.approx(finals)
 
 
 OURS = {
@@ -299,15 +263,6 @@ def test_a_prefix():
     assert provenance(ranked([0.9])[0], {"rerank_score": 1}, "second_") == {
         "second_" + key: value for key, value in OURS.items()
     }
-
-
-@pytest.mark.parametrize("theirs", [{"rerank_score": "user"}, {"rerank_status": "draft"}])
-def test_what_something_else_wrote_outlives_two_passes(theirs):
-    metadata = dict(theirs)
-    for _ in range(2):
-        metadata |= provenance(ranked([0.9])[0], metadata)
-    assert {key: metadata[key] for key in theirs} == theirs
-    assert "rerank_rank" not in metadata or metadata["rerank_rank"] == 1
 
 
 def test_results_are_in_the_order_of_the_ranking():

@@ -1,7 +1,5 @@
 """``secondpass rerank``: settings of single requests, ``--order``, and keys that are unknown."""
 
-import json
-
 import pytest
 
 from command_requests import json_lines
@@ -12,7 +10,6 @@ CANDIDATES = [
     {"id": str(at), "text": f"owl {'owl ' * at} word", "level": level, "score": 1 - at / 10}
     for at, level in enumerate(["b", "a", "b", "a", "c"])
 ]
-TIERS = {"type": "tiers", "field": "level", "tiers": ["a", "b"]}
 
 
 def request(**own):
@@ -27,50 +24,6 @@ def ranked(told):
 def expected(**settings):
     reranker = Reranker.from_preset("lexical")
     return [item.id for item in reranker.rerank("owl", CANDIDATES, **settings)]
-
-
-OWN = [
-    {"top_k": 2},
-    {"depth": 2},
-    {"order": "lost_in_the_middle"},
-    {"order": TIERS},
-    {"floor": 0.3},
-    {"dedupe": True, "top_k": 1},
-    {},
-    {"top_k": 2, "order": "none"},
-]
-
-
-@pytest.mark.parametrize("batch", [1, 3, 64])
-def test_a_request_may_have_settings_of_its_own(secondpass, batch):
-    stdin = json_lines(request(**own) for own in OWN)
-    told = secondpass(*LEXICAL, "--batch", batch, stdin=stdin)
-    assert ranked(told) == [expected(**own) for own in OWN]
-    assert len({tuple(one) for one in ranked(told)}) > 4
-    assert "unknown" not in told.err
-
-
-def test_settings_of_a_request_stand_over_options_and_null_is_none(secondpass):
-    stdin = json_lines([request(top_k=1), request(top_k=None), request(order="none")])
-    told = secondpass(*LEXICAL, "--top-k", 3, "--order", "lost_in_the_middle", stdin=stdin)
-    usual = {"top_k": 3, "order": "lost_in_the_middle"}
-    assert ranked(told) == [
-        expected(**{**usual, "top_k": 1}), expected(**usual), expected(top_k=3),
-    ]  # fmt: skip
-
-
-def test_orderings_that_the_configuration_names_can_be_chosen(secondpass, write):
-    config = write("c.yaml", json.dumps({"method": "lexical", "orders": {"learn": TIERS}}))
-    call = ("rerank", "--config", config, "--json")
-    by_line = secondpass(*call, stdin=json_lines([request(order="learn")]))
-    by_option = secondpass(*call, "--order", "learn", stdin=json_lines([request()]))
-    assert ranked(by_line) == ranked(by_option) == [expected(order=TIERS)]
-
-
-def test_an_order_can_be_a_mapping(secondpass):
-    order = "{type: tiers, field: level, tiers: [a, b]}"
-    told = secondpass(*LEXICAL, "--order", order, stdin=json_lines([request()]))
-    assert ranked(told) == [expected(order=TIERS)]
 
 
 @pytest.mark.parametrize(
@@ -114,21 +67,6 @@ def test_unknown_keys_are_told_once_and_ignored(secondpass):
     assert "standard input:2: the key 'answer' is unknown, and ignored" in told.flat
 
 
-def test_candidates_of_one_query_keep_such_keys_as_metadata(secondpass):
-    stdin = json_lines([{"text": "owl", "order": "x", "top_k": 3}])
-    told = secondpass(*LEXICAL, "--query", "owl", stdin=stdin)
-    assert told.lines()[0]["ranking"][0]["metadata"] == {"order": "x", "top_k": 3}
-    assert "unknown" not in told.err
-
-
-def test_a_table_has_as_many_rows_as_a_request_asks_for(secondpass):
-    many = [{"id": f"d{at}", "text": f"owl {at}"} for at in range(14)]
-    stdin = json_lines([{"query": "owl", "candidates": many, "top_k": 12}])
-    told = secondpass("rerank", "-p", "lexical", "--format", "table", stdin=stdin)
-    assert sum(f"d{at}" in told.out for at in range(14)) == 12
-    assert "more" not in told.out
-
-
 # ---------------------------------------------------------------------- --instruction
 
 
@@ -164,31 +102,3 @@ def test_instruction_of_the_command_and_of_a_request(secondpass):
     for text in (told.out, told.err, plain.out, plain.err):
         assert "prefer" not in text
         assert "rather" not in text
-
-
-def test_instruction_that_is_not_used_is_counted(secondpass):
-    told = secondpass(*LEXICAL, "--instruction", "prefer owls", stdin=json_lines([request()]))
-    assert told.code == 0
-    assert "issues: instruction_not_used (1)" in told.flat
-    (issue,) = told.lines()[0]["report"]["issues"]
-    assert (issue["code"], issue["method"]) == ("instruction_not_used", "lexical")
-    assert "prefer" not in told.out + told.err
-
-
-@pytest.mark.usefixtures("instructed")
-def test_an_output_is_resumed_with_the_same_instruction_only(secondpass, tmp_path):
-    target = tmp_path / "out"
-    stdin = json_lines([{"query": "q", "candidates": ANIMALS}])
-    call = [*LEXICAL, "-o", target, "--resume"]
-    assert secondpass(*call, "--instruction", "prefer owls", stdin=stdin).code == 0
-    before = target.read_bytes()
-    assert secondpass(*call, "--instruction", "prefer owls", stdin=stdin).code == 0
-    for other in ((), ("--instruction", "prefer cats")):
-        told = secondpass(*call, *other, stdin=stdin)
-        assert told.code == 1
-        assert "was made with another choice of options" in told.flat
-    own = json_lines([{"query": "q", "candidates": ANIMALS, "instruction": "prefer cats"}])
-    told = secondpass(*call, "--instruction", "prefer owls", stdin=own)
-    assert "its first 1 requests were different" in told.flat
-    assert target.read_bytes() == before
-    assert b"prefer" not in before + target.with_name("out.state").read_bytes()

@@ -50,14 +50,6 @@ def test_a_table_in_a_file_is_the_same_for_terminal_and_pipe(secondpass, tmp_pat
     assert "\x1b" not in written
 
 
-def test_rankings_that_are_shown_have_no_bars_between_them(tmp_path):
-    candidates = tmp_path / "in.jsonl"
-    candidates.write_text('"a text"')
-    shown = on_a_terminal("rerank", "-p", "lexical", candidates, "-q", "text")
-    assert "a text" in shown
-    assert "Reranking" not in shown
-
-
 @pytest.mark.parametrize("command", [["presets"], ["rerank", "-q", "a", "--quiet"]])
 def test_json_can_be_asked_for_in_a_terminal(tmp_path, command):
     if command[0] == "rerank":
@@ -122,16 +114,6 @@ def test_no_arguments_give_a_traceback(secondpass, write, tmp_path, monkeypatch,
     is_told(secondpass(command, *first, *rest))
 
 
-@settings(shared_folder, max_examples=settings().max_examples // 10)
-@given(st.lists(st.one_of(options, values, words), max_size=7))
-def test_no_arguments_of_eval_give_a_traceback(secondpass, write, tmp_path, monkeypatch, rest):
-    monkeypatch.chdir(tmp_path)
-    write("in.jsonl", [{"query": "a", "relevant": ["d1"]}])
-    write("corpus.jsonl", [{"_id": "d1", "text": "a"}, {"_id": "d2", "text": "b"}])
-    call = ["in.jsonl", "--corpus", "corpus.jsonl", "--mode", "lexical"]
-    is_told(secondpass("eval", *call, *rest))
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
@@ -178,26 +160,3 @@ def test_no_input_gives_a_traceback_or_half_an_answer(secondpass, stdin, form):
         is_told(told)
         if form == "jsonl":
             assert all(one["report"]["status"] for one in told.lines())
-
-
-@shared_folder
-@given(
-    st.sampled_from(["run", "queries", "corpus"]),
-    st.one_of(st.binary(max_size=40), lines, st.text("q1 Q0d\t\n", max_size=40).map(str.encode)),
-)
-def test_no_file_of_a_run_gives_a_traceback(secondpass, write, part, content):
-    files = {
-        "run": write("run", "q1 Q0 d1 1 1 t\n"),
-        "queries": write("queries", "q1\ta\n"),
-        "corpus": write("corpus", [{"_id": "d1", "text": "a"}]),
-    }
-    files[part] = write("any", content)
-    call = [argument for name, path in files.items() for argument in (f"--{name}", path)]
-    is_told(secondpass("rerank", "-p", "lexical", *call))
-
-
-@shared_folder
-@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
-def test_no_configuration_gives_a_traceback(secondpass, write, content):
-    config = write("any.yaml", content)
-    is_told(secondpass("rerank", "-c", config, "-q", "a", stdin=b'"a"'))

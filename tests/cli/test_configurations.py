@@ -2,33 +2,7 @@
 
 import pytest
 
-from secondpass import ConfigurationError, Reranker, config
 from secondpass.cli.configurations import configuration, with_depth
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--preset", "lexcal"], "no preset is named 'lexcal'; did you mean 'lexical'"),
-        (["--config", "gone.yaml"], "gone.yaml: there is no such file"),
-        (["--config", "broken.yaml"], "broken.yaml: not YAML at line 2"),
-        (["--config", "list.yaml"], "list.yaml: must hold a mapping"),
-        (["--config", "good.yaml", "--set", "dept=3"], "dept: unknown key; did you mean 'depth'"),
-        (["--config", "good.yaml", "--set", "depth"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "." * 100 + "=1"], "write KEY=VALUE"),
-        (["--config", "good.yaml", "--set", "depth=&a [*a]"], "refers to itself"),
-        (["--config", "good.yaml", "--set", "depth=!!timestamp x"], "depth: "),
-    ],
-)
-def test_what_is_wrong_with_a_configuration_is_told(
-    secondpass, write, tmp_path, monkeypatch, arguments, told
-):
-    monkeypatch.chdir(tmp_path)
-    write("good.yaml", "method: lexical")
-    write("broken.yaml", "method: lexical\n  depth: [")
-    write("list.yaml", "- lexical")
-    outcome = secondpass("rerank", *arguments)
-    assert (outcome.code, told in outcome.flat, outcome.out) == (1, True, ""), outcome.err
 
 
 @pytest.mark.parametrize(
@@ -73,12 +47,6 @@ def test_a_name_of_another_kind_is_explained_by_options(secondpass, arguments, t
     assert (outcome.code, told in outcome.flat) == (1, True), outcome.err
 
 
-@pytest.mark.parametrize("settings", [["type=cross_encoder", "model=a/b"], ["type=lexical"]])
-def test_options_of_an_explanation_replace_the_method(settings):
-    described = configuration(None, None, [f"method.{setting}" for setting in settings])
-    assert described["method"] == dict(setting.split("=") for setting in settings)
-
-
 @pytest.mark.parametrize("key", ["top_k", "method.k1"])
 @pytest.mark.parametrize("command", ["rerank", "plan", "serve"])
 def test_a_setting_that_is_given_twice_is_a_wrong_call(secondpass, command, key):
@@ -86,17 +54,6 @@ def test_a_setting_that_is_given_twice_is_a_wrong_call(secondpass, command, key)
     told = secondpass(command, "-p", "lexical", "--set", f"{key}=1", "--set", f"{key}=2")
     assert (told.code, told.out) == (2, "")
     assert f"--set {key}: give it once" in told.flat
-
-
-def test_options_make_the_configuration_of_the_library(tmp_path):
-    described = configuration("graded_passages", None, ["order=learn"])
-    assert Reranker.from_config(described).to_config()["order"] == "learn"
-    path = tmp_path / "rerank.yaml"
-    path.write_text("preset: cross_encoder_hybrid\n")
-    described = configuration(None, path, ["method.device=cpu"])
-    assert described == config.preset("cross_encoder_hybrid", method={"device": "cpu"})
-    with pytest.raises(ConfigurationError, match="use --preset"):
-        configuration("graded_passages", None, ["preset=embedded"])
 
 
 @pytest.mark.parametrize(
@@ -115,11 +72,6 @@ def test_settings_override_a_base(settings, described):
     base = {"method": "lexical"}
     assert configuration(None, None, settings, base=base) == described
     assert base == {"method": "lexical"}
-
-
-def test_without_options_the_default_preset_is_used():
-    assert configuration(None, None, None) == config.preset("default")
-    assert configuration("lexical", None, None, base={}) == config.preset("lexical")
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ def test_wrong_models_are_told(secondpass, tmp_path, monkeypatch):
         assert reason in json.loads(told.out)["reranker"]["reason"]
 
 
+@pytest.mark.long  # imports torch; `tests/scorers` has which models are recognised
 def test_a_model_is_recognised_or_a_description_is_drafted(secondpass, tmp_path):
     folder = str(write_causal_family(tmp_path / "mxbai-rerank-base-v2", "Qwen2"))
     told = secondpass("doctor", folder, "--json")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from command_requests import FRUIT, requests
+from command_requests import requests
 from terminals import on_a_terminal
 
 
@@ -35,34 +35,6 @@ def test_a_limit_of_tokens_splits_requests(secondpass, write, unasked):
     file = write("in.jsonl", [{"query_id": "q", "query": "none", "candidates": candidates}])
     told = secondpass("rerank", file, "-c", config, "--dry-run")
     assert json.loads(told.out)["total"]["calls"] == 2
-
-
-def test_options_of_the_command_and_of_a_line_count(secondpass, write, priced):
-    lines = requests(2, candidates=12)
-    lines[1]["depth"] = 3
-    file = write("in.jsonl", lines)
-    told = secondpass("rerank", file, "-c", priced, "--depth", 10, "--dry-run")
-    assert json.loads(told.out)["total"]["pairs"] == 13
-    assert json.loads(told.out)["total"]["calls"] == 3
-
-
-def test_local_models_take_neither_calls_nor_tokens(secondpass, write):
-    file = write("in.jsonl", FRUIT)
-    told = secondpass("rerank", file, "-q", "fruit", "-p", "embedded", "--dry-run")
-    (model,) = json.loads(told.out)["models"]
-    assert (model["calls"], model["pairs"]) == (0, 3)
-    assert model["input_tokens"] is model["output_tokens"] is model["cost"] is None
-
-
-def test_resuming_has_no_dry_run(secondpass):
-    told = secondpass("rerank", "-q", "a", "-o", "out", "--resume", "--dry-run")
-    assert (told.code, told.out) == (2, "")
-    assert "--dry-run, --resume: give one of them" in told.flat
-
-
-def test_an_input_error_is_one_here_too(secondpass, write, priced):
-    told = secondpass("rerank", write("in.jsonl", "{}"), "-c", priced, "--dry-run")
-    assert (told.code, "in.jsonl:1: " in told.flat, told.out) == (1, True, "")
 
 
 def test_a_terminal_shows_a_table(write, priced):

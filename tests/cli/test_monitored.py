@@ -1,7 +1,5 @@
 """``--monitor`` of the commands that rank."""
 
-from secondpass import Reranker
-from secondpass.cli.monitored import monitored
 from secondpass.monitoring.ranking_days import read_days
 
 CANDIDATES = [{"id": "a", "text": "owls at night"}, {"id": "b", "text": "cats"}]
@@ -26,19 +24,3 @@ def test_monitor_of_query(secondpass, write, tmp_path):
     (counts,) = read_days(tmp_path / "days").values()
     assert counts.statuses == {"ok": 1}
     assert "no effect without --rerank" in secondpass(*command).flat
-
-
-def test_a_monitor_that_is_a_file(secondpass, write):
-    path = write("requests.jsonl", CANDIDATES)
-    outcome = secondpass("rerank", path, "-q", "owls", "--monitor", path)
-    assert outcome.code == 1
-    assert "is a file; give a folder to write to" in outcome.flat
-
-
-def test_rankings_outside_the_block_are_not_monitored(tmp_path):
-    reranker = Reranker("lexical")
-    with monitored(None):
-        reranker.rerank("owl", ["an owl"])
-    with monitored(tmp_path / "days"):
-        assert not any((tmp_path / "days").iterdir())
-    assert not any((tmp_path / "days").iterdir())

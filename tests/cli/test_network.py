@@ -34,22 +34,6 @@ def test_addresses_are_tried_and_keys_are_not_shown(secondpass, write, monkeypat
     assert found["network"]["addresses"]["http://127.0.0.1:9"].startswith("not reached")
 
 
-@pytest.mark.parametrize("form", ["inline", "file"])
-def test_apis_of_the_user_are_tried(secondpass, write, monkeypatch, listening, form):
-    monkeypatch.delenv("MY_RERANK_KEY", raising=False)
-    api = (
-        f"{{url: '{listening}/v1', key_variables: MY_RERANK_KEY,"
-        " request: {q: $query, d: $documents}}"
-    )
-    if form == "file":
-        api = json.dumps(str(write("api.yaml", api)))
-    config = write("c.yaml", f"method: {{type: endpoint, api: {api}}}")
-    told = secondpass("doctor", "--config", config, "--network", "--json")
-    found = json.loads(told.out)["network"]
-    assert found["variables"] == {"MY_RERANK_KEY": False}
-    assert found["addresses"] == {listening: "reached"}
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -64,15 +48,6 @@ def test_apis_of_the_user_are_tried(secondpass, write, monkeypatch, listening, f
 def test_a_wrong_configuration_is_reported_with_network(secondpass, write, content):
     told = secondpass("doctor", "--config", write("c.yaml", content), "--network")
     assert (told.code, json.loads(told.out)["reranker"]["runs"]) == (1, False), told.err
-
-
-def test_an_address_in_brackets_is_tried(secondpass, write):
-    config = write(
-        "c.yaml",
-        "method: {type: endpoint, api: tei, base_url: 'http://[::1]:9/v1'}\nlimits: {retries: 0}",
-    )
-    found = json.loads(secondpass("doctor", "--config", config, "--network", "--json").out)
-    assert found["network"]["addresses"]["http://[::1]:9"].startswith("not reached")
 
 
 def test_without_a_configuration_the_usual_variables_are_told(secondpass, monkeypatch, listening):

@@ -39,24 +39,6 @@ def test_a_configuration_is_planned(secondpass, listwise):
     assert longer["seconds"] is None
 
 
-def test_an_instruction_takes_tokens(secondpass, listwise):
-    plain, instructed = (
-        json.loads(secondpass("plan", "-c", listwise, *options).out)["total"]["input_tokens"]
-        for options in ([], ["--instruction", "prefer recent " * 10])
-    )
-    assert instructed > plain
-
-
-def test_options_override_settings(secondpass, listwise):
-    def planned(*options):
-        told = secondpass("plan", "-c", listwise, *options, "--json")
-        return json.loads(told.out)["stages"]
-
-    assert [stage["candidates"] for stage in planned("--depth", 10)] == [10, 10]
-    (stage,) = planned("-s", "method=lexical")
-    assert (stage["method"], stage["calls"]) == ("lexical", 0)
-
-
 def test_strategies_are_compared(secondpass, listwise):
     told = secondpass("plan", "-c", listwise, "--compare")
     found = json.loads(told.out)

@@ -1,15 +1,13 @@
 """Tables of plans, and which strategies are compared."""
 
-import functools
 import json
 
 import pytest
 import typer
 
-from secondpass import ConfigurationError, Reranker
+from secondpass import Reranker
 from secondpass.cli.commands.plan import print_plan, print_strategies, strategies_of
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
-from secondpass.strategies.blocks import Blocks
 
 LLM = {"type": "openai", "model": "m", "api_key": "k"}
 OTHER = {**LLM, "model": "other"}
@@ -56,18 +54,6 @@ def test_a_stage_that_asks_nothing_has_no_tokens_and_no_cost(terminal, capsys):
     assert "2,000 candidates of about 1,234 tokens, 2.5 s per call. Nothing was called." in messages
 
 
-def test_one_stage_has_no_total(terminal, capsys):
-    print_plan(CostPlan(2000, (LOCAL,)), as_json=False)
-    (_, *table), messages = rows(capsys)
-    assert table == [LOCAL_CELLS]
-    assert "2,000 candidates of about 0 tokens. Nothing" in messages
-
-
-def test_without_a_stage_there_is_only_the_total(terminal, capsys):
-    print_plan(CostPlan(0, ()), as_json=False)
-    assert rows(capsys)[0][1:] == [["total", "0", "0", "0"]]
-
-
 def test_notes_name_their_strategy(terminal, capsys):
     calls = ExceededLimit("calls", 4, 5)
     noted = CostPlan(5, (PlannedStage("graded by m", 5),), exceeded=(calls,))
@@ -83,13 +69,6 @@ def test_notes_name_their_strategy(terminal, capsys):
     assert "shuffles" in choice
 
 
-def test_the_row_of_a_strategy_is_its_stage_if_it_has_one(terminal, capsys):
-    stage = PlannedStage("graded by m", 60)
-    plans = {"graded": CostPlan(100, (stage,)), "listwise": CostPlan(0, ())}
-    print_strategies(plans, {}, as_json=False)
-    assert rows(capsys)[0][1:] == [["graded", "60", "0", "0"], ["listwise", "0", "0", "0"]]
-
-
 @pytest.mark.parametrize("prices", [False, True], ids=["tokens", "cost"])
 def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
     def plan(tokens, cost):
@@ -101,11 +80,6 @@ def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
     table = rows(capsys)[0][1:]
     assert [row[0] for row in table] == ["graded", "listwise", "own"]
     assert table[2] == ["own", "9", "?", "?", "?", "?"]
-
-
-def test_without_a_strategy_nothing_is_assumed(terminal, capsys):
-    print_strategies({}, {"blocks": "reason"}, as_json=False)
-    assert rows(capsys)[1] == "warning: blocks is not run: reason\n"
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["pipe", "--json"])
@@ -143,15 +117,3 @@ def test_without_a_language_model_nothing_is_compared(capsys, method):
         strategies_of(Reranker(method))
     assert stop.value.exit_code == 1
     assert "--compare: the configuration has no language model" in capsys.readouterr().err
-
-
-def test_a_strategy_that_cannot_be_created_has_a_reason(monkeypatch):
-    @functools.wraps(Blocks.__init__)  # the settings of a method are read from its signature
-    def refuse(*_arguments, **_settings):
-        raise ConfigurationError("llm: has no logprobs")
-
-    monkeypatch.setattr(Blocks, "__init__", refuse)
-    rerankers, not_run = strategies_of(Reranker({"type": "graded", "llm": LLM}))
-    assert "blocks" not in rerankers
-    assert not_run.keys() == {"blocks"}
-    assert "has no logprobs" in not_run["blocks"]

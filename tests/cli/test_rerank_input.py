@@ -41,16 +41,6 @@ def test_options_that_do_not_go_together(capsys, options, resume, force, message
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"file": FILE}, {"query": "a", "lines": True},
-     {"run": FILE, "queries": FILE, "corpus": FILE}],
-    ids=["standard input", "file", "lines", "run"],
-)  # fmt: skip
-def test_options_that_go_together(options):
-    RerankInput(**ABSENT | options).check(Path("out"), resume=True, force=False)
-
-
 @pytest.mark.parametrize("name", ["out", "out.state", "out.answers.sqlite"])
 def test_an_output_and_its_files_are_no_input(tmp_path, capsys, name):
     (tmp_path / name).write_text("x")
@@ -85,7 +75,3 @@ def test_a_context_that_cannot_be_read(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=message):
         read_context(path)
-
-
-def test_no_context():
-    assert read_context(None) == (None, "")

@@ -30,13 +30,6 @@ def test_output_does_not_overwrite_input(secondpass, write, tmp_path, monkeypatc
     assert file.read_bytes() == before
 
 
-def test_state_does_not_overwrite_input(secondpass, write, tmp_path):
-    file = write("out.state", requests(2))
-    told = secondpass(*LEXICAL, file, "-o", tmp_path / "out")
-    assert (told.code, "out.state is an input file; name another output" in told.flat) == (2, True)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("call", [["gone.jsonl"], ["broken.jsonl"]])
 def test_output_is_opened_after_the_first_input(secondpass, write, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
@@ -46,37 +39,6 @@ def test_output_is_opened_after_the_first_input(secondpass, write, tmp_path, mon
     old = write("old", "precious")
     assert secondpass(*LEXICAL, *call, "-o", "old", "--force").code == 1
     assert old.read_text() == "precious"
-
-
-def test_an_empty_output_is_begun(secondpass, write):
-    """As mktemp makes one, and as a process leaves one that was killed before its state stood."""
-    for option in ([], ["--resume"]):
-        target = write("out", "")
-        assert secondpass(*LEXICAL, "-o", target, *option, stdin=json_lines(requests(1))).code == 0
-        assert json.loads(target.read_text())["query_id"] == "q0"
-        (target.with_name("out.state")).unlink()
-
-
-def test_a_dash_is_standard_output(secondpass, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    told = secondpass(*LEXICAL, "-o", "-", stdin=json_lines(requests(2)))
-    assert [one["query_id"] for one in told.lines()] == ["q0", "q1"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_input_without_a_last_line_end_may_grow(secondpass, write, tmp_path):
-    lines = json_lines(requests(3))
-    target = tmp_path / "out"
-    call = [*LEXICAL, tmp_path / "in", "-o", target, "--resume"]
-    write("in", lines.splitlines(keepends=True)[0].rstrip(b"\n"))
-    assert secondpass(*call).code == 0
-    write("in", lines)
-    assert secondpass(*call).code == 0
-    assert [json.loads(line)["query_id"] for line in target.read_text().splitlines()] == [
-        "q0",
-        "q1",
-        "q2",
-    ]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
@@ -110,11 +72,6 @@ def test_existing_output_stays_unless_forced(secondpass, tmp_path):
     assert json.loads(target.read_text())["query_id"] == "q0"
 
 
-def test_an_output_that_is_no_file_is_written_as_it_goes(secondpass, tmp_path):
-    assert secondpass(*LEXICAL, "-o", os.devnull, stdin=json_lines(requests(1))).code == 0
-    assert not os.path.exists(f"{os.devnull}.state")
-
-
 @shared_folder
 @given(
     form=st.sampled_from(["jsonl", "trec", "table"]),
@@ -136,15 +93,6 @@ def test_resumed_output_is_identical(secondpass, tmp_path, form, done, junk, bat
     assert cut.read_bytes() == whole.read_bytes()
     assert "9 queries in" in told.err
     assert "9 ok" in told.err
-
-
-def test_resuming_without_or_with_finished_output(secondpass, tmp_path):
-    target = tmp_path / "out"
-    call = [*LEXICAL, "-o", target, "--resume"]
-    assert secondpass(*call, stdin=json_lines(requests(3))).code == 0
-    before = target.read_bytes()
-    assert secondpass(*call, stdin=json_lines(requests(3))).code == 0
-    assert target.read_bytes() == before
 
 
 @pytest.mark.parametrize(

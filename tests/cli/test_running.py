@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
@@ -56,17 +55,6 @@ def test_a_full_disk_is_told():
         )
     assert told.returncode == 1
     assert told.stderr.decode().strip() == "secondpass: No space left on device"
-
-
-def test_a_closed_standard_output_is_told():
-    told = subprocess.run(
-        ["sh", "-c", 'exec "$0" -m secondpass presets --json >&-', sys.executable],
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert told.returncode == 1
-    assert told.stderr.decode().strip() == "secondpass: standard output: is closed"
 
 
 def test_a_defect_is_told_as_one_and_shown_on_request(secondpass, monkeypatch):

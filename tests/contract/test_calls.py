@@ -20,7 +20,7 @@ from contract import (
     values,
     way_of,
 )
-from secondpass import ConfigurationError, InputError, Reranker, RerankError
+from secondpass import ConfigurationError, Reranker, RerankError
 
 TIERS = {
     "learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]},
@@ -69,21 +69,6 @@ def test_top_k_of_a_call_is_for_that_call(
     assert places(adapter, ranked) == [1]
 
 
-@pytest.mark.parametrize(
-    ("row", "floor", "expected"),
-    [(0, 3.0, [1, 2]), (1, 3.1, [1]), (2, 0.0, [1, 2, 0]), (3, 5.0, [])],
-)
-def test_a_threshold_is_inclusive(
-    adapter: Any, row: int, floor: float, expected: list[int]
-) -> None:
-    way = way_of(adapter, row)
-    component = adapter.make({"method": Numbers()}, floor=floor)
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 2, 4, 3))
-    assert places(adapter, ranked) == expected
-    if report is not None:
-        assert len(report["left_out"].get("floor", [])) == 3 - len(expected)
-
-
 class Probable(Numbers):
     score_kind = "probability"
 
@@ -101,16 +86,6 @@ def test_depth_leaves_a_tail_and_blended_scores_are_kept_beside_it(adapter: Any,
         assert [adapter.carried(one).score for one in ranked] == [1.0, 0.75, 0.5, 0.25]
         finals = values(adapter, ranked, "rerank_final_score")
         assert finals == [pytest.approx(0.825), pytest.approx(0.6), None, None]
-
-
-@needs("options.depth", "options.floor")
-def test_depth_and_threshold_of_a_call(adapter: Any, way: str) -> None:
-    component = adapter.make({"method": Numbers()}, depth=1)
-    documents = numbered(adapter, 1, 2, 3)
-    ranked, _ = adapter.run(component, way, QUERY, documents, depth=3, floor=2.0)
-    assert places(adapter, ranked) == [2, 1]
-    ranked, _ = adapter.run(component, way, QUERY, documents)
-    assert places(adapter, ranked) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("order", ["lost_in_the_middle", TIERS["learn"]])
@@ -146,23 +121,6 @@ def test_an_order_of_a_call_is_for_that_call(
     assert places(adapter, ranked) == [3, 2, 1, 0]
 
 
-@needs("report")
-@pytest.mark.parametrize(
-    ("by", "places_expected", "scores"),
-    [("learn", [1, 3, 0, 2], [1.0, 0.75, 0.5, 0.25]), ("none", [0, 1, 2, 3], [1, 0.75, 0.5, 0.25])],
-)
-def test_an_order_where_nothing_was_judged(
-    adapter: Any, by: str, places_expected: list[int], scores: list[float]
-) -> None:
-    component = adapter.make(quiet(Answers(OSError()), orders=TIERS))
-    ranked, report = adapter.run(component, first(adapter), QUERY, levels(adapter), order=by)
-    assert report["status"] == "unchanged"
-    assert places(adapter, ranked) == places_expected
-    assert [adapter.carried(one).score for one in ranked] == scores
-    finals = [1 - place / 4 for place in places_expected]
-    assert values(adapter, ranked, "rerank_final_score") == finals
-
-
 class Listens:
     """Notes the context and the instruction of its tasks."""
 
@@ -186,18 +144,6 @@ def test_the_context_of_a_call_reaches_the_method(adapter: Any, way: str) -> Non
     adapter.run(component, way, QUERY, numbered(adapter, 1, 2), context={"user": 7})
     adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
     assert method.seen == [{"user": 7}, None]
-
-
-@needs("options", "report")
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_an_instruction_that_is_not_used_is_reported(adapter: Any, kind: str) -> None:
-    component = adapter.make("lexical")
-    documents = numbered(adapter, 1, 2)
-    _, report = adapter.run(
-        component, first(adapter, kind), QUERY, documents, instruction="prefer owls"
-    )
-    assert [issue["code"] for issue in report["issues"]] == ["instruction_not_used"]
-    assert "owls" not in str(report)
 
 
 WRONG = [
@@ -230,54 +176,10 @@ def test_wrong_options_of_a_call_are_named(
     assert scorer.seen == []
 
 
-@needs("options.depth", "options.floor")
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"depth": 0}, "^depth: "),
-        ({"floor": "x"}, "give a finite number"),
-        ({"floor": float("nan")}, "give a finite number"),
-        ({"floor": True}, "give a finite number"),
-    ],
-)
-def test_wrong_depth_and_threshold_of_a_call_are_named(
-    adapter: Any, options: dict[str, Any], message: str
-) -> None:
-    for kind in ("sync", "async"):
-        component = adapter.make("lexical")
-        with pytest.raises(InputError, match=message):
-            adapter.run(component, first(adapter, kind), QUERY, numbered(adapter, 1), **options)
-
-
-def test_of_an_id_the_best_is_kept_and_the_others_are_reported(adapter: Any, way: str) -> None:
-    documents = [
-        adapter.given(text, id_, score, {"place": place})
-        for place, (id_, text, score) in enumerate(
-            [("a", "1", 0.2), ("b", "2", None), ("a", "1", 0.9), ("b", "2", 0.1), ("c", "3", 0.5)]
-        )
-    ]
-    scorer = Numbers()
-    ranked, report = adapter.run(
-        adapter.make({"method": scorer}, dedupe=True), way, QUERY, documents
-    )
-    if "score" not in CANNOT[adapter.name]:
-        assert places(adapter, ranked) == [4, 3, 2]
-    assert [adapter.carried(one).id for one in ranked] == ["c", "b", "a"]
-    assert len(scorer.seen[0]) == 3
-    if report is not None:
-        assert [*report["left_out"]["duplicate"]] == [0, 1]
-    kept, _ = adapter.run(adapter.make({"method": Numbers()}, dedupe=False), way, QUERY, documents)
-    assert places(adapter, kept) == [4, 1, 3, 0, 2]
-
-
 # ---------------------------------------------------------------------- what fails
 
 FAILURES: dict[str, object] = {
     "raises": OSError("gone"),
-    "empty": [],
-    "short": [1.0],
-    "nan": [float("nan")] * 3,
-    "text": "abc",
     "nothing": None,
     "long": [1.0] * 4,
 }
@@ -304,21 +206,6 @@ def test_a_failure_keeps_the_order_or_raises_under_strict(
     assert [item.position for item in error.ranking] == [0, 1, 2]
 
 
-def test_a_part_that_fails_costs_its_documents_only(adapter: Any, way: str) -> None:
-    component = adapter.make(quiet(Answers([1.0, None, 3.0])))
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2, 3))
-    assert places(adapter, ranked) == [2, 0, 1]
-    assert values(adapter, ranked, "rerank_status") == ["scored", "scored", "backfilled"]
-    assert report is None or report["status"] == "partial"
-
-
-def test_a_fallback_ranks_and_is_reported(adapter: Any, way: str) -> None:
-    component = adapter.make(quiet(Answers(OSError()), fallback=[Numbers()]))
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 3, 2))
-    assert places(adapter, ranked) == [1, 2, 0]
-    assert report is None or (report["status"], report["method"]) == ("degraded", "numbers")
-
-
 # ---------------------------------------------------------------------- thresholds
 
 
@@ -333,34 +220,6 @@ def test_ranks_have_no_threshold(adapter: Any) -> None:
     component = adapter.make("listwise_guided")
     with pytest.raises(ConfigurationError, match=rf"{name}: .*use top_k"):
         setattr(component, name, 0.5)
-
-
-@needs("parameters")
-def test_a_threshold_holds_for_lists_of_any_length(adapter: Any) -> None:
-    # By minmax, the score of a single document is 0.5, and that of the best of any two is 1.
-    good = "Wombats live in burrows in the forests of Australia."
-    bad = ["Bread is baked from flour and water.", "The stock market fell on Monday."]
-    component = adapter.make("embedded")
-    setattr(component, adapter.names["floor"], 0.6)
-
-    def ranked(*texts: str) -> list[Any]:
-        documents = [adapter.given(text, text[:3], None) for text in texts]
-        return adapter.run(component, first(adapter), "where do wombats live", documents)[0]
-
-    (alone,) = ranked(good)
-    assert adapter.carried(alone).score == 0.5
-    assert adapter.carried(alone).metadata["rerank_score"] > 0.6
-    assert [adapter.carried(one).text for one in ranked(*bad, good)] == [good]
-    assert ranked(*bad) == []
-
-
-@needs("parameters")
-def test_a_threshold_fitted_for_another_depth_is_refused(adapter: Any) -> None:
-    fitted = {"method": "lexical", "depth": 100}
-    config: dict[str, Any] = {"method": "lexical", "floor": {"at": 0.1, "fitted": fitted}}
-    adapter.make(config, depth=100)
-    with pytest.raises(ConfigurationError, match=r"floor\.fitted\.depth: was fitted for depth"):
-        adapter.make(config, depth=3)
 
 
 # ---------------------------------------------------------------------- candidates needed

@@ -6,7 +6,6 @@ import asyncio
 import copy
 import math
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from contract import (
     QUERY,
     WAYS,
     Answers,
-    Carried,
     Numbers,
     expected,
     needs,
@@ -148,16 +146,6 @@ def test_no_documents_ask_nothing(adapter: Any, way: str) -> None:
     assert "score" not in [event for event, _ in scorer.events]
 
 
-def test_falsy_metadata_is_kept_and_keys_are_added(adapter: Any) -> None:
-    falsy: dict[str, Any] = {"zero": 0, "no": False, "none": None, "empty": "", "list": []}
-    document = adapter.given("1", "a", 0.5, {"place": 0, **falsy})
-    component = adapter.make({"method": Numbers()})
-    ((result,), _) = adapter.run(component, WAYS[adapter.name]["sync"][0], QUERY, [document])
-    added = adapter.carried(result).metadata
-    assert {name: added[name] for name in falsy} == falsy
-    assert set(added) == {"place", *falsy, *KEYS}
-
-
 @needs("parameters")
 def test_a_prefix_avoids_keys_of_others(adapter: Any, way: str) -> None:
     documents = numbered(adapter, 0.2, 0.9)
@@ -198,51 +186,6 @@ def test_the_span_that_matches_best(adapter: Any, way: str) -> None:
     ranked, _ = adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
     assert "rerank_span" not in adapter.carried(ranked[0]).metadata
     assert adapter.carried(ranked[1]).metadata["rerank_span"] == [0, 1]
-
-
-def test_the_probability_of_a_calibrated_score(adapter: Any, way: str) -> None:
-    floor = {"at": 0.1, "on": "rerank", "nothing": 0.1, "keep": 0.9}
-    config = {
-        "method": "lexical",
-        "floor": floor,
-        "blend": {"original": 0.9, "normalize": "minmax"},
-        "probabilities": {"slope": 4.0, "intercept": -2.0},
-    }
-    component = adapter.make(config)
-    documents = [adapter.given("a castle", "a", 0.1), adapter.given("a train", "b", 0.9)]
-    (kept,), report = adapter.run(component, way, "castle", documents)
-    assert adapter.carried(kept).id == "a"
-    assert adapter.carried(kept).metadata["rerank_probability"] > 0
-    nothing, other = adapter.run(component, way, "owls", documents)
-    assert nothing == []
-    if report is not None and other is not None:
-        assert (report["nothing_relevant"], other["nothing_relevant"]) == (False, True)
-
-
-@needs("report")
-def test_a_skipped_pass_keeps_documents_and_scores_and_says_why(adapter: Any) -> None:
-    documents = [
-        adapter.given("1", id_, score, {"place": place})
-        for place, (id_, score) in enumerate(zip("abc", [9.0, 2.0, 1.0], strict=True))
-    ]
-    component = adapter.make({"method": "lexical", "when": {"margin": {"below": 0.5}}})
-    ranked, report = adapter.run(component, WAYS[adapter.name]["sync"][0], QUERY, documents)
-    reason = "margin 0.875 is not below 0.5"
-    assert report["skipped"] == {"reason": reason, "pairs": 3, "depth": 0}
-    assert [adapter.carried(one).score for one in ranked] == [9.0, 2.0, 1.0]
-    assert values(adapter, ranked, "rerank_status") == ["tail"] * 3
-
-
-def test_documents_without_text_come_last_and_unjudged(adapter: Any, way: str) -> None:
-    documents = [adapter.given(None, "i", 0.9, {"place": 0}), *numbered(adapter, 1, 2)]
-    adapter.carried(documents[1]).metadata["place"] = 1
-    adapter.carried(documents[2]).metadata["place"] = 2
-    component = adapter.make(quiet(Numbers()))
-    ranked, report = adapter.run(component, way, QUERY, documents)
-    assert places(adapter, ranked) == [2, 1, 0]
-    assert values(adapter, ranked, "rerank_status") == ["scored", "scored", "unjudged"]
-    if report is not None:
-        assert (report["status"], report["issues"][0]["code"]) == ("partial", "no_text")
 
 
 @pytest.mark.parametrize("kind", [tuple, iter])
@@ -311,31 +254,3 @@ def test_async_blocks_no_event_loop_and_sync_works_in_one(adapter: Any) -> None:
     loop = asyncio.run(both())
     asynchronous, synchronous = [thread for event, thread in scorer.events if event == "score"]
     assert asynchronous != loop == synchronous
-
-
-def test_concurrent_calls_and_loops_give_the_same(adapter: Any) -> None:
-    component = adapter.make({"method": Numbers()})
-
-    def documents(shift: int) -> list[Any]:
-        return numbered(adapter, *(0.1 * (1 + (index * 7 + shift) % 9) for index in range(9)))
-
-    def plain(ranked: list[Any]) -> list[Carried]:
-        return [adapter.carried(one) for one in ranked]
-
-    way = WAYS[adapter.name]["sync"][0]
-    alone = [plain(adapter.run(component, way, QUERY, documents(n))[0]) for n in range(16)]
-    assert len({repr(one) for one in alone}) > 8
-
-    async def together() -> list[Any]:
-        ways = [adapter.arun(component, QUERY, documents(n)) for n in range(16)]
-        return [plain(one) for one in await asyncio.gather(*ways)]
-
-    for _ in range(2):
-        assert asyncio.run(together()) == alone
-    with ThreadPoolExecutor(8) as threads:
-        found = threads.map(
-            lambda n: adapter.run(component, way, QUERY, documents(n))[0], range(16)
-        )
-        assert [plain(one) for one in found] == alone
-        for one in threads.map(lambda _: asyncio.run(together()), range(2)):
-            assert one == alone

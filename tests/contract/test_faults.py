@@ -1,8 +1,9 @@
-"""The core's tables of faults through each adapter: nothing is lost, whatever happens.
+"""What language models of the frameworks say and do wrong: nothing is lost, whatever happens.
 
-A case is played through an adapter; what comes out is put back into the shape of a ranking, and
-what the core's own tests demand of a ranking is demanded of it. In `make test` adapters, providers
-and entry points take turns at the faults; all of them are met by all in `make test-long`.
+Faults of providers are the core's (`tests/faults`), which no adapter can see. A case is played by a
+framework's own model; what comes out is put back into the shape of a ranking, and what the core's
+tests demand of a ranking is demanded of it. In `make test` adapters and entry points take turns at
+the faults; all of them are met by all in `make test-long`.
 """
 
 from __future__ import annotations
@@ -24,24 +25,13 @@ from typing import Any
 import pytest
 
 import fake_provider as fake
-import odd_candidates
-import rerank_fault_cases
 from contract import CANNOT, WAYS, Adapter, Carried, Odd, adapter_of
-from fake_provider import FakeProvider
-from fault_cases import BEST_FIRST, CANDIDATES, FLAVOURS, GROUPS, MARKER, Case, name_of
-from fault_fixtures import (  # noqa: F401 - the names with an underscore are fixtures
-    _closing,
-    _environment,
-    _quick_retries,
-    _sdks,
-)
+from fault_cases import BEST_FIRST, CANDIDATES, GROUPS, MARKER, Case
+from fault_fixtures import _quick_retries  # noqa: F401 - a fixture
 from llm_fault_checks import (
     DEADLINE,
     KEY,
-    KEY_VARIABLE,
     SLACK,
-    codes_of,
-    configuration,
     expected,
     has_happened,
     promises,
@@ -58,19 +48,7 @@ pytestmark = pytest.mark.usefixtures("quick_retries")
 QUERY = "zebras at night"
 """Stands in no error, log, report or repr either."""
 LOGGERS = ("secondpass", "haystack_integrations", "llama_index")
-MODES = ("sync", "async", "strict")
 LANGUAGE_MODELS = [name for name in WAYS if "language models" not in CANNOT[name]]
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[FakeProvider]:
-    with FakeProvider(schemaless=["compatible"]) as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, KEY)
 
 
 # ---------------------------------------------------------------------- playing a case
@@ -108,78 +86,6 @@ def report_of(values: Mapping[str, Any]) -> Report:
     engines = tuple(EngineInfo(**engine) for engine in plain["engines"])
     usage = Usage(**plain["usage"])
     return Report(**{**plain, "issues": tuple(issues), "usage": usage, "engines": engines})
-
-
-class Components:
-    """Components by adapter, configuration and mode; one of its own for a case that changes it."""
-
-    def __init__(self, closing: Callable[[Any], Any]) -> None:
-        self.closing = closing
-        self.made: dict[str, Any] = {}
-
-    def get(
-        self,
-        adapter: Adapter,
-        config: dict[str, Any],
-        strict: bool,
-        provider: FakeProvider,
-        fresh: bool = False,
-    ) -> Any:
-        known = json.dumps([adapter.name, config, strict])
-        if fresh or known not in self.made:
-            component = adapter.make(config, strict=strict)
-            self.closing(adapter.core(component))
-            if fresh:
-                return component
-            provider.play()
-            self._warm_up(adapter, component)
-            self.made[known] = component
-        return self.made[known]
-
-    def playing(
-        self,
-        adapter: Adapter,
-        case: Any,
-        provider: FakeProvider,
-        configured: Callable[[Any], dict[str, Any]],
-        strict: bool,
-    ) -> Callable[[Any], tuple[Any, FakeProvider]]:
-        """What `survives_llm` and `survives_rerank` take as ``make``, for a case of their tables.
-
-        Args:
-            case: whose script the provider plays.
-            provider: that the component asks.
-            configured: the component's configuration, of the case or the case with longer times.
-            strict: whether it raises.
-        """
-
-        def make(attempt: Any) -> tuple[Any, FakeProvider]:
-            component = self.get(adapter, configured(attempt), strict, provider, case.fresh)
-            provider.play(*case.script)
-            return component, provider
-
-        return make
-
-    def _warm_up(self, adapter: Adapter, component: Any) -> None:
-        """Open the client, and learn what the server cannot do.
-
-        Once more if the short deadline of a case did not suffice for the first call of an SDK.
-        """
-        documents = documents_of(adapter, [Candidate("1", id="a"), Candidate("2", id="b")])
-        for _ in range(5):
-            try:
-                way = WAYS[adapter.name]["sync"][0]
-                report = adapter.run(component, way, QUERY, documents)[1]
-            except RerankError as error:
-                report = error.ranking.report.to_dict()
-            codes = {issue["code"] for issue in report["issues"]} if report else set()
-            if not codes & {"deadline", "timeout"}:
-                return
-
-
-@pytest.fixture(scope="module")
-def components(closing: Callable[[Any], Any]) -> Components:
-    return Components(closing)
 
 
 @dataclass(frozen=True)
@@ -348,44 +254,6 @@ def survives_llm(
     assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
 
 
-def survives_rerank(
-    adapter: Adapter,
-    make: Callable[[Any], tuple[Any, Any]],
-    way: str,
-    case: Any,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    strict: bool,
-) -> None:
-    """A case of the table of rerank APIs, through the adapter."""
-    candidates = rerank_fault_cases.CANDIDATES
-    for attempt in patiently(case):
-        component, provider = make(attempt)
-        outcome = played(adapter, component, way, candidates, caplog, strict)
-        ranking = outcome.ranking
-        if ranking is None or case.happened(ranking, len(provider.requests)):
-            break
-    deadline = attempt.limits.get("deadline", rerank_fault_cases.DEADLINE)
-    assert outcome.seconds <= deadline + rerank_fault_cases.SLACK
-    if ranking is None:
-        order_without_report(outcome, case)
-        return
-    report = ranking.report
-    rerank_fault_cases.promises(ranking, case, len(provider.requests))
-    assert report.status in case.status.split()
-    codes = codes_of(report)
-    if case.codes != "*":
-        assert codes & set(case.codes.split()) or not (case.codes or codes)
-    fewest, most = case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
-    assert fewest <= len(provider.requests) <= most
-    for item in ranking:
-        nothing = report.status == "unchanged" or item.position in case.unscored
-        assert (item.rerank_score is None) == nothing
-    if case.order is not None:
-        assert ranking.order == case.order
-    assert (outcome.error is not None) == (strict and report.status != "ok")
-
-
 def order_without_report(outcome: Outcome, case: Any) -> None:
     if case.status == "unchanged":
         assert outcome.order == tuple(range(len(outcome.order)))
@@ -394,72 +262,6 @@ def order_without_report(outcome: Outcome, case: Any) -> None:
 
 
 # ---------------------------------------------------------------------- the tables
-
-
-def rotation(cases: Iterable[tuple[str, Any, Sequence[str], bool]]) -> list[Any]:
-    """Each case with each adapter and flavour in each mode, by one of its entry points in turn.
-
-    The core runs the table too. So of each case one row is usual, and none where the last of its
-    four members says so; the others are ``long``.
-    """
-    rows = []
-    for number, (group, case, flavours, wanted) in enumerate(cases):
-        ways = [(name, flavour, mode) for mode in MODES for flavour in flavours for name in WAYS]
-        usual = number * (len(WAYS) + 1) % len(ways)
-        for index, (name, flavour, mode) in enumerate(ways):
-            kinds = ("sync", "async") if mode == "strict" else (mode,)
-            entries = [way for kind in kinds for way in WAYS[name][kind]]
-            entry = entries[(number + index) // 2 % len(entries)]
-            marks = () if wanted and index == usual else (pytest.mark.long,)
-            id_ = name_of(f"{group}-{case.name}-{name}-{flavour}-{mode}-{entry}")
-            values = (name, case, flavour, mode == "strict", entry)
-            rows.append(pytest.param(*values, id=id_, marks=marks))
-    return rows
-
-
-def llm_runs() -> list[Any]:
-    """The table of language models' faults.
-
-    What a model says is usually said by a model of the framework's (`spoken_runs`), without HTTP.
-    """
-    spoken = {case.name for group, case in spoken_cases() if group == "payload"}
-    return rotation(
-        (group, case, case.flavours, not (group == "payload" and case.name in spoken))
-        for group, cases in GROUPS.items()
-        for case in cases
-    )
-
-
-def rerank_runs() -> list[Any]:
-    """The table of rerank APIs' faults; every other one is usual.
-
-    Whether a language model or a rerank API is asked is nothing that an adapter could see.
-    """
-    return rotation(
-        (case.group, case, tuple(api for api in case.apis if api != "bedrock"), number % 2 == 0)
-        for number, case in enumerate(rerank_fault_cases.CASES)
-    )
-
-
-def llm_config(provider: FakeProvider, flavour: str, case: Case) -> dict[str, Any]:
-    """The configuration of the core's own test, which the adapter makes strict by itself."""
-    config = configuration(provider, flavour, case, False)
-    del config["strict"]
-    return config
-
-
-def rerank_config(provider: FakeProvider, api: str, case: Any) -> dict[str, Any]:
-    """An endpoint of the fake provider."""
-    method = {
-        "type": "endpoint",
-        "api": api,
-        "model": "m",
-        "base_url": f"http://127.0.0.1:{provider.port}/{api}",
-        "api_key_env": KEY_VARIABLE,
-        **case.settings,
-    }
-    limits = {"deadline": rerank_fault_cases.DEADLINE, "retries": 1, "repair": 0, **case.limits}
-    return {"method": method, "limits": limits}
 
 
 @cache
@@ -568,46 +370,6 @@ def in_turn(names: Iterable[Any], usual: int = 1) -> list[Any]:
             id_ = f"{shown}-{name}-{kind}-{way}-{mode}"
             rows.append(pytest.param(name, value, kind, way, strict, id=id_, marks=marks))
     return rows
-
-
-@pytest.mark.parametrize(("name", "case", "flavour", "strict", "way"), sampled(llm_runs(), 24))
-# What Google's SDK has to say about words that it does not know, to those who want to hear it.
-@pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
-def test_faults_of_language_models(
-    name: str,
-    case: Case,
-    flavour: str,
-    strict: bool,
-    way: str,
-    provider: FakeProvider,
-    components: Components,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    adapter = adapter_of(name)
-    make = components.playing(
-        adapter, case, provider, lambda attempt: llm_config(provider, flavour, attempt), strict
-    )
-    survives_llm(adapter, make, way, case, caplog, strict=strict)
-    assert {request.flavour for request in provider.requests} <= {flavour}
-
-
-@pytest.mark.parametrize(("name", "case", "api", "strict", "way"), sampled(rerank_runs(), 15))
-def test_faults_of_rerank_apis(
-    name: str,
-    case: Any,
-    api: str,
-    strict: bool,
-    way: str,
-    provider: FakeProvider,
-    components: Components,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    adapter = adapter_of(name)
-    make = components.playing(
-        adapter, case, provider, lambda attempt: rerank_config(provider, api, attempt), strict
-    )
-    survives_rerank(adapter, make, way, case, caplog, strict=strict)
-    assert {request.key for request in provider.requests} == {KEY}
 
 
 @pytest.mark.parametrize(
@@ -739,43 +501,6 @@ def cancelled(adapter: Adapter, component: Any, asked: Callable[[], bool]) -> No
     asyncio.run(asyncio.wait_for(go(), 60))
 
 
-SERVED = [
-    (name, flavour, bool((number + index) % 2))
-    for number, flavour in enumerate([*FLAVOURS, *rerank_fault_cases.APIS])
-    for index, name in enumerate(WAYS)
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "flavour", "strict"),
-    [
-        pytest.param(*row, marks=() if index % 4 == 0 else (pytest.mark.long,))
-        for index, row in enumerate(SERVED)
-    ],
-)
-def test_after_a_cancelled_call_the_next_is_as_usual(
-    name: str,
-    flavour: str,
-    strict: bool,
-    provider: FakeProvider,
-    components: Components,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    adapter = adapter_of(name)
-    if flavour in FLAVOURS:
-        config = llm_config(provider, flavour, Case("", ()))
-    else:
-        config = rerank_config(provider, flavour, rerank_fault_cases.CASES[0])
-    component = components.get(adapter, config, strict, provider)
-    provider.play(fake.silence())
-    cancelled(adapter, component, lambda: bool(provider.requests))
-    for kind in ("async", "sync"):
-        provider.play()
-        outcome = played(adapter, component, WAYS[name][kind][0], CANDIDATES, caplog)
-        assert outcome.order == BEST_FIRST
-        assert outcome.ranking is None or outcome.ranking.report.status == "ok"
-
-
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_cancellation_passes_while_a_model_hangs(
     name: str, caplog: pytest.LogCaptureFixture
@@ -796,89 +521,3 @@ def test_cancellation_passes_while_a_model_hangs(
     let_go.set()
     way = WAYS[name]["async"][0]
     survives_llm(adapter, lambda _: (component, script), way, case, caplog, strict=False)
-
-
-# ---------------------------------------------------------------------- odd candidates
-
-
-ODD = [
-    (name, candidates, method, mode)
-    for number, candidates in enumerate(odd_candidates.LISTS)
-    for index, method in enumerate(
-        ("graded", "listwise by id", "graded, pairs by id", "graded, one question")
-    )
-    for place, name in enumerate(WAYS)
-    for mode in [("sync", "async")[(number + index + place) % 2]]
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "candidates", "method", "mode"),
-    [
-        pytest.param(*row, id="-".join(row), marks=() if index % 19 == 0 else (pytest.mark.long,))
-        for index, row in enumerate(ODD)
-    ],
-)
-def test_odd_candidates(
-    name: str,
-    candidates: str,
-    method: str,
-    mode: str,
-    provider: FakeProvider,
-    components: Components,
-) -> None:
-    adapter = adapter_of(name)
-    provider.play()
-    config = {
-        "method": {**odd_candidates.METHODS[method], "llm": provider.llm("openai")},
-        "limits": {"deadline": 60, "retries": 0, "repair": 0},
-        "log_level": "debug",
-        "dedupe": False,
-    }
-    component = components.get(adapter, config, False, provider)
-    provider.play()
-    given = []
-    for place, one in enumerate(odd_candidates.LISTS[candidates]):
-        candidate = one if isinstance(one, Candidate) else Candidate(one)
-        text = candidate.text if isinstance(candidate.text, str) else None
-        named = candidate.metadata or {}
-        if name == "llama_index":  # where they are validated
-            named = {key: value for key, value in named.items() if type(key) is str}
-            candidate = Candidate(
-                text, candidate.id if isinstance(candidate.id, str) else None, candidate.score
-            )
-        id_ = candidate.id or f"d{place}"
-        given.append(adapter.given(text, id_, candidate.score, {**named, "place": place}))
-    before = [adapter.carried(one) for one in given]
-    ranked, _ = adapter.run(component, WAYS[name][mode][0], QUERY, given)
-    none_lost([adapter.carried(one) for one in ranked], before, method, "score" in CANNOT[name])
-    for one, earlier in zip(given, before, strict=True):
-        now = adapter.carried(one)
-        assert now.metadata is earlier.metadata
-        assert (now.text, now.id) == (earlier.text, earlier.id)
-
-
-def none_lost(
-    carried: Sequence[Carried], sources: Sequence[Carried], method: str, scoreless: bool
-) -> None:
-    """Each document of a list of odd ones came out once, as it was, and judged if it has a text."""
-    if not scoreless:
-        falling([one.score for one in carried])
-    assert sorted(one.place for one in carried) == list(range(len(sources)))
-    for rank, one in enumerate(carried, 1):
-        before = sources[one.place]
-        assert one.text is before.text
-        assert one.id == before.id
-        assert one.metadata is not before.metadata
-        mine = KEYS - before.metadata.keys()
-        assert one.metadata.keys() == before.metadata.keys() | mine
-        assert all(one.metadata[key] is value for key, value in before.metadata.items())
-        assert one.metadata.get("rerank_rank", rank) == rank
-    head = {one.place for one in sources[:100] if isinstance(one.text, str)}
-    scored = [one for one in carried if one.metadata.get("rerank_status") == "scored"]
-    if method.startswith("listwise") and len(head) < 2:
-        return  # one that only orders need not ask about one
-    assert {one.place for one in scored} == head
-    if method.startswith("graded"):
-        keys = [(-fake.by_number(one.text), one.place) for one in scored]
-        assert keys == sorted(keys)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from contract import QUERY, WAYS, Odd, needs, numbered, places, quiet, says, values
-from secondpass import ConfigurationError, Reranker, RerankError
+from contract import QUERY, WAYS, needs, numbered, places, says
+from secondpass import ConfigurationError, Reranker
 
 
 def numbers_in(messages: list[dict[str, Any]]) -> dict[str, float]:
@@ -144,72 +144,6 @@ def test_objects_that_are_no_model_are_refused(adapter: Any) -> None:
 
 
 @needs("language models")
-@pytest.mark.parametrize("kind", [0, 1])
-def test_a_failing_model_loses_nothing_and_tells_no_secret(
-    adapter: Any, way: str, kind: int
-) -> None:
-    model = Model()
-    model.error = RuntimeError("sk-secret and the passage")
-    config = quiet("listwise")
-    component = ranked_by(adapter, adapter.llms[kind], config, model)
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
-    assert places(adapter, ranked) == [0, 1]
-    if report is not None:
-        assert report["status"] == "unchanged"
-        assert "sk-secret" not in json.dumps(report)
-    strict = ranked_by(adapter, adapter.llms[kind], config, model, strict=True)
-    with pytest.raises(Exception, match="strict") as raised:
-        adapter.run(strict, way, QUERY, numbered(adapter, 1, 2))
-    error = raised.value.__cause__ if way.startswith("pipeline") else raised.value
-    assert isinstance(error, RerankError)
-    assert "sk-secret" not in f"{error} {raised.value}"
-
-
-@needs("language models")
-@pytest.mark.parametrize("reason", ["content_filter", "refusal"])
-def test_a_refusal_is_reported(adapter: Any, reason: str) -> None:
-    component = ranked_by(adapter, adapter.llms[1], quiet("listwise"), lambda _: says("no", reason))
-    ranked, report = adapter.run(
-        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 1, 2)
-    )
-    assert places(adapter, ranked) == [0, 1]
-    assert [issue["code"] for issue in report["issues"]] == ["content_filter"]
-
-
-@needs("language models")
-@pytest.mark.parametrize("reason", ["length", "max_tokens"])
-def test_a_reply_that_was_cut_counts_as_far_as_it_goes(adapter: Any, reason: str) -> None:
-    def cut(messages: list[dict[str, Any]]) -> Any:
-        whole = json.dumps(numbers_in(messages))
-        return says(whole[: whole.rindex(",") + 3], reason)
-
-    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), cut)
-    ranked, report = adapter.run(
-        component, WAYS[adapter.name]["sync"][0], QUERY, numbered(adapter, 3, 7, 1, 9, 5)
-    )
-    assert places(adapter, ranked) == [3, 1, 0, 2, 4]
-    assert (report["status"], report["issues"][0]["code"]) == ("partial", "not_in_reply")
-
-
-@needs("language models")
-def test_a_batch_that_fails_costs_its_documents_only(adapter: Any, way: str) -> None:
-    model = Model(prompt_tokens=10, completion_tokens=3)
-
-    def one_fails(messages: list[dict[str, Any]]) -> Any:
-        if 9.0 in numbers_in(messages).values():
-            raise RuntimeError("down")
-        return model(messages)
-
-    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), one_fails, batch_size=2)
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 3, 7, 1, 9, 5))
-    statuses = dict(
-        zip(places(adapter, ranked), values(adapter, ranked, "rerank_status"), strict=True)
-    )
-    assert (statuses[0], statuses[1], statuses[3]) == ("scored", "scored", "unjudged")
-    assert report is None or report["status"] == "partial"
-
-
-@needs("language models")
 @pytest.mark.parametrize("option", ["context", "instruction"])
 def test_context_and_instruction_of_a_call_reach_the_prompt(
     adapter: Any, way: str, option: str
@@ -248,37 +182,6 @@ def test_it_is_saved_or_given_again(adapter: Any) -> None:
 
 
 @needs("language models")
-def test_no_documents_ask_no_model(adapter: Any, way: str) -> None:
-    model = Model()
-    component = ranked_by(adapter, adapter.llms[1], {"method": "graded"}, model)
-    assert adapter.run(component, way, QUERY, [])[0] == []
-    assert model.asked == []
-
-
-@needs("language models")
-def test_concurrent_calls_are_as_runs_one_by_one(adapter: Any) -> None:
-    model = Model(prompt_tokens=11)
-    config = {"method": {"type": "listwise", "window": 4, "stride": 2}}
-    component = ranked_by(adapter, adapter.llms[1], config, model)
-
-    def documents(shift: int) -> list[Any]:
-        return numbered(adapter, *(1 + (index * 7 + shift) % 10 for index in range(1 + shift % 9)))
-
-    way = WAYS[adapter.name]["sync"][0]
-    alone = [
-        [adapter.carried(one) for one in adapter.run(component, way, QUERY, documents(n))[0]]
-        for n in range(16)
-    ]
-
-    async def together() -> list[Any]:
-        calls = [adapter.arun(component, QUERY, documents(n)) for n in range(16)]
-        return [[adapter.carried(one) for one in call] for call in await asyncio.gather(*calls)]
-
-    for _ in range(2):  # the second in another event loop
-        assert asyncio.run(together()) == alone
-
-
-@needs("language models")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_model_with_a_key_is_asked_once(adapter: Any, tmp_path: Any, asynchronous: bool) -> None:
     settings = {"method": "listwise", "cache": str(tmp_path / "answers.sqlite")}
@@ -294,11 +197,3 @@ def test_a_model_with_a_key_is_asked_once(adapter: Any, tmp_path: Any, asynchron
         assert [places(adapter, ranked) for ranked, _ in results] == [[1, 0]] * 2
         assert [report["usage"]["cached"] for _, report in results] == [0, 1]
         assert len(model.asked) == 1
-
-
-@needs("language models")
-def test_what_is_no_response_loses_nothing(adapter: Any, way: str) -> None:
-    component = ranked_by(adapter, adapter.llms[1], quiet("graded"), lambda _: Odd(None))
-    ranked, report = adapter.run(component, way, QUERY, numbered(adapter, 1, 2))
-    assert places(adapter, ranked) == [0, 1]
-    assert report is None or report["status"] == "unchanged"

@@ -24,7 +24,6 @@ def setting(config: Any, place: str) -> Any:
 
 
 CROSS = {"method": {"type": "cross_encoder"}}
-GRADED = {"method": {"type": "graded", "llm": {"type": "openai"}}}
 REACHED = [
     # the reranker; a parameter; its value; the place of its setting
     (CROSS, "model", "some/model", "method.model"),
@@ -141,14 +140,6 @@ def test_a_parameter_without_a_place_is_refused(
 
 
 @needs("parameters")
-def test_every_conflict_in_one_error(adapter: Any) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        adapter.make("lexical", model="x", batch_size=2)
-    names = [(adapter.names[name],) for name in ("model", "batch_size")]
-    assert [problem.path for problem in caught.value.problems] == names
-
-
-@needs("parameters")
 def test_parameters_override_presets_and_files(adapter: Any, tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     config = {"top_k": 1, "floor": 9, "depth": 1, "dedupe": True, "method": "lexical"}
@@ -200,27 +191,19 @@ def test_parameters_of_the_construction_are_frozen(adapter: Any, name: str) -> N
 
 @needs("parameters")
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("name", "value"),
     [
-        ("top_k", 0, ""),
-        ("top_k", -1, ""),
-        ("top_k", 1.5, ""),
-        ("top_k", True, ""),
-        ("depth", 0, ""),
-        ("depth", True, ""),
-        ("floor", "high", ""),
-        ("floor", float("nan"), ""),
-        ("floor", True, ""),
-        ("dedupe", "perhaps", ""),
-        ("strict", 5, ""),
-        ("batch_size", 0, ""),
-        ("model", 3, ""),
-        ("trust_remote_code", "yes", ""),
+        ("top_k", True),
+        ("depth", 0),
+        ("floor", float("nan")),
+        ("dedupe", "perhaps"),
+        ("strict", 5),
+        ("batch_size", 0),
+        ("model", 3),
+        ("trust_remote_code", "yes"),
     ],
 )
-def test_a_wrong_value_is_refused_when_it_is_given(
-    adapter: Any, name: str, value: Any, message: str
-) -> None:
+def test_a_wrong_value_is_refused_when_it_is_given(adapter: Any, name: str, value: Any) -> None:
     if (adapter.name, name) == ("llama_index", "model"):
         pytest.skip("a model is anything that a path may be")
     with pytest.raises(ValueError, match=adapter.names.get(name, name)):
@@ -255,26 +238,6 @@ def test_a_misspelt_parameter_gets_the_nearest_one(adapter: Any, name: str, mean
         name = "batch_size"
     with pytest.raises(adapter.unknown, match=f"{name}: unknown argument; did you mean '{own}'"):
         kind("lexical", **{name: 1})
-
-
-@needs("parameters")
-@pytest.mark.parametrize("source", ["preset", "mapping", "file", "path", "ready"])
-def test_every_source_of_a_configuration_is_the_same(
-    adapter: Any, source: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "ours.yaml"
-    file.write_text("method: {type: lexical}\n")
-    sources = {
-        "preset": "lexical",
-        "mapping": {"method": "lexical"},
-        "file": str(file),
-        "path": file,
-        "ready": Reranker("lexical"),
-    }
-    documents = numbered(adapter, 1, 2, 3)
-    way = WAYS[adapter.name]["sync"][0]
-    ranked, _ = adapter.run(adapter.make(sources[source]), way, "2", documents)
-    assert places(adapter, ranked) == [1, 0, 2]
 
 
 @needs("parameters")

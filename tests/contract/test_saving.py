@@ -146,10 +146,3 @@ def test_no_key_is_written_or_shown(adapter: Any, make: Callable[[], Any]) -> No
             shown = "".join(traceback.format_exception(error))
             assert "key" in shown
         assert KEY not in shown
-
-
-@needs("saving")
-def test_the_name_of_a_keys_variable_is_no_key(adapter: Any) -> None:
-    method = {"type": "endpoint", "api": "jina", "model": "m", "api_key_env": "JINA"}
-    component = adapter.make({"method": method})
-    assert adapter.save(pickle.loads(pickle.dumps(component))) == adapter.save(component)

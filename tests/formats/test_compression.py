@@ -61,10 +61,6 @@ def test_damaged_files_are_named(tmp_path, data, problem):
         file.read()
 
 
-def test_nothing_compressed_is_no_damage(tmp_path):
-    assert read(written(tmp_path / "a.gz", compressed(b""))) == []
-
-
 def test_the_first_file_of_a_folder(tmp_path):
     assert find_file(tmp_path, ["a", "b"]) is None
     last = written(tmp_path / "b.gz", b"")

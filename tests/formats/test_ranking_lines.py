@@ -31,11 +31,6 @@ def test_texts_and_metadata_are_included_on_request():
     assert "metadata" not in first
 
 
-def test_durations_are_included_on_request():
-    assert "seconds" not in record()["report"]
-    assert record(timings=True)["report"]["seconds"] >= 0
-
-
 def test_without_an_id_there_is_none():
     assert "query_id" not in record(None)
 

@@ -12,7 +12,6 @@ from secondpass.formats.requests import (
     InputRequest,
     UnknownKeys,
     batches,
-    raw_lines,
     read_candidate,
     read_requests,
     read_single_request,
@@ -148,10 +147,3 @@ def test_a_candidate_of_a_line():
     for text, message in (("[]", "is a list; put each"), ('{"candidates": []}', "--query")):
         with pytest.raises(FormatError, match=f"in:2: .*{message}"):
             read_candidate(Line("in", 2, text), text_needed=True)
-
-
-def test_raw_lines_have_no_line_end():
-    lines = [
-        (line.number, line.text, raw) for line, raw in raw_lines(io.BytesIO(b"a\r\n\nb"), "in")
-    ]
-    assert lines == [(1, "a", b"a"), (3, "b", b"b")]

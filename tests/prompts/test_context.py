@@ -8,7 +8,7 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 
 from fakes import Model, graded, in_answer, play
-from secondpass import Candidate, ConfigurationError, MethodError, Reranker
+from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.effects import Task
 from secondpass.prompts.context import ProjectContext, plain_context, to_context_builder
 from secondpass.prompts.template import Prompting
@@ -108,11 +108,6 @@ def test_nodes_in_a_list_and_by_id(context):
     assert lines[4:] == [f"- n{at} / goal {at} / task" for at in range(3)]
 
 
-def test_node_with_the_id_nodes():
-    lines = ProjectContext()({"nodes": {"type": "task", "output": "all of them"}}).splitlines()
-    assert lines[-1] == "- nodes / all of them / task"
-
-
 @pytest.mark.parametrize("context", ["", "a goal", "two\nlines"])
 def test_project_as_a_string(context):
     assert ProjectContext()(context) == context
@@ -123,40 +118,6 @@ def test_pending_limit():
     assert ProjectContext()(nodes).count("\n- ") == 10
     assert ProjectContext(pending=2)(nodes).endswith("- n0 / - / -\n- n1 / - / -")
     assert ProjectContext(pending=0)(nodes).endswith("(id / output / type):")
-
-
-@pytest.mark.parametrize(
-    "context",
-    [
-        7,
-        b"bytes",
-        SimpleNamespace(nodes=3),
-        ["a goal", "another"],
-        [1, 2],
-        [{"id": "a"}, None],
-        {frozenset({"a"})},
-    ],
-)
-def test_project_without_nodes(context):
-    with pytest.raises(MethodError, match="give a string, a list of nodes") as caught:
-        ProjectContext()(context)
-    assert caught.value.code == "context_failed"
-
-
-@pytest.mark.parametrize("kind", [dict, UserDict, MappingProxyType])
-@pytest.mark.parametrize(
-    "context",
-    [
-        {"goals": []},
-        {"nodes": "text"},
-        {"nodes": 3},
-        {"a": {"id": "a"}, "b": "text"},
-        {"id": "a", "status": "completed"},
-        {"product": "a shop", "goal": "find orders"},
-    ],
-)
-def test_project_as_a_mapping_without_nodes(context, kind):
-    assert ProjectContext()(kind(context)) == plain_context(context)
 
 
 @pytest.mark.parametrize(
@@ -240,11 +201,3 @@ def test_failing_builder_is_reported(context, builder, message):
     assert issue.message.startswith(message)
     assert "sk-secret" not in repr(ranking.report)
     assert model.prompts == []
-
-
-def test_context_per_ranking():
-    model = Model()
-    Reranker(Graded(model)).rerank_many([("q", ["1 a"], "first"), ("q", ["2 b"], {"k": "second"})])
-    texts = sorted(prompt.turns[0].text for prompt in model.prompts)
-    assert texts[0].startswith("<context>first</context>")
-    assert texts[1].startswith("<context>k: second</context>")

@@ -1,7 +1,5 @@
 """Counted questions: their estimates are those of rendered ones."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,25 +75,6 @@ def test_estimates_are_those_of_rendered_questions(parts, data, form, prompting,
     assert of_dry_run[0] == usual[0]
     rendered = any(map(callable, prompting.values()))
     assert rendered == any(prompt.turns[0].text for prompt in of_dry_run[1]) or not usual[1]
-
-
-@pytest.mark.parametrize("count", [1, 9, 10, 11, 800, 801])
-@pytest.mark.parametrize("labels", ["opaque", "index1"])
-def test_labels_of_many_texts_are_longer(count, labels):
-    task = task_of(["a"] * count)
-    estimates = [
-        outcome(each, Permutation(labels), {}, None, [range(count)])[0]
-        for each in (task, counted(task))
-    ]
-    assert estimates[0] == estimates[1]
-
-
-def test_tasks_made_from_a_counted_one_share_its_tokens():
-    task = counted(task_of(["one", "two"]))
-    part = counted(replace(task, texts=["two", "<"]))
-    assert part.text_tokens is task.text_tokens
-    assert [part.text_tokens[text, len(text)] for text in part.texts] == [0.75, 1.0]
-    assert [*task.text_tokens] == [("two", 3), ("<", 1)]
 
 
 def test_texts_cut_to_the_context_window_are_not_kept():

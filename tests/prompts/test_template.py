@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass import ConfigurationError
-from secondpass.prompts.template import SYSTEM, USER, Prompting, fill, listed
+from secondpass.prompts.template import Prompting, fill
 
 FILLED = [
     ("{a}", {"a": "x"}, "x"),
@@ -71,22 +71,6 @@ def test_wrong_templates(given_settings, told):
         Prompting(**given_settings)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"user": ASKING},
-        {"user": "Go.", "system": ASKING},
-        {"user": "{documents}", "system": "{query} {reply}"},
-        {"user": "{instruction}", "instruction": ASKING},
-        {"user": ASKING, "system": "{instruction}", "instruction": "Take {count}."},
-        {"user": ASKING, "instruction": ""},
-        {"user": lambda values: "Hello.", "instruction": "Take {count}."},
-    ],
-)
-def test_what_is_shown_somewhere_suffices(settings):
-    assert Prompting(**settings).completed("You judge.", "Judge them.")
-
-
 @pytest.mark.parametrize("user", ["{{query}} {documents}", "{query} {{documents}}"])
 def test_literal_braces(user):
     with pytest.raises(ConfigurationError, match="has to hold"):
@@ -101,12 +85,3 @@ def test_all_mistakes_at_once():
         ("system",),
         ("user",),
     ]
-
-
-def test_default_templates_are_valid():
-    Prompting(user=USER, system=SYSTEM.replace("{role}", "a role"))
-
-
-def test_listed():
-    assert listed("What counts:", ["a ", " b"]) == "What counts:\n- a\n- b"
-    assert listed("What counts:", []) == ""

@@ -75,15 +75,6 @@ def test_minmax_and_zscore_keep_the_order_and_stay_finite(scores):
     assert all(0 <= score <= 1 for score in minmax(scores))
 
 
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20))
-def test_zscore_is_what_it_says(scores):
-    if max(scores) - min(scores) < 1e-3:
-        return
-    rescaled = zscore(scores)
-    assert math.fsum(rescaled) == pytest.approx(0, abs=1e-6)
-    assert math.fsum(score**2 for score in rescaled) / len(scores) == pytest.approx(1)
-
-
 @given(st.floats(allow_nan=False))
 def test_sigmoid_never_overflows(logit):
     assert 0 <= sigmoid(logit) <= 1
@@ -130,15 +121,6 @@ def test_originals_that_cannot_take_part_are_listed(normalize, originals, absent
 )
 def test_the_higher_weight_counts(blend, weight, expected):
     assert with_weight(blend, weight, [None, 0.5]) == expected
-
-
-def test_refused_normalization_is_named_with_its_place():
-    with pytest.raises(ConfigurationError) as caught:
-        Blend(0.5, "none").check("logit")
-    (problem,) = caught.value.problems
-    assert problem.path == ("normalize",)
-    assert "'none' cannot make scores of kind 'logit' comparable" in problem.message
-    assert "sigmoid, minmax, zscore, rrf" in problem.message
 
 
 def test_sigmoid_of_small_logits():

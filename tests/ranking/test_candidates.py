@@ -9,13 +9,11 @@ import pytest
 from langchain_core.documents import Document
 
 from fakes import ByTable
-from raising_values import Incomparable, Raises, RaisingText, Uncountable, Unprintable
-from rankings import codes, order
+from raising_values import Incomparable, Raises, Uncountable, Unprintable
+from rankings import order
 from secondpass import Candidate, InputError, Reranker
-from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
-from secondpass.ranking.rendering import Rendering
 
 
 def test_strings_mappings_candidates_and_ranked_items_go_in():
@@ -37,12 +35,6 @@ class Note:
     id: str | None = None
     score: float | None = None
     page: int = 4
-
-
-@dataclass
-class Tactic:
-    name: str
-    steps: str
 
 
 class Page:
@@ -78,15 +70,6 @@ def test_objects_with_a_text_go_in(value, expected):
     (item,) = Reranker(ByTable()).rerank("q", [value])
     metadata = {**expected[3], "rerank_score": item.rerank_score}
     assert (item.text, item.id, item.score, item.metadata) == (*expected[:3], metadata)
-
-
-def test_dataclasses_without_a_text_need_fields_to_show():
-    tactic = Tactic("name", "steps")
-    with pytest.raises(InputError, match="has no 'text'; its keys are: 'name', 'steps'"):
-        Reranker(ByTable()).rerank("q", [tactic])
-    reranker = Reranker(ByTable(), render={"fields": ["name", "steps"]})
-    (item,) = reranker.rerank("q", [tactic])
-    assert item.metadata == {"name": "name", "steps": "steps", "rerank_score": item.rerank_score}
 
 
 @pytest.mark.parametrize(
@@ -196,16 +179,6 @@ def test_values_that_raise_have_nothing_to_show(where):
         assert "PASSAGE" not in str(ranking.report.to_dict())
 
 
-def test_an_id_in_a_mapping_that_cannot_be_shown():
-    with pytest.raises(InputError, match=r"candidates\[0\]: cannot be read"):
-        Reranker("lexical").rerank("cat", [{"text": "a", "id": Unprintable()}])
-
-
-def test_ids_that_are_no_keys_are_no_duplicates():
-    given = [Candidate("a", id=(["x"],)), Candidate("b", id=(["x"],)), Candidate("c", id="c")]
-    assert len(Reranker("lexical", dedupe=True).rerank("cat", given)) == 3
-
-
 def test_booleans_of_numpy_are_no_scores():
     numpy = pytest.importorskip("numpy")
     for value in (numpy.True_, numpy.False_, numpy.array(True), True):
@@ -225,16 +198,6 @@ def test_a_key_beside_and_inside_metadata():
             Reranker("lexical").rerank("cat", [wrong])
 
 
-@pytest.mark.parametrize(
-    ("row", "hint"),
-    [({"id": "1", "snippet": "a cat"}, r"\[snippet\]"), ({"title": "a cat"}, r"\[title, body\]")],
-)
-def test_rows_without_text(row, hint):
-    with pytest.raises(InputError, match=f"has no 'text'.*render.fields.*{hint}"):
-        Reranker("lexical").rerank("cat", [row])
-    assert Reranker("lexical", render={"fields": ["snippet|title"]}).rerank("cat", [row])[0]
-
-
 def test_equal_metadata_values():
     for make in (lambda: float("nan"), lambda: np.array([1, 2]), lambda: np.array([])):
         row = {"text": "a", "key": make(), "metadata": {"key": make()}}
@@ -243,17 +206,6 @@ def test_equal_metadata_values():
         row = {"text": "a", "key": np.array([1, 2]), "metadata": {"key": other}}
         with pytest.raises(InputError, match="with different values"):
             Reranker("lexical").rerank("q", [row])
-
-
-def test_texts_of_a_class_that_raises():
-    render = {"fields": ["text", "title"], "labels": True}
-    reranker = Reranker("lexical", render=Rendering(**render))
-    text = RaisingText("bananas")
-    candidates = [Candidate(text), Candidate("a", metadata={"title": text}), Candidate("b")]
-    scores = [item.rerank_score for item in reranker.rerank("bananas", candidates)]
-    assert min(scores[:2]) > 0
-    assert scores[2] == 0
-    assert Reranker("lexical").rerank("bananas", candidates).order[0] == 0
 
 
 # ---------------------------------------------------------------------- distances
@@ -308,40 +260,11 @@ def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
     assert weighted == pytest.approx(finals[0])
 
 
-def test_a_weight_of_the_method_takes_the_ranks_of_distances():
-    class Doubting:
-        name, score_kind, scale = "doubting", "similarity", None
-
-        def judge(self, task):
-            return Judgement([0.5] * 3, original=0.5)
-            yield
-
-    ranking = Reranker(Doubting()).rerank("q", scored_candidates(DISTANCES))
-    assert ranking.order == (0, 1, 2)
-    assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
-
-
 def test_the_copy_with_the_smallest_distance_is_kept():
     given = scored_candidates([*DISTANCES, 1.0], ["a", "b", "a", "c"])
     ranking = Reranker(ByTable(), dedupe=True).rerank("q", given)
     assert ranking.report.left_out == {"duplicate": (2,)}
     assert [issue.code for issue in ranking.report.issues] == ["scores_ascending"]
-
-
-def test_distances_that_decide_nothing_are_no_issue():
-    ranking = Reranker(ByTable(), dedupe=True).rerank("q", scored_candidates(DISTANCES))
-    assert ranking.report.issues == ()
-
-
-def test_scores_that_are_used_as_they_are():
-    scorer = ByTable({"0": 0.9, "1": 0.6, "2": 0.3}, score_kind="probability")
-    ranking = Reranker(scorer, blend=Blend(0.5)).rerank("q", scored_candidates(DISTANCES))
-    finals = {item.position: item.final_score for item in ranking}
-    assert finals == pytest.approx({2: 0.6, 0: 0.55, 1: 0.55})
-    broken = Reranker(ByTable(dict.fromkeys("012")), log_level="debug")
-    unchanged = broken.rerank("q", scored_candidates(DISTANCES))
-    assert [item.final_score for item in unchanged] == DISTANCES
-    assert all("scores_ascending" not in codes(one) for one in (ranking, unchanged))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.ranking.english import (
-    FUNCTION_WORDS,
     judge,
     measure,
     measure_foreign,
@@ -67,11 +66,6 @@ def test_other_languages_are_foreign(query, texts, tokenizer):
     assert measure_foreign("", texts, tokenizer) is not None
 
 
-@named([one for one in OTHER if not one[0].endswith(("titles", "keywords"))])
-def test_an_english_query_for_other_languages(query, texts, tokenizer):
-    assert measure_foreign(LISTS["prose"][0], texts * 4, tokenizer) is not None
-
-
 GERMAN, PROSE = LISTS["german"], LISTS["prose"]
 CASES = {
     "nothing": ("", [], False),
@@ -115,26 +109,6 @@ def test_an_unreadable_query_keeps_the_order_of_english(query, candidates, token
     assert query not in issue.message
 
 
-@pytest.mark.parametrize("query", READABLE_QUERIES.values(), ids=READABLE_QUERIES)
-@pytest.mark.parametrize("candidates", ["prose", "python"])
-def test_a_query_with_other_letters_for_english(query, candidates, tokenizer):
-    assert judge("auto", query, LISTS[candidates][1:], tokenizer).original is None
-
-
-def test_an_unreadable_query_keeps_the_order_of_german(tokenizer):
-    assert judge("auto", UNREADABLE_QUERIES["russian"], GERMAN[1:], tokenizer).original == 1
-
-
-CAPITALIZED = {name: (query, texts) for name, [query, *texts] in QUERIES["capitals"].items()}
-
-
-@pytest.mark.parametrize(("query", "texts"), CAPITALIZED.values(), ids=CAPITALIZED)
-def test_capitals_and_single_syllables_of_other_scripts(query, texts, tokenizer):
-    measures = measure_foreign(query, texts, tokenizer)
-    assert measures is not None
-    assert measures.is_unreadable
-
-
 VERDICTS = {
     "prose": {"auto": None, "keep": None, "lean": None, "ignore": None},
     "tags": {"auto": None, "keep": None, "lean": None, "ignore": None},
@@ -175,15 +149,6 @@ def test_the_message_says_what_was_seen_and_what_to_do(name, words, tokenizer):
     assert not any(text in issue.message for text in [query, *texts])
 
 
-@pytest.mark.parametrize("name", ["prose", "medicine", "german", "russian", "hindi", "arabic"])
-def test_pieces_are_those_of_the_tokenizer(name, tokenizer):
-    for word in {word for text in LISTS[name] for word in re.findall(r"[^\W\d_]+", text.lower())}:
-        pieces = tokenizer.encode(word, add_special_tokens=False).tokens
-        measures = measure([word], tokenizer)
-        assert measures.pieces == len(pieces)
-        assert measures.unknown == pieces.count("[UNK]") / len(pieces)
-
-
 @given(st.lists(st.text() | st.sampled_from(GERMAN + PROSE + LISTS["thai"]), max_size=6))
 def test_shares_are_shares(tokenizer, texts):
     measures = measure(texts, tokenizer)
@@ -194,7 +159,3 @@ def test_shares_are_shares(tokenizer, texts):
         assert measures.words > 0
     elif texts:
         assert not re.search("[a-zäöüß]", " ".join(texts))
-
-
-def test_function_words_are_lower_case_words():
-    assert all(re.fullmatch("[a-z]+", word) for word in FUNCTION_WORDS)

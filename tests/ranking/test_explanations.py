@@ -1,13 +1,12 @@
 """Why a candidate has its rank, or was left out: as a record, and in words."""
 
 import json
-import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Answering, InOrder, candidate_likes, odd_scores
+from fakes import InOrder, candidate_likes, odd_scores
 from sampling import examples
 from secondpass import InputError, Ranking, Reranker
 from secondpass.effects import Judgement
@@ -28,33 +27,6 @@ def input_order(items):
 def explained(identifier, candidates=FRUIT, scores=(0.2, 0.6, 0.4), **settings):
     reranker = Reranker(InOrder(list(scores)), log_level="debug", **settings)
     return reranker.rerank("the query", candidates).explain(identifier)
-
-
-@pytest.mark.parametrize(
-    ("identifier", "settings", "expected"),
-    [
-        ("pear", {}, {"rank": 1, "retrieval_rank": 2, "retrieval_score": 0.8, "left_out": None}),
-        ("pear", {}, {"status": "scored", "rerank_score": 0.6, "final_score": 0.6, "blend": None}),
-        ("moon", {"floor": 0.3}, {"rank": None, "left_out": "floor", "floor": 0.3}),
-        ("fig", {"floor": 0.3}, {"rank": 2, "left_out": None, "floor": 0.3, "final_score": 0.4}),
-        ("moon", {"top_k": 1}, {"rank": None, "left_out": "top_k", "rank_without_top_k": 3}),
-        ("fig", {"depth": 2}, {"rank": 3, "status": "tail", "within_depth": False, "floor": None}),
-        ("fig", {"depth": 2, "tail": "drop"}, {"rank": None, "left_out": "tail"}),
-        (
-            "fig",
-            {"order": "lost_in_the_middle"},
-            {"rank": 3, "rank_before_order": 2, "order": "lost_in_the_middle"},
-        ),
-        (
-            "moon",
-            {"order": input_order},
-            {"rank": 1, "rank_before_order": 3, "order": "input_order"},
-        ),
-    ],
-)
-def test_what_happened_to_a_candidate(identifier, settings, expected):
-    explanation = explained(identifier, **settings)
-    assert {name: getattr(explanation, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -79,15 +51,6 @@ def test_in_words(identifier, settings, lines):
     assert "secret" not in text
 
 
-def test_a_method_that_failed():
-    reranker = Reranker(Answering(lambda count: None), log_level="debug")
-    explanation = reranker.rerank("q", FRUIT).explain("fig")
-    assert (explanation.rank, explanation.status, explanation.method) == (3, "unjudged", None)
-    assert explanation.report_status == "unchanged"
-    assert [issue.code for issue in explanation.issues] == ["scores_no_list"]
-    assert "nothing was; candidates keep their order" in str(explanation)
-
-
 @pytest.mark.parametrize(
     ("code", "why"), [("timeout", "its retrieval rank decides"), ("declined", "it was declined")]
 )
@@ -102,13 +65,6 @@ def test_why_a_candidate_was_not_judged(code, why):
 
     ranking = Reranker(Judging(), log_level="debug").rerank("q", FRUIT)
     assert why in str(ranking.explain("pear"))
-
-
-def test_issues_of_other_candidates_are_left_out():
-    explanation = explained("moon", scores=(None, 0.6, 0.4))
-    assert [issue.code for issue in explanation.issues] == ["score_missing"]
-    assert "missing from the method's answer" in str(explanation)
-    assert explained("pear", scores=(None, 0.6, 0.4)).issues == ()
 
 
 def test_the_best_of_several_with_an_id_is_explained():
@@ -159,28 +115,9 @@ def test_a_ranking_without_candidates(arguments):
         Reranker(InOrder([])).rerank("q", []).explain(**arguments)
 
 
-def test_candidates_without_ids_need_a_position():
-    ranking = Reranker(InOrder([0.2])).rerank("q", ["a secret"])
-    assert str(ranking.explain(position=0)).startswith("input position 0: rank 1, of 1")
-    with pytest.raises(InputError, match="they have no ids: give a position"):
-        ranking.explain("a")
-
-
-def test_integer_ids():
-    reranker = Reranker(InOrder([0.2]))
-    assert reranker.rerank("q", [{"id": 7, "text": "a"}]).explain(7).rank == 1
-
-
 def test_a_ranking_without_a_trace():
     with pytest.raises(InputError, match="has no trace to explain"):
         Ranking("q", (), Report("ok")).explain("a")
-
-
-def test_rankings_are_pickled_with_their_explanations():
-    ranking = Reranker(InOrder([0.2, 0.6, 0.4]), blend=Blend(0.5, "rrf")).rerank("q", FRUIT)
-    copied = pickle.loads(pickle.dumps(ranking))
-    assert copied == ranking
-    assert copied.explain("fig") == ranking.explain("fig")
 
 
 @examples(50)

@@ -76,27 +76,11 @@ def test_nothing_relevant(nothing, scores, found):
         assert ("nothing relevant" in repr(ranking)) is (found is True)
 
 
-def test_a_plain_threshold_leaves_open_whether_anything_is_relevant():
-    assert ranked(2.0).report.nothing_relevant is None
-    assert (
-        Reranker("lexical", floor=Floor(1.0, nothing=1.0)).rerank("q", []).report.nothing_relevant
-        is None
-    )
-
-
 def test_threshold_of_a_call_is_on_the_same_scores():
     floor = Floor(0.0, "rerank", 0.95, 0.9, Fit("by-table", depth=100))
     ranking = ranked(floor, MINMAX, floor=0.6)
     assert (ranking.order, ranking.report.nothing_relevant) == ((1,), True)
     assert [issue.code for issue in ranking.report.issues] == []
-
-
-def test_fallbacks_have_their_own():
-    broken = ByTable(dict.fromkeys(SCORES))
-    fallback = {"method": ByTable(SCORES), "floor": {"at": 0.2, "on": "rerank", "nothing": 2.0}}
-    reranker = Reranker(broken, floor=Floor(9.0, nothing=0.0), fallback=[fallback])
-    ranking = reranker.rerank("q", CANDIDATES)
-    assert (ranking.order, ranking.report.nothing_relevant) == ((1, 2), True)
 
 
 class Doubting:
@@ -203,16 +187,6 @@ def test_numbers_of_all_types(value):
     assert type(to_floor(value)) is float
 
 
-def test_configurations_keep_their_form(tmp_path):
-    path = tmp_path / "rerank.yaml"
-    path.write_text("method: lexical\nfloor: {at: 1, on: rerank}\n")
-    reranker = Reranker.from_config(path)
-    assert reranker.floor == Floor(1.0, "rerank")
-    assert reranker.to_config()["floor"] == {"at": 1.0, "on": "rerank"}
-    assert Reranker("lexical", floor=1).to_config()["floor"] == 1.0
-    assert to_floor(None) is None
-
-
 class Instructed(InOrder):
     takes_instruction = True
 
@@ -232,10 +206,3 @@ def test_rankings_that_differ_from_the_fit_say_so():
     [issue] = reranker.rerank("q", CANDIDATES, instruction="recent").report.issues
     assert issue.code == "fitted_otherwise"
     assert issue.message == "was fitted for no instruction of the call"
-
-
-def test_a_threshold_of_the_call_leaves_the_fit_of_nothing():
-    fitted = Fit("by-table", depth=100)
-    for nothing, codes in ((0.95, ["fitted_otherwise"]), (None, [])):
-        ranking = ranked(Floor(0.0, "rerank", nothing, 0.9, fitted), floor=0.6, depth=2)
-        assert [issue.code for issue in ranking.report.issues] == codes

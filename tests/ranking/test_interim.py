@@ -1,14 +1,10 @@
 """Interim judgements: what each strategy has found after each round, and their conversion."""
 
-from dataclasses import replace
-
 import pytest
 
 from fakes import (
     ByTable,
     Model,
-    always,
-    graded,
     in_answer,
     listening,
     number_of,
@@ -18,15 +14,12 @@ from fakes import (
     task_of,
 )
 from secondpass.effects import Judgement, Windows
-from secondpass.errors import LLMError, MethodError
+from secondpass.errors import MethodError
 from secondpass.ranking.judgements import converted
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
-from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-
-DOWN = LLMError("the server failed", "server_error")
 
 
 def interims(method, texts, reply=ranked):
@@ -79,18 +72,6 @@ def test_listwise_shows_the_order_after_each_window_but_the_last():
     assert numbers(texts, last) == [5, 0, 1, 2, 3, 4]
 
 
-def test_listwise_shows_nothing_after_a_window_without_an_answer():
-    texts = numbered(range(4))
-
-    def reply(shown):
-        return DOWN if {number_of(text) for text in shown.values()} == {2, 3} else ranked(shown)
-
-    found, last = interims(Listwise(Model(), window=2, stride=1), texts, reply)
-    assert [numbers(texts, judgement) for judgement in found] == [[0, 2, 1, 3]]
-    assert [issue.code for issue in found[0].issues] == ["server_error"]
-    assert numbers(texts, last) == [2, 0, 1]
-
-
 def test_blocks_show_the_joined_order():
     texts = numbered([3, 9, 1, 7, 5, 8])
     found, last = interims(Blocks(Model(), block=3, copies=2, final=2), texts)
@@ -98,12 +79,6 @@ def test_blocks_show_the_joined_order():
     assert sorted(best_first(joined)) == list(range(6))
     assert best_first(joined)[2:] == best_first(last)[2:]
     assert interims(Blocks(Model(), block=3, copies=2, final=0), texts)[0] == []
-
-
-def test_one_round_has_no_interim_judgement():
-    texts = numbered([3, 9, 1])
-    assert interims(Listwise(Model()), texts)[0] == []
-    assert interims(Graded(Model(), batch_size=1), texts, graded)[0] == []
 
 
 # ---------------------------------------------------------------------- cascades
@@ -125,52 +100,6 @@ def test_cascade_shows_its_stages():
     assert [judgement.beyond for judgement in found] == [{4}, {4}]
     assert found[0].stage_scores == [(-3,), (-9,), (-5,), (-7,), ()]
     assert numbers(texts, last) == [7, 5, 3, 9]
-
-
-def test_cascade_shows_the_rounds_of_its_stages():
-    texts = numbered([3, 9, 5, 7, 1])
-    method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 3))
-    found, last = interims(method, texts)
-    assert [numbers(texts, judgement) for judgement in found] == [
-        [1, 3, 5, 7, 9],  # the first stage
-        [1, 5, 3, 7, 9],  # the first window of the second
-    ]
-    assert numbers(texts, last) == [5, 1, 3, 7, 9]
-
-
-def test_cascades_within_cascades_show_their_stages():
-    texts = numbered([3, 9, 5, 7, 1])
-    inner = cascade((Listwise(Model()), 3), (Listwise(Model()), 2))
-    found, last = interims(cascade((against(texts), None), (inner, 3)), texts)
-    assert [numbers(texts, judgement) for judgement in found] == [
-        [1, 3, 5, 7, 9],
-        [5, 3, 1, 7, 9],
-    ]
-    assert numbers(texts, last) == [5, 3, 1, 7, 9]
-
-
-def test_an_interim_judgement_leaves_the_cascade_as_it_is():
-    texts = numbered([3, 9, 5, 7, 1])
-
-    def judge(interims):
-        method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 4))
-        task = task_of(texts)
-        task = task if interims is None else listening(task, interims)
-        return play(method.judge(task), in_answer(ranked))[0]
-
-    found = []
-    assert judge(found) == judge(None)
-    assert len(found) > 2
-
-
-def test_a_stage_that_scores_nothing_shows_nothing():
-    texts = numbered([3, 9])
-    nothing = Steps(Judgement([None, None], original=1.0))
-    single = cascade((Listwise(Model()), 1), (Listwise(Model()), 1))
-    assert interims(single, texts)[0] == []
-    assert interims(cascade((nothing, None), (Listwise(Model()), None)), texts)[0] == []
-    failing = cascade((Listwise(Model()), None), (nothing, None))
-    assert interims(failing, texts, always(DOWN))[0] == []
 
 
 # ---------------------------------------------------------------------- windows
@@ -211,13 +140,6 @@ def test_a_judgement_about_another_task_is_dropped():
         assert last is judgement
 
 
-def test_a_part_that_is_copied_without_conversion_shows_nothing():
-    found = []
-    part = replace(listening(task_of(["a"]), found), query="another")
-    play(Steps(Judgement([1.0]), Judgement([2.0])).judge(part), None)
-    assert found == []
-
-
 def test_what_is_converted_was_validated():
     whole = listening(task_of(["a"]), [])
     part = converted(task_of(["a"]), whole, lambda one: one)
@@ -228,8 +150,3 @@ def test_what_is_converted_was_validated():
 def test_without_a_listener_nothing_is_converted():
     part = task_of(["a"])
     assert converted(part, task_of(["b"]), None) is part
-
-
-def test_several_shuffles_show_nothing():
-    texts = numbered([3, 9, 5, 7])
-    assert interims(Listwise(Model(), window=2, stride=1, shuffles=2), texts)[0] == []

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakes import Answering, ByTable, raising
+from fakes import ByTable
 from secondpass import MethodError, Reranker
 from secondpass.effects import Judgement, ListScores
 from secondpass.types import Issue
@@ -70,16 +70,6 @@ class TestMethodsOfOthers:
         assert ranking.order == (1, 0)
         assert ranking.report.issues[0].code == "unknown_effect"
 
-    def test_unjudged_and_backfilled_are_told_apart(self):
-        answer = Judgement([None, 2.0, None], frozenset({0}), stage_scores=[(), (1.0, 2.0), (1.0,)])
-        ranking = Reranker(self.method(answer)).rerank("q", ["a", "b", "c"])
-        assert [(item.text, item.status) for item in ranking] == [
-            ("a", "unjudged"),
-            ("b", "scored"),
-            ("c", "backfilled"),
-        ]
-        assert ranking[1].stage_scores == (1.0, 2.0)
-
 
 class Instructed(ByTable):
     """Scores a text by its table, and keeps the instructions that it was given."""
@@ -140,15 +130,6 @@ class TestInstructions:
             ("instruction_not_used", "by-table", ())
         ]
 
-    def test_a_scorer_whose_member_raises(self):
-        class Raising(ByTable):
-            @property
-            def takes_instruction(self):
-                raise OSError
-
-        (issue,) = Reranker(Raising()).rerank("q", ["a"], instruction="x").report.issues
-        assert issue.code == "instruction_not_used"
-
     @pytest.mark.parametrize("takes", [False, True])
     @pytest.mark.parametrize("passages", [None, {"size": 2}])
     def test_methods(self, takes, passages):
@@ -170,20 +151,6 @@ class TestInstructions:
         assert codes == ([] if takes else ["instruction_not_used"])
         assert reranker.rerank("q", ["a"]).report.issues == ()
 
-    @pytest.mark.parametrize(
-        ("method", "fallback", "unused"),
-        [
-            (ByTable(), Instructed(), ["by-table"]),
-            (Answering(raising(OSError())), Instructed(), []),
-            (Answering(raising(OSError())), ByTable(), ["by-table"]),
-        ],
-    )
-    def test_only_the_method_that_gave_the_scores_is_named(self, method, fallback, unused):
-        reranker = Reranker(method, fallback=[fallback], log_level="debug")
-        report = reranker.rerank("q", ["a"], instruction="prefer owls").report
-        issues = [issue for issue in report.issues if issue.code == "instruction_not_used"]
-        assert [issue.method for issue in issues] == unused
-
     def test_it_is_logged_once(self, caplog, monkeypatch):
         monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
         for _ in range(3):
@@ -192,3 +159,12 @@ class TestInstructions:
             "reranking is ok: instruction_not_used: the method takes no instruction, so that of "
             "this call had no effect"
         ]
+
+    def test_a_scorer_whose_member_raises(self):
+        class Raising(ByTable):
+            @property
+            def takes_instruction(self):
+                raise OSError
+
+        (issue,) = Reranker(Raising()).rerank("q", ["a"], instruction="x").report.issues
+        assert issue.code == "instruction_not_used"

@@ -6,7 +6,7 @@ import pytest
 
 from fakes import ByTable, Model
 from secondpass import ConfigurationError, MethodError, Reranker
-from secondpass.ranking.methods import asks, inner, place_of, to_method
+from secondpass.ranking.methods import asks, to_method
 from secondpass.settings import registry
 from secondpass.strategies.base import LLMStrategy
 from secondpass.strategies.cascade import Cascade
@@ -71,26 +71,6 @@ def test_warm_up_and_close_reach_the_scorer_and_a_fallback_only_if_need_be():
     assert told == ["a", "b"]
     with pytest.raises(MethodError, match="no"):
         Reranker(Warm("a", MethodError("no"))).warm_up()
-
-
-@pytest.mark.parametrize(
-    ("method", "name", "place"),
-    [
-        ("graded", "judge_single", "method.judge_single"),
-        ({"type": "graded", "llm": {"type": "openai"}}, "timeout", "method.llm.timeout"),
-        ({"type": "graded"}, "timeout", None),
-        ("lexical", "timeout", None),
-        ("nosuch", "timeout", None),
-        (5, "timeout", None),
-    ],
-)
-def test_the_place_of_a_setting(method, name, place):
-    assert place_of(method, name) == place
-
-
-def test_the_object_of_the_user_is_inside_its_method():
-    scorer = ByTable()
-    assert inner(to_method(scorer)) is scorer
 
 
 def test_what_asks_a_language_model():

@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import logging
-import threading
 import time
 from types import SimpleNamespace
 
@@ -18,15 +17,12 @@ from fakes import (
     always,
     numbered,
     ranked,
-    within_deadlines,
 )
-from secondpass import Candidate, InputError, Reranker, RerankError
-from secondpass.effects import Completion, Judgement
+from secondpass import InputError, Reranker, RerankError
+from secondpass.effects import Completion
 from secondpass.errors import LLMError
-from secondpass.ranking.judgements import judged
 from secondpass.ranking.observers import (
     MethodOperation,
-    Operation,
     RankingOperation,
     RequestOperation,
     ScoringOperation,
@@ -211,24 +207,6 @@ def test_rerank_apis_name_their_provider_and_host(recorder):
     assert request.error == "connection"
 
 
-def test_language_models_name_their_provider(recorder, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    config = {"type": "listwise", "llm": {"type": "openai", "model": "gpt"}}
-    Reranker(config, limits={"retries": 0}, log_level="debug").rerank("q", TEXTS)
-    (request,) = recorder.only(RequestOperation)
-    assert (request.name, request.provider, request.error) == ("gpt", "openai", "no_key")
-
-
-def test_lists_that_need_no_judging(recorder):
-    reranker = Reranker(Listwise(Model()), log_level="debug")
-    reranker.rerank("q", [])
-    reranker.rerank("q", ["alone"])
-    reranker.rerank("q", [Candidate(None)])
-    statuses = [operation.report.status for operation in recorder.only(RankingOperation)]
-    assert statuses == ["ok", "ok", "unchanged"]
-    assert [method.scored for method in recorder.only(MethodOperation)] == [0]
-
-
 def test_a_dry_run_is_no_ranking(recorder):
     cascade(Listwise(Model())).expected_use([("q", TEXTS)])
     assert recorder.events == []
@@ -269,48 +247,6 @@ def test_operations_of_a_cancelled_ranking_end(recorder):
         "cancelled",
     ]
     assert recorder.only(RankingOperation)[0].report is None
-
-
-def test_an_interrupted_ranking_ends(recorder):
-    def interrupt(count):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Reranker(Answering(interrupt)).rerank("q", TEXTS)
-    errors = {type(operation): operation.error for operation in recorder.ended}
-    assert errors == {
-        ScoringOperation: "KeyboardInterrupt",
-        MethodOperation: "cancelled",
-        RankingOperation: "cancelled",
-    }
-
-
-def test_a_call_that_is_left_behind_ends_later(recorder):
-    begun, released, ended = (threading.Event() for _ in range(3))
-
-    class Slow(ByTable):
-        def score_pairs(self, query, documents):
-            begun.set()
-            released.wait(60)
-            return super().score_pairs(query, documents)
-
-    class Waking:
-        def end(self, operation):
-            if type(operation) is ScoringOperation:
-                ended.set()
-
-    with secondpass.observe(Waking()):
-
-        def rank(deadline):
-            recorder.events.clear()
-            Reranker(Slow(), limits={"deadline": deadline}, log_level="debug").rerank("q", TEXTS)
-
-        within_deadlines(rank, lambda _: begun.is_set())
-        assert [type(one) for one in recorder.ended] == [MethodOperation, RankingOperation]
-        assert recorder.ended[0].error == "deadline"
-        released.set()
-        assert ended.wait(60)
-    assert recorder.only(ScoringOperation)[0].seconds > 0
 
 
 def test_errors_have_names():
@@ -370,14 +306,6 @@ def test_calls_run_in_the_context_of_their_operation(how, deadline, caplog):
 # ---------------------------------------------------------------------- content
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
-def test_operations_hold_no_texts(recorder, how):
-    rank(cascade(Listwise(Model(ranked))), how)
-    told = repr([{name: getattr(one, name) for name in names(one)} for one in recorder.started])
-    assert "wombats" not in told
-    assert "'q'" not in told
-
-
 def names(operation):
     return [name for cls in type(operation).__mro__ for name in getattr(cls, "__slots__", ())]
 
@@ -423,26 +351,6 @@ def test_observers_are_told_while_they_are_registered():
     assert len(second.only(RankingOperation)) == 2
 
 
-def test_an_observer_in_the_middle_of_a_ranking_is_told_of_what_starts_then():
-    recorder = Recorder()
-    registrations = []
-
-    class Registering(ByTable):
-        def score_pairs(self, query, documents):
-            registrations.append(secondpass.observe(recorder))
-            return super().score_pairs(query, documents)
-
-    stages = [CascadeStage(Registering()), CascadeStage(Listwise(Model(ranked)))]
-    Reranker(Cascade(stages)).rerank("q", TEXTS)
-    registrations.pop().close()
-    assert recorder.events == []  # the ranking itself was not observed from its start
-    with secondpass.observe(Recorder()):
-        Reranker(Cascade(stages)).rerank("q", TEXTS)
-    registrations.pop().close()
-    assert [type(one) for one in recorder.started] == [MethodOperation, RequestOperation]
-    assert set(recorder.ended) == set(recorder.started)
-
-
 class Failing:
     def __init__(self):
         self.calls = 0
@@ -471,29 +379,6 @@ def test_an_observer_that_fails_does_no_harm(recorder, how, caplog):
     assert len(recorder.ended) == len(recorder.started) == 6
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
-@pytest.mark.parametrize(
-    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()], ids=repr
-)
-def test_an_exit_of_an_observer_has_no_other_effect(error, how):
-    class Exiting:
-        def start(self, operation):
-            if isinstance(operation, RequestOperation):
-                raise error
-
-    reranker = cascade(Listwise(Model(ranked)), strict=True, limits={"deadline": 60})
-    with secondpass.observe(Exiting()):
-        assert rank(reranker, how).report.status == "ok"
-    assert rank(reranker, how).report.status == "ok"
-
-
-@pytest.mark.parametrize("name", ["start", "end", "content"])
-def test_each_method_of_an_observer_is_optional(name):
-    observer = SimpleNamespace(**{name: lambda *arguments: None})
-    with secondpass.observe(observer):
-        assert Reranker("lexical").rerank("q", TEXTS).report.status == "ok"
-
-
 class Waited:
     async def end(self, operation):
         pytest.fail("it is not awaited")
@@ -514,41 +399,3 @@ def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
         secondpass.observe(observer)
     assert not observed()
-
-
-def test_a_method_that_closes_another_has_its_own_end(recorder):
-    class Closing:
-        name, score_kind, scale = "closing", "unbounded", None
-
-        def judge(self, task):
-            other = judged(Listwise(Model(ranked)), task)
-            yield next(other)
-            other.close()
-            return Judgement([1.0] * len(task.texts))
-
-    Reranker(Closing()).rerank("q", TEXTS)
-    outer, inner = recorder.only(MethodOperation)
-    assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
-    assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
-    ended = [item for item in recorder.ended if isinstance(item, MethodOperation)]
-    assert ended == [inner, outer]
-
-
-def test_a_method_that_ends_none_does_no_harm(recorder):
-    class Ending:
-        name, score_kind, scale = "ending", "unbounded", None
-
-        def judge(self, task):
-            judgement = Judgement([1.0] * len(task.texts))
-            for started in (None, RankingOperation(name="none", candidates=1, top_k=None, query=0)):
-                task.call.ended(started, judgement)
-            return judgement
-            yield
-
-    assert Reranker(Ending()).rerank("q", TEXTS).report.status == "ok"
-    assert sorted(recorder.ended, key=id) == sorted(recorder.started, key=id)
-
-
-def test_nobody_is_told_without_an_observer(monkeypatch):
-    monkeypatch.setattr(Operation, "__init__", pytest.fail)
-    assert cascade(Listwise(Model(ranked))).rerank("q", TEXTS).report.status == "ok"

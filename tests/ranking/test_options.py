@@ -10,7 +10,6 @@ import pytest
 
 from fakes import Answering, ByTable
 from secondpass import InputError, Reranker, RerankError
-from secondpass.ranking.methods import Stage
 from secondpass.ranking.options import CallOptions, validate
 
 ENTRY_POINTS = ("rerank", "arerank", "rerank_many", "arerank_many")
@@ -107,18 +106,6 @@ def test_options_override_settings():
     assert ranking.order == (2, 1, 0)
 
 
-def test_none_keeps_the_settings():
-    reranker = Reranker(ByTable(), top_k=1, floor=1.5)
-    options = dict.fromkeys(CallOptions.__annotations__)
-    assert reranker.rerank("q", ["a", "bb", "ccc"], **options).order == (2,)
-
-
-def test_floor_concerns_the_method_alone():
-    fallback = Stage(ByTable(), floor=2.0)
-    settings = Reranker(ByTable(), floor=1.0, fallback=[fallback])._settings({"floor": 5})
-    assert [stage.floor for stage in settings.stages] == [5.0, 2.0]
-
-
 def test_order_by_name_of_the_reranker():
     reranker = Reranker(ByTable(), orders={"backwards": lambda items: items[::-1]})
     assert reranker.rerank("q", ["a", "bb"], order="backwards").order == (0, 1)
@@ -126,29 +113,10 @@ def test_order_by_name_of_the_reranker():
         reranker.rerank("q", ["a"], order="sideways")
 
 
-@pytest.mark.parametrize("name", ENTRY_POINTS)
-@pytest.mark.parametrize("value", [None, 1])
-def test_unknown_option(name, value):
-    reranker = Reranker("lexical")
-    arguments = ("q", ["a"]) if not name.endswith("many") else ([("q", ["a"])],)
-
-    async def call():
-        result = getattr(reranker, name)(*arguments, depht=value)
-        return await result if inspect.isawaitable(result) else result
-
-    with pytest.raises(TypeError, match="'depht'; did you mean 'depth'"):
-        asyncio.run(call())
-
-
 def test_new_option_needs_a_validation(monkeypatch):
     monkeypatch.setitem(CallOptions.__annotations__, "margin", float)
     with pytest.raises(NotImplementedError, match="'margin'"):
         validate({"margin": 1.0})
-
-
-def test_context_is_no_option_of_many():
-    with pytest.raises(TypeError, match="'context'"):
-        Reranker("lexical").rerank_many([("q", ["a"])], context=None)
 
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)

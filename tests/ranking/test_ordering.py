@@ -81,11 +81,6 @@ def test_tiers_alone_order_whatever_can_be_a_candidate(made):
     assert all(item is found[found.index(item)] for item in moved)
 
 
-def test_tiers_alone_leave_what_cannot_be_read_in_the_default_tier():
-    found = [{"difficulty": "advanced"}, "a text", 5, None]
-    assert LEARN(found) == ["a text", 5, None, found[0]]
-
-
 @pytest.mark.parametrize(
     ("count", "order"),
     [(0, []), (1, [0]), (2, [0, 1]), (5, [0, 2, 4, 3, 1]), (6, [0, 2, 4, 5, 3, 1])],

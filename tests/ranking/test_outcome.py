@@ -93,22 +93,6 @@ def test_spans_are_of_scored_candidates():
     assert result.spans == {0: (0, 2), 3: (1, 4)}
 
 
-@pytest.mark.parametrize(
-    ("scores", "floor", "nothing"),
-    [
-        ((0.1, 0.2, 0.3, 0.4), None, None),
-        ((0.1, 0.2, 0.3, 0.4), Floor(0.1), None),
-        ((0.1, 0.2, 0.3, 0.4), Floor(0.1, nothing=0.5), True),
-        ((0.1, 0.2, 0.3, 0.5), Floor(0.1, nothing=0.5), False),
-        ((0.1, 0.2, 0.3, None), Floor(0.1, nothing=0.5), None),
-        ((0.1, 0.2, 0.9, None), Floor(0.1, nothing=0.5), False),
-    ],
-    ids=str,
-)
-def test_nothing_relevant(scores, floor, nothing):
-    assert outcome(*scores).nothing_relevant(floor) is nothing
-
-
 def reordered(result, ordering, order=(2, 0, 1), top_k=None):
     plan = result.reorder(list(order), ordering, top_k)
     try:

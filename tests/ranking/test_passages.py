@@ -50,14 +50,6 @@ def test_windows_cover_the_text_in_order_and_are_no_longer_than_their_size(text,
         assert spans == [(0, len(text))]
 
 
-@given(TEXTS, TEXTS, TEXTS, SIZES)
-def test_a_part_of_a_text_is_split_within_its_bounds(before, text, after, sizes):
-    whole, start = before + text + after, len(before)
-    spans = list(split(whole, *sizes, start, start + len(text)))
-    assert spans[0][0] >= start
-    assert spans[-1][1] <= start + len(text)
-
-
 @pytest.mark.parametrize(
     ("text", "size", "overlap", "windows"),
     [
@@ -122,11 +114,6 @@ def test_prefix_and_suffix_are_in_every_window(size):
     for window in shown:
         assert affixes(window) == (7, 6)
         assert len(window) <= max(size, size // 2 + 13, 14)
-
-
-def test_the_first_window_alone():
-    windows = Passages(size=10, overlap=0, combine="first").windows("word " * 10**6, (0, 5 * 10**6))
-    assert windows.spans == [(0, 9)]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ import logging
 
 import pytest
 
-from fakes import Answering, ByTable, InOrder, Model, always, graded, numbered
-from secondpass import Candidate, MethodError, Ranked, Reranker, RerankError
+from fakes import Answering, InOrder, Model, always, graded, numbered
+from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
-from secondpass.ranking.ordering import LostInTheMiddle, Tiers
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -72,17 +71,6 @@ def test_single_candidate_is_left_alone(method, asynchronous):
     assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 0.1)
 
 
-def test_single_candidate_among_others_without_text_is_unchanged():
-    ranking = Reranker(Listwise(Model()), log_level="debug").rerank("q", ["a", Candidate(None)])
-    assert ranking.report.status == "unchanged"
-    assert [item.status for item in ranking] == ["tail", "unjudged"]
-
-
-def test_scorers_judge_a_single_candidate():
-    ranking = Reranker(InOrder([0.5])).rerank("q", ["a"])
-    assert (ranking.report.status, ranking[0].rerank_score) == ("ok", 0.5)
-
-
 # ---------------------------------------------------------------------- nothing was judged
 
 
@@ -94,49 +82,6 @@ def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     assert ranking.report.status == "unchanged"
     codes = [issue.code for issue in ranking.report.issues]
     assert codes == ["scores_no_list", "order_applied_unjudged"]
-
-
-def test_own_ordering_is_given_ranked_items_when_nothing_was_judged():
-    given = []
-
-    def backwards(items):
-        given.extend(items)
-        return items[::-1]
-
-    ranking = failing().rerank("q", LEVELS, order=backwards, top_k=2)
-    assert ranking.order == (2, 1)
-    assert all(isinstance(item, Ranked) for item in given)
-    assert ranking.report.left_out == {"top_k": (0,)}
-
-
-def test_ordering_that_lays_out_needs_a_ranking():
-    ranking = failing(order="lost_in_the_middle").rerank("q", LEVELS)
-    assert ranking.order == (0, 1, 2)
-    assert [issue.code for issue in ranking.report.issues] == ["scores_no_list"]
-
-
-def test_ordering_that_fails_when_nothing_was_judged_is_reported():
-    ranking = failing().rerank("q", LEVELS, order=lambda items: items[:1])
-    assert ranking.order == (0, 1, 2)
-    codes = [issue.code for issue in ranking.report.issues]
-    assert codes == ["scores_no_list", "order_refused"]
-
-
-def test_ordering_when_nothing_was_judged_leaves_the_tail_in_place():
-    ranking = failing(order=TIERS, depth=2).rerank("q", LEVELS)
-    assert ranking.order == (1, 0, 2)
-
-
-def test_strict_error_carries_the_ordered_ranking():
-    with pytest.raises(RerankError, match="order_applied_unjudged") as caught:
-        failing(order=TIERS, strict=True).rerank("q", LEVELS)
-    assert caught.value.ranking.order == (1, 2, 0)
-
-
-def test_shipped_orderings_take_plain_candidates():
-    ordered = Tiers(field="level", tiers=["easy", "hard"])(LEVELS)
-    assert [one.text for one in ordered] == ["b", "c", "a"]
-    assert [one.text for one in LostInTheMiddle()(LEVELS)] == ["a", "c", "b"]
 
 
 # ---------------------------------------------------------------------- score kinds
@@ -161,57 +106,6 @@ def test_scores_of_another_kind_need_settings_that_do_not_depend_on_it(settings,
     assert (report.status, report.score_kind) == (status, "logit" if status == "ok" else None)
     codes = [issue.code for issue in report.issues]
     assert codes == ([] if status == "ok" else ["score_out_of_range"])
-
-
-def test_floor_of_the_call_counts_as_well():
-    method = Judging(Judgement([7.0], score_kind="logit"))
-    report = Reranker(method, log_level="debug").rerank("q", ["a"], floor=0.5).report
-    assert report.status == "unchanged"
-
-
-def test_unknown_score_kind_of_a_judgement_is_refused():
-    method = Judging(Judgement([7.0], score_kind="stars"))
-    report = Reranker(method, log_level="debug").rerank("q", ["a"]).report
-    assert (report.status, report.issues[0].code) == ("unchanged", "method_failed")
-
-
-# ---------------------------------------------------------------------- missing retrieval scores
-
-
-@pytest.mark.parametrize(
-    ("normalize", "optional", "scores", "positions"),
-    [
-        ("none", False, (None, None), ()),
-        ("none", True, (None, None), None),
-        ("none", True, (None, 0.5), (0,)),
-        ("minmax", False, (None, None), None),
-        ("zscore", False, (None, None), None),
-        ("rrf", False, (None, None), None),
-        ("minmax", False, (None, 0.5), (0,)),
-        ("minmax", True, (None, 0.5), (0,)),
-        ("minmax", False, (0.5, 0.5), None),
-    ],
-)
-def test_missing_retrieval_scores_are_reported_once(normalize, optional, scores, positions):
-    blend = {"original": 0.5, "normalize": normalize, "optional": optional}
-    given = [Candidate("a", score=scores[0]), Candidate("b", score=scores[1])]
-    scorer = InOrder([0.1, 0.2], score_kind="probability")
-    issues = Reranker(scorer, blend=blend).rerank("q", given).report.issues
-    assert [(issue.code, issue.positions) for issue in issues] == (
-        [] if positions is None else [("original_missing", positions)]
-    )
-
-
-def test_the_input_order_takes_the_place_of_missing_scores():
-    """Ranks count scored candidates only."""
-    reranker = Reranker(
-        InOrder([None, 0.5, 0.5, 0.4]),
-        blend={"original": 0.5, "normalize": "minmax"},
-        log_level="debug",
-    )
-    ranking = reranker.rerank("q", list("abcd"))
-    assert ranking.order == (1, 2, 3, 0)
-    assert [item.final_score for item in ranking] == pytest.approx([1.0, 0.625, 0.0, None])
 
 
 # ---------------------------------------------------------------------- weight of the original
@@ -269,37 +163,6 @@ def test_a_weight_without_retrieval_scores_is_that_of_the_order(normalize, kind,
     assert [issue.code for issue in ranking.report.issues] == ["floor_not_applied"]
 
 
-@pytest.mark.parametrize(
-    ("weight", "blend", "left", "codes"),
-    [
-        (0.6, None, {}, ["floor_not_applied"]),
-        (0.6, {"original": 0.2}, {"floor": (0,)}, []),
-        (1.0, None, {}, []),
-    ],
-)
-def test_floor_with_a_weight_of_the_original_order(weight, blend, left, codes):
-    """Without a blend of its own, it was set for scores on another scale."""
-    method = Judging(Judgement(SCORES, original=weight))
-    report = Reranker(method, blend=blend, floor=0.6, log_level="debug").rerank("q", LEVELS).report
-    assert (report.left_out, [issue.code for issue in report.issues]) == (left, codes)
-
-
-def test_kept_order_is_ordered_by_metadata():
-    ranking = Reranker(
-        Judging(Judgement([None] * 3, original=1.0)), order=TIERS, log_level="debug"
-    ).rerank("q", LEVELS)
-    assert ranking.order == (1, 2, 0)
-
-
-@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan"), "1"])
-def test_weights_outside_their_range_are_refused(weight):
-    method = Judging(Judgement(SCORES, original=weight))
-    report = Reranker(method, log_level="debug").rerank("q", LEVELS).report
-    assert report.status == "unchanged"
-    code = "method_failed" if weight == "1" else "original_invalid"
-    assert [issue.code for issue in report.issues] == [code]
-
-
 # ---------------------------------------------------------------------- spans
 
 
@@ -349,20 +212,6 @@ def test_spreads():
     assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
 
 
-@pytest.mark.parametrize("render", [{"prefix": "passage: "}, {"fields": ["page", "text"]}])
-def test_no_span_where_other_fields_were_rendered(render):
-    method = Judging(Judgement([0.5], spans=[(0, 1)]))
-    ranking = Reranker(method, render=render).rerank("q", [Candidate("one", metadata={"page": 1})])
-    assert (ranking[0].status, ranking[0].span) == ("scored", None)
-
-
-@pytest.mark.parametrize("spans", [[], [None], [(0, 1)] * 3, [(0, 2), None], [(1, 1), None]])
-def test_spans_that_are_not_of_the_texts_are_refused(spans):
-    method = Judging(Judgement([0.1, 0.2], spans=spans))
-    report = Reranker(method, log_level="debug").rerank("q", ["a", "b"]).report
-    assert (report.status, report.issues[0].code) == ("unchanged", "span_invalid")
-
-
 # ---------------------------------------------------------------------- logging
 
 
@@ -382,159 +231,6 @@ def test_recovered_errors_of_an_ok_ranking_are_logged_at_debug(caplog):
     partial = Graded(Model([always("no JSON"), graded]), batch_size=1)
     reranker = Reranker(partial, limits={"repair": 0})
     assert heard(caplog, reranker, numbered([1, 2])) == ["WARNING"]
-
-
-def test_ordering_that_was_not_followed_is_logged_as_configured(caplog):
-    reranker = Reranker(ByTable(), order=lambda items: items[:1])
-    assert heard(caplog, reranker, ["a", "bb"]) == ["WARNING"]
-
-
-def test_method_error_keeps_its_code():
-    def no(count):
-        raise MethodError("not today", "closed")
-
-    report = Reranker(Answering(no), log_level="debug").rerank("q", ["a"]).report
-    assert [(issue.code, issue.message) for issue in report.issues] == [("closed", "not today")]
-
-
-# ---------------------------------------------------------------------- what the report says
-
-
-class Plain:
-    """A method without a text of its own in the report: it gives a judgement with issues."""
-
-    name, score_kind, scale = "plain", "grade", (0.0, 4.0)
-
-    def judge(self, task):
-        own = Issue("own", "as it was", (0,))
-        named = Issue("named", "likewise", (), (), "inner")
-        return Judgement([1.0] * len(task.texts), issues=[own, named])
-        yield
-
-
-SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
-REPORTS = [
-    # settings, candidates, the one issue of this code: (code, message, positions, method)
-    (
-        {"method": Answering(lambda count: None), "floor": 9.0, "fallback": [ByTable()]},
-        SCORED,
-        (
-            "floor_not_applied",
-            "the floor applies to the method only; this fallback has no floor",
-            (),
-            "by-table",
-        ),
-    ),
-    (
-        {"method": ByTable(), "render": {"fields": ["text", "title", "tags"]}},
-        SCORED,
-        (
-            "field_missing",
-            "no candidate has these fields of render: 'title', 'tags'",
-            (),
-            None,
-        ),
-    ),
-    (
-        {"method": ByTable()},
-        [Candidate("a"), Candidate(None)],
-        ("no_text", "there is nothing of these to show to a method", (1,), None),
-    ),
-    ({"method": Plain()}, SCORED, ("own", "as it was", (0,), "plain")),
-    ({"method": Plain()}, SCORED, ("named", "likewise", (), "inner")),
-    (
-        {"method": ByTable(), "blend": {"original": 0.5, "normalize": "minmax"}},
-        [Candidate("a", score=0.4), Candidate("b")],
-        (
-            "original_missing",
-            "no retrieval score to blend; the final score is the method's alone",
-            (1,),
-            None,
-        ),
-    ),
-    (
-        {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
-        [Candidate("a", score=7)],
-        (
-            "original_out_of_range",
-            "retrieval scores outside 0 to 1 were blended as they are",
-            (0,),
-            None,
-        ),
-    ),
-    (
-        {"method": ByTable(), "order": lambda items: 1 / 0},
-        SCORED,
-        ("order_failed", "the ordering raised ZeroDivisionError", (), None),
-    ),
-    (
-        {"method": ByTable(), "order": lambda items: []},
-        SCORED,
-        ("order_refused", "the ordering lost, repeated or added items", (), None),
-    ),
-    (
-        {"method": Answering(lambda count: None), "order": TIERS},
-        SCORED,
-        (
-            "order_applied_unjudged",
-            "nothing was judged; the ordering was applied to the input order",
-            (),
-            None,
-        ),
-    ),
-    (
-        {"method": Judging(Judgement([7.0, 1.0], score_kind="logit")), "floor": 0.5},
-        SCORED,
-        (
-            "score_out_of_range",
-            "the scores are of kind 'logit', but blend or floor are set for 'probability'",
-            (),
-            "judging",
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("settings", "given", "expected"), REPORTS, ids=[row[2][0] for row in REPORTS]
-)
-def test_issue_says_what_happened_and_where(settings, given, expected):
-    ranking = Reranker(**settings, log_level="debug").rerank("the query", given)
-    (issue,) = [one for one in ranking.report.issues if one.code == expected[0]]
-    assert (issue.code, issue.message, issue.positions, issue.method) == expected
-    assert issue.ids == tuple(given[at].id for at in issue.positions)
-    assert ranking.query == "the query"
-    assert ranking.report.seconds > 0
-
-
-def test_grades_are_blended_on_their_scale():
-    reranker = Reranker(Plain(), blend={"original": 0.5})
-    ranking = reranker.rerank("q", [Candidate("a", score=0.5)])
-    assert ranking[0].final_score == 0.5 * 0.5 + 0.5 * 0.25
-
-
-def test_items_of_a_plain_method_have_no_stage_scores():
-    ranking = Reranker(ByTable()).rerank("q", ["a", "bb"], depth=1)
-    assert [item.stage_scores for item in ranking] == [(), ()]
-    assert [item.status for item in ranking] == ["scored", "tail"]
-
-
-def test_backfilled_candidates_and_those_beyond_a_method_stand_last():
-    judgement = Judgement([None, 0.5, None, None], frozenset({2}), beyond=frozenset({0}))
-    ranking = Reranker(Judging(judgement), log_level="debug").rerank("q", list("abcd"))
-    assert [(item.text, item.status) for item in ranking] == [
-        ("b", "scored"),
-        ("c", "unjudged"),
-        ("d", "backfilled"),
-        ("a", "tail"),
-    ]
-
-
-def test_laying_out_concerns_only_what_is_returned():
-    reranker = Reranker(ByTable(), order="lost_in_the_middle")
-    texts = ["a" * length for length in range(6, 0, -1)]
-    assert reranker.rerank("q", texts, top_k=3).order == (0, 2, 1)
-    assert reranker.rerank("q", texts, top_k=3).report.left_out == {"top_k": (3, 4, 5)}
 
 
 # ---------------------------------------------------------------------- what the method is given
@@ -559,9 +255,3 @@ def test_candidates_without_text_are_not_shown():
     ]
     (issue,) = ranking.report.issues
     assert (issue.code, issue.positions, issue.ids) == ("no_text", (1,), ("y",))
-
-
-def test_no_candidates_are_no_issue():
-    reranker = Reranker(Judging(None), render={"fields": ["title"]}, order=TIERS, strict=True)
-    report = reranker.rerank("q", []).report
-    assert (report.status, report.issues) == ("ok", ())

@@ -53,29 +53,6 @@ def test_what_is_shown(settings, shown):
     assert Rendering(**settings).candidates([CANDIDATE]) == [shown]
 
 
-def test_what_is_cut_for_judging_comes_out_whole():
-    scorer = ByTable()
-    render = {"max_characters": 3, "query_prefix": "query: ", "query_suffix": "?"}
-    ranking = Reranker(scorer, render=render).rerank("what", ["abcdef"])
-    assert scorer.calls == [("query: what?", ["abc"])]
-    assert ranking[0].text == "abcdef"
-
-
-def test_other_fields_than_the_text_need_no_text():
-    scorer = ByTable()
-    reranker = Reranker(scorer, render={"fields": ["output", "type"], "labels": True})
-    ranking = reranker.rerank("q", [{"id": "t1", "output": "report", "type": "doc"}, {"id": "t2"}])
-    assert scorer.calls == [("q", ["output: report\ntype: doc"])]
-    assert [item.status for item in ranking] == ["scored", "unjudged"]
-
-
-def test_lone_surrogates_are_replaced_for_judging_only():
-    scorer = ByTable()
-    ranking = Reranker(scorer).rerank("q\ud800", ["caf\u00e9 \udfff", "caf\u00e9"])
-    assert scorer.calls == [("q?", ["caf\u00e9 ?", "caf\u00e9"])]
-    assert {item.text for item in ranking} == {"caf\u00e9 \udfff", "caf\u00e9"}
-
-
 @dataclass
 class Entry:
     path: str
@@ -125,17 +102,6 @@ def test_nested_objects_are_read_as_mappings_are(value, field, shown):
     scorer = ByTable()
     Reranker(scorer, render={"fields": [field]}).rerank("q", [value])
     assert scorer.calls == ([] if shown is None else [("q", [shown])])
-
-
-PATHS = ["path", "file_path", "url", "file_name", "source", "name"]
-
-
-@pytest.mark.parametrize("count", range(len(PATHS) + 1))
-def test_the_preset_with_guidelines_finds_the_path_before_the_id(count):
-    rendering = Reranker.from_preset("listwise_guided", method={"llm": lambda messages: ""}).render
-    metadata = {name: name for name in PATHS[count:]}
-    found = rendering.candidates([Candidate("", id="7", metadata=metadata)])
-    assert found == [f"path: {[*PATHS, '7'][count]}"]
 
 
 @pytest.mark.parametrize("settings", [{"fields": []}, {"max_characters": 0}, {"labels": "yes"}])
@@ -223,50 +189,12 @@ def test_fields_with_alternatives(field, metadata, text):
     assert Rendering(fields=[field], labels=True).candidates([candidate]) == [text]
 
 
-def test_another_field_can_name_candidates():
-    prompts = []
-
-    def model(messages):
-        prompts.append(messages[-1]["content"])
-        return '["guide", "b", "7"]'
-
-    found = [
-        {"id": "hash-a", "text": "x", "metadata": {"id": 7}},
-        {"id": "b", "text": "y"},
-        {"id": "hash-c", "text": "z", "metadata": {"id": "guide"}},
-    ]
-    render = {"id": "meta.id", "fields": ["id", "text"], "labels": True}
-    method = {"type": "listwise", "llm": model, "labels": "id"}
-    ranking = Reranker(method, render=render).rerank("q", found)
-    shown = [("7", "x"), ("b", "y"), ("guide", "z")]
-    lines = [f'<doc id="{name}">id: {name}\ntext: {text}</doc>' for name, text in shown]
-    assert "\n".join(lines) in prompts[0]
-    assert [item.id for item in ranking] == ["hash-c", "b", "hash-a"]
-    assert ranking.report.status == "ok"
-    assert not ranking.report.issues
-
-
 @pytest.mark.parametrize(("value", "shown"), [("a", "a"), ("", "7"), (None, "7"), (0, "0")])
 def test_a_candidate_without_the_field_keeps_its_id(value, shown):
     rendering = Rendering(id="meta.name|meta.title", fields=["id", "text"])
     candidate = Candidate("t", id="7", metadata={"name": value})
     assert rendering.candidates([candidate]) == [f"{shown}\nt"]
     assert rendering.span_of_text(candidate, (0, 9)) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("field", "metadata", "shown"),
-    [
-        ("meta.title", {"title": "a"}, "a"),
-        ("meta.id", {"id": "a"}, "a"),
-        ("meta.title", {"meta": {"title": "b"}, "title": "a"}, "b"),
-        ("meta", {"title": "a"}, None),
-        ("metadata", {"title": "a"}, None),
-    ],
-)
-def test_metadata_is_read_under_the_names_of_both_frameworks(field, metadata, shown):
-    candidate = Candidate("", metadata=metadata)
-    assert Rendering(fields=[field]).candidates([candidate]) == [shown]
 
 
 MISSING = [
@@ -288,16 +216,6 @@ def test_a_field_that_no_candidate_has_is_reported(fields, missing):
     assert len(messages) == bool(missing)
     assert all(repr(field) in messages[0] for field in missing)
     assert ranking.report.status == "ok"
-
-
-def test_a_name_that_no_candidate_has_is_reported():
-    ranking = Reranker(ByTable({}), render={"id": "meta.id"}).rerank("q", ["x"])
-    assert [i.code for i in ranking.report.issues] == ["field_missing"]
-
-
-def test_a_missing_field_is_not_logged(caplog):
-    Reranker(ByTable({}), render={"fields": ["titel", "text"]}).rerank("q", ["a"])
-    assert not caplog.records
 
 
 @pytest.mark.parametrize("candidates", [[], [{"output": "report", "id": "t1"}]])

@@ -1,6 +1,5 @@
 """Rankings as plain values, as DataFrames and in notebooks."""
 
-import html
 import json
 import sys
 from html.parser import HTMLParser
@@ -84,16 +83,6 @@ def test_hostile_texts_are_escaped(text, query, identifier, issue, start, length
     assert not printable & {"\x00", "\x1b", "\u202e", "\ud800", "\ufffe"}
 
 
-@given(texts.filter(lambda text: len(text) <= 200 and "\r" not in text))
-def test_text_is_shown_as_it_is(text):
-    page = shown(text)
-    start = page.rindex('dir="auto">') + len('dir="auto">')
-    cell = html.unescape(page[start : page.index("</td>", start)])
-    unprintable = [character for character in cell if character == "\ufffd"]
-    assert len(cell) == len(text)
-    assert unprintable or cell == text
-
-
 @pytest.mark.parametrize(
     ("text", "span", "cell"),
     [
@@ -109,30 +98,11 @@ def test_span_is_highlighted(text, span, cell):
     assert f'dir="auto">{cell}</td>' in shown(text, span)
 
 
-def test_place_was_and_score():
-    page = Tags(ranked()._repr_html_())
-    cells = [text for text in page.text if text]
-    assert cells[-10:] == [
-        *("1", "2", "0.6000", "pear", "a secret fruit"),
-        *("2", "1", "0.2000", "moon", "a secret moon"),
-    ]
-
-
-def test_unscored_items_show_their_status():
-    assert "0.2000 (tail)" not in ranked(depth=1)._repr_html_()
-    assert "(tail)" in ranked(depth=1)._repr_html_()
-
-
 def test_long_rankings_are_cut():
     ranking = Reranker("lexical").rerank("a", ["a"] * 70)
     page = ranking._repr_html_()
     assert page.count("<tr>") == 51
     assert "and 20 more" in page
-
-
-@pytest.mark.parametrize("text", [None, 5, b"x"])
-def test_text_that_is_no_string(text):
-    assert 'dir="auto"></td></tr></tbody>' in shown(text)
 
 
 def test_ids_that_are_no_strings_are_named_by_type():
@@ -157,13 +127,6 @@ def test_ids_that_are_no_strings_are_named_by_type():
 )
 def test_repr_has_no_text(settings, expected):
     assert repr(ranked(**settings)) == str(ranked(**settings)) == expected
-
-
-def test_repr_names_issues():
-    reranker = Reranker(InOrder([None, None]), log_level="debug")
-    assert repr(reranker.rerank("q", ["a", "b"])) == (
-        "<Ranking unchanged: 2 items; issues score_missing>"
-    )
 
 
 def test_plain_values():

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from secondpass import MethodError, Reranker
 from secondpass.errors import ConfigurationError
 from secondpass.ranking.scoring import (
     ScorerMethod,
-    in_range,
-    range_of,
     rerank_scores_alone,
     scores_alone,
     to_float,
@@ -101,26 +98,6 @@ def test_scale_without_a_finite_width_is_refused(scale):
         Graded(Model(), scale=scale)
 
 
-@pytest.mark.parametrize(
-    ("kind", "scale", "bounds"),
-    [
-        ("probability", None, (0.0, 1.0)),
-        ("similarity", None, (-1.0, 1.0)),
-        ("grade", (0, 3), (0, 3)),
-        ("logit", None, (-sys.float_info.max, sys.float_info.max)),
-    ],
-)
-def test_ranges_of_score_kinds(kind, scale, bounds):
-    assert range_of(kind, scale) == bounds
-
-
-def test_only_rounding_errors_are_moved_into_the_range():
-    assert in_range(1.00001, (0.0, 1.0)) == 1.0
-    assert in_range(-0.00001, (0.0, 1.0)) == 0.0
-    assert in_range(0.25, (0.0, 1.0)) == 0.25
-    assert in_range(1.001, (0.0, 1.0)) is None
-
-
 @pytest.mark.parametrize("value", [True, "1", None, [1], 1j])
 def test_what_is_no_number(value):
     assert to_float(value) is None
@@ -152,10 +129,6 @@ def test_what_has_no_order_is_no_list(scores):
 def test_an_endless_iterator_is_refused():
     with pytest.raises(MethodError, match="returned more scores for 2 texts"):
         to_list(itertools.count(), 2)
-
-
-def test_numbers_beyond_floats_are_infinite():
-    assert to_float(10**400) == math.inf
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])

@@ -3,10 +3,8 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass import Candidate, ConfigurationError
 from secondpass.ranking.when import Agreement, Range, Unknown, When, signal
 
 
@@ -36,21 +34,6 @@ FALLING = scored(10, 4, 3, 2)
 )
 def test_signals(name, candidates, query, value):
     assert signal(name, query, candidates) == pytest.approx(value)
-
-
-SCORES = st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=30).map(lambda x: sorted(x)[::-1])
-
-
-@given(SCORES, st.floats(0.01, 100), st.floats(-100, 100))
-def test_margin_is_a_share_whatever_the_unit_of_the_scores(scores, factor, shift):
-    try:
-        margin = signal("margin", "q", scored(*scores))
-    except Unknown:
-        return
-    assert 0 <= margin <= 1
-    if scores[0] - scores[:20][-1] > 1:
-        moved = scored(*(score * factor + shift for score in scores))
-        assert signal("margin", "q", moved) == pytest.approx(margin, abs=1e-6)
 
 
 UNKNOWN = {
@@ -120,17 +103,6 @@ def test_agreement(settings, candidates, value):
     assert Agreement(["a", "b"], below=0.5, **settings).value(candidates) == value
 
 
-def test_agreement_of_three_is_the_mean_over_pairs():
-    candidates = [found(a=9, b=9, c=1), found(a=1, b=1, c=9)]
-    agreement = Agreement(["a", "b", "c"], below=0.5, first=1)
-    assert agreement.value(candidates) == pytest.approx(1 / 3)
-
-
-def test_retrievers_that_nothing_is_known_of():
-    decision = When(agreement={"fields": ["a", "b"], "below": 0.5}).decide("q", [found(a=1)])
-    assert decision.unknown == {"agreement": "no candidate has a number in the field 'b'"}
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -154,18 +126,3 @@ def test_wrong_settings(settings, message):
     with pytest.raises(ConfigurationError) as raised:
         When(**settings)
     assert message in str(raised.value)
-
-
-def test_configuration_and_back():
-    config = {
-        "method": {"type": "lexical"},
-        "when": {
-            "margin": {"below": 0.3},
-            "agreement": {"fields": ["bm25", "cosine"], "below": 0.6, "first": 5},
-            "words": {"at_least": 2.0},
-            "depth": 10,
-        },
-    }
-    reranker = Reranker.from_config(config)
-    assert reranker.when.margin == Range(below=0.3)
-    assert Reranker.from_config(reranker.to_config()).to_config() == config

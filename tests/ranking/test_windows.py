@@ -4,18 +4,15 @@ import asyncio
 import json
 import math
 from dataclasses import replace
-from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ByTable, InOrder, Model, in_answer, number_of, play, shown_in, task_of
+from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.apis.endpoint import Endpoint
-from secondpass.effects import Judgement, ListScores, RawScores
-from secondpass.errors import MethodError
+from secondpass.effects import Judgement, ListScores
 from secondpass.ranking.passages import Passages
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.windows import judged_by_windows, with_windows
@@ -103,12 +100,6 @@ def test_scores_are_combined(combine, score, window, pairs):
     assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (1, pairs)
 
 
-def test_the_best_retrieved_candidate_comes_first():
-    scorer = ByTable(NUMBERS)
-    Reranker(scorer, passages=SENTENCES).rerank("q", ["4 short", LONG])
-    assert scorer.calls == [("q", ["4 short", *WINDOWS])]
-
-
 @pytest.mark.parametrize(
     ("combine", "status"), [("max", "backfilled"), ("mean", "backfilled"), ("first", "scored")]
 )
@@ -169,20 +160,6 @@ def test_the_window_is_the_span_whatever_the_scorer_found_in_it():
     items = Reranker(scorer, passages=SENTENCES).rerank("q", [LONG, "4 short"])
     spans = {item.position: item.span for item in items}
     assert [LONG[slice(*spans[0])], spans[1]] == ["5 pear trees.", (0, 7)]
-
-
-@pytest.mark.parametrize("combine", ["max", "mean"])
-def test_windows_are_combined_by_each_kind_of_score(combine):
-    # The numbers in the windows of LONG are the scores; the first window is the first in order.
-    count = len(numbers := [float(number_of(text)) for text in LONG.split(". ")])
-    scorer = InLists(order_scores=[-float(index) for index in range(count + 1)])
-    passages = {**SENTENCES, "combine": combine}
-    items = {i.position: i for i in Reranker(scorer, passages=passages).rerank("q", [LONG, "4 a"])}
-    whole = max if combine == "max" else fmean
-    assert items[0].rerank_score == pytest.approx(whole(numbers))
-    assert items[0].final_score == pytest.approx(whole([-index for index in range(count)]))
-    assert (items[1].rerank_score, items[1].final_score) == (4.0, -count)
-    assert items[0].span[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -269,13 +246,6 @@ def test_a_language_model_reads_the_window_that_the_stage_before_chose(method):
     assert ranking.report.usage.calls == 2
 
 
-def test_a_later_scorer_is_given_all_windows_of_what_is_left():
-    recording = Recording()
-    stages = [CascadeStage(ByFruit("pear"), 2), CascadeStage(recording, 1)]
-    Reranker(Cascade(stages), passages=SENTENCES).rerank("q", ["4 short", LONG])
-    assert recording.lists == [WINDOWS]
-
-
 def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_found():
     text = "One sentence. Two sentences. Three of them. Four of them."
     task = with_windows(task_of([text]), Passages(size=44, overlap=30), Rendering())
@@ -288,22 +258,6 @@ def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_
     assert (
         text[slice(*judgement.spans[0])] == shown == "Two sentences. Three of them. Four of them."
     )
-
-
-def test_a_single_candidate_needs_no_call():
-    report = Reranker(Listwise(Model()), passages=SENTENCES).rerank("pear", [LONG]).report
-    assert (report.status, report.usage.calls) == ("ok", 0)
-
-
-def test_first_window_if_the_words_cannot_be_compared():
-    task = with_windows(task_of([LONG, LONG]), Passages(**SENTENCES), Rendering())
-    plan = judged_by_windows(Graded(Model()), task)
-    effect = next(plan)
-    late = MethodError("late", "deadline")
-    raw = RawScores([None] * 6, [(0, 6, late)])
-    ask = plan.send(raw)
-    assert effect.texts == WINDOWS * 2
-    assert set(shown_in(ask.questions[0].request).values()) == {WINDOWS[0]}
 
 
 # ---------------------------------------------------------------------- other methods
@@ -342,42 +296,3 @@ def test_what_an_own_method_is_given(members, texts, span):
     ]
     assert (own.task.windows is not None) == (members == {"windows": "task"})
     assert next(item.span for item in ranking if item.position == 0) == span
-
-
-def test_a_rerank_api_is_sent_every_window():
-    endpoint = Endpoint("tei", base_url="http://localhost")
-    task = with_windows(task_of([LONG, "4 short"]), Passages(**SENTENCES), Rendering())
-    [question] = next(judged_by_windows(endpoint, task)).questions
-    assert question.request.documents == [*WINDOWS, "4 short"]
-
-
-class Always:
-    """Gives every text the same score."""
-
-    model_name = "always"
-
-    def __init__(self, score):
-        self.score = score
-
-    def score_pairs(self, query, documents):
-        return [self.score] * len(documents)
-
-
-@pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 1.0])
-def test_the_mean_of_equal_scores_is_that_score(score):
-    texts = ["word " * count for count in range(1, 60)]
-    reranker = Reranker(Always(score), passages={**SENTENCES, "combine": "mean"})
-    ranking = reranker.rerank("q", texts)
-    assert {item.rerank_score for item in ranking} == {score}
-
-
-def test_huge_scores_have_a_mean():
-    scorer = InOrder([1.7e308] * 3)
-    [item] = Reranker(scorer, passages={**SENTENCES, "combine": "mean"}).rerank("q", [LONG])
-    assert item.rerank_score == pytest.approx(1.7e308)
-
-
-def test_round_trip():
-    config = {"method": {"type": "lexical"}, "passages": {"size": 300, "combine": "mean"}}
-    assert Reranker.from_config(config).to_config() == config
-    assert Reranker.from_config({"method": "lexical", "passages": {}}).passages == Passages()

@@ -1,7 +1,4 @@
 # ruff: noqa: RUF001
-import functools
-import re
-import sys
 import unicodedata
 
 import pytest
@@ -9,35 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.ranking.words import split_words
-
-SCRIPTS = re.compile(
-    r"^MASU|\b(CJK|IDEOGRAPHIC|KANGXI|HANGZHOU|HIRAGANA|KATAKANA|KANA|HENTAIGANA|HANGUL|THAI|LAO"
-    r"|KHMER|MYANMAR)\b"
-)
-BRAHMIC = re.compile("[\u0900-\u0dff\u0f00-\u0fff]")
-
-
-@functools.cache
-def assigned() -> list[tuple[str, bool]]:
-    """Every character that has a name, and whether the name says one of the scripts."""
-    return [
-        (chr(point), SCRIPTS.search(name) is not None)
-        for point in range(sys.maxunicode + 1)
-        if (name := unicodedata.name(chr(point), ""))
-    ]
-
-
-@functools.cache
-def others() -> str:
-    return "".join(
-        character
-        for character, in_scripts in assigned()
-        if not in_scripts and not BRAHMIC.match(character)
-    )
-
-
-def runs(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
 
 
 @pytest.mark.parametrize(
@@ -92,24 +60,6 @@ def test_words_and_bigrams(text, words):
 )
 def test_spellings_of_the_same_text_are_equal(text, same):
     assert split_words(text) == split_words(same)
-
-
-def test_other_scripts_are_split_as_runs_of_word_characters():
-    text = "".join(f"a{character}b {character} " for character in others())
-    assert split_words(text) == runs(text)
-    assert split_words(f"{text} 漢字") == [*runs(text), "漢字"]
-
-
-def test_every_letter_of_the_scripts_forms_bigrams():
-    for character, in_scripts in assigned():
-        letter = unicodedata.category(character) in {"Lo", "Lm"}
-        if in_scripts and letter and not character.isascii():
-            assert split_words(f"漢{character}")[0] != "漢", hex(ord(character))
-
-
-@given(st.deferred(lambda: st.text(st.sampled_from(others()), max_size=50)))
-def test_text_without_the_scripts_is_split_as_before(text):
-    assert split_words(text) == runs(text)
 
 
 @given(

@@ -90,21 +90,6 @@ def test_a_key_in_a_file_is_refused(path, monkeypatch, name, method):
         assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "method"), [*HOLDERS.values()][:4], ids=[*HOLDERS][:4])
-def test_keys_from_python_or_variables(path, monkeypatch, name, method):
-    monkeypatch.setenv("KIND", "cross_encoder")
-    assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
-    monkeypatch.setenv("SOME_KEY", KEY)
-    path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
-    assert Reranker.from_config(path)
-
-
-def test_a_key_over_a_preset_is_refused(path):
-    path.write_text(f"preset: blended_scores\nmethod: {{llm: {{api_key: {KEY}}}}}\n")
-    with pytest.raises(ConfigurationError, match=r"method\.llm\.api_key: .*'api_key_env'"):
-        Reranker.from_config(path)
-
-
 # ---------------------------------------------------------------------- presets
 
 
@@ -141,11 +126,6 @@ def test_overrides_are_merged():
     assert reranker.to_config() == {"method": {"type": "lexical"}, "depth": 50}
 
 
-def test_variables_replace_variables():
-    described = config.preset("listwise_ids", depth={"env": "UNSET_DEPTH"})
-    assert described["depth"] == {"env": "UNSET_DEPTH"}
-
-
 def test_a_blend_expects_scores():
     assert config.preset("embedded")["blend"]["optional"]
     assert "optional" not in config.preset("embedded", blend={"original": 0.1})["blend"]
@@ -164,19 +144,6 @@ def test_a_preset_is_extended(path):
     mapping = {"preset": "cross_encoder_hybrid", "method": {"device": "cpu"}, "depth": 7}
     assert Reranker.from_config(mapping).to_config() == expected
     assert "preset" not in expected
-
-
-def test_a_type_replaces_a_mapping():
-    settings = Reranker.from_config({"preset": "embedded", "method": {"type": "lexical"}})
-    assert settings.to_config()["method"] == {"type": "lexical"}
-    assert settings.to_config()["blend"]["normalize"] == "minmax"
-
-
-def test_a_variable_names_the_preset(monkeypatch):
-    described = {"preset": {"env": "RERANK_PRESET", "default": "lexical"}, "top_k": 2}
-    assert Reranker.from_config(described).method.name.startswith("lexical")
-    monkeypatch.setenv("RERANK_PRESET", "cross_encoder_hybrid")
-    assert Reranker.from_config(described).depth == 50
 
 
 def test_parameters_override_only_the_preset():
@@ -227,9 +194,3 @@ def test_wrong_presets(described, message):
 def test_a_preset_extends_no_preset():
     with pytest.raises(ConfigurationError, match="cannot extend another"):
         Reranker.from_preset("embedded", preset="lexical")
-
-
-def test_presets_are_listed_with_their_purposes():
-    purposes = config.presets()
-    assert list(purposes) == config.preset_names()
-    assert all(purposes.values())

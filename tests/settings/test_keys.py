@@ -90,13 +90,6 @@ def test_names_that_may_name_a_key(name, expected):
     assert may_name_key(name) is expected
 
 
-@pytest.mark.parametrize("name", config.preset_names())
-def test_presets_have_nothing_to_hide(name):
-    described = config.preset(name)
-    assert with_hidden_keys(described) == described
-    assert with_placeholder_keys(described) == described
-
-
 def test_a_key_in_a_variable_need_not_be_set(monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
     method = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
@@ -142,8 +135,3 @@ def test_a_key_in_a_variable_is_written_out_by_name(method, key, monkeypatch):
         part = getattr(loaded.method, "stages", [loaded])[-1].method
         holder = getattr(part, "llm", None) or getattr(part, "scorer", None) or part
         assert Secret(key) in {getattr(holder, name, None) for name in ("api_key", "token")}
-
-
-def test_what_is_not_a_key_is_read():
-    described = {"method": "lexical", "depth": {"env": "NO_SUCH_DEPTH", "default": 5}}
-    assert config.load(with_placeholder_keys(described)).depth == 5

@@ -3,7 +3,6 @@
 import pytest
 
 from secondpass import ConfigurationError, config
-from secondpass.settings.overrides import Override
 
 
 class Model:
@@ -42,13 +41,6 @@ def test_a_preset_asks_it():
     assert reranker.fallback[0].method.llm is model
 
 
-def test_takes_over_the_timeout():
-    model = Model()
-    described = {"method": {"type": "graded", "llm": {**LLM, "timeout": 300}}}
-    assert config.resolve(described, llm=model).method.llm.timeout == 300
-    assert model.timeout == 1.0
-
-
 @pytest.mark.parametrize("method", ["lexical", {"type": "lexical"}, "zork", None, object()])
 def test_something_must_ask_it(method):
     with pytest.raises(
@@ -78,25 +70,3 @@ def test_timeout_from_a_variable(monkeypatch):
     monkeypatch.setenv("T", "5")
     described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "T"}}}}
     assert config.with_llm(described, Model())["method"]["llm"].timeout == 5
-
-
-def test_unset_timeout_of_no_use(monkeypatch):
-    monkeypatch.delenv("UNSET", raising=False)
-
-    class WithoutTimeout:
-        name = "given"
-
-        async def complete(self, prompt):
-            raise NotImplementedError
-
-    described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "UNSET"}}}}
-    reranker = config.resolve(described, llm=WithoutTimeout())
-    assert isinstance(reranker.method.llm, WithoutTimeout)
-
-
-@pytest.mark.parametrize("llm", [None, Model()], ids=["configured", "given"])
-def test_parameters_name_no_variables(llm, monkeypatch):
-    monkeypatch.setenv("ORDER", "none")
-    flat = {"order": Override({"env": "ORDER"}, ("order",))}
-    with pytest.raises(ConfigurationError, match="order"):
-        config.resolve({"method": {"type": "graded", "llm": LLM}}, llm=llm, flat=flat)

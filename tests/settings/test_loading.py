@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import ByTable
 from secondpass import ConfigurationError, NotSerializableError, Reranker, config
 from secondpass.settings.overrides import Override
 
@@ -60,26 +59,6 @@ def test_a_full_round_trip(tmp_path):
 def test_presets_round_trip(name):
     settings = Reranker.from_preset(name).to_config()
     assert Reranker.from_config(settings).to_config() == settings
-
-
-BARE = {
-    "method": ({"method": "lexical"}, {"method": {"type": "lexical"}}),
-    "fallback": (
-        {"method": "lexical", "fallback": "embedded"},
-        {"method": {"type": "lexical"}, "fallback": [{"type": "embedded"}]},
-    ),
-}
-
-
-@pytest.mark.parametrize(("described", "settings"), BARE.values(), ids=BARE)
-def test_bare_names_are_methods(described, settings):
-    assert Reranker(**described).to_config() == settings
-    assert Reranker.from_config(described).to_config() == settings
-
-
-def test_settings_beside_a_method_object():
-    reranker = Reranker("lexical", fallback=[{"method": ByTable({"b": 9.0}), "floor": 0.5}])
-    assert reranker.fallback[0].floor == 0.5
 
 
 def test_a_subclass_is_not_written():
@@ -175,14 +154,6 @@ def test_lists_every_problem():
     )
 
 
-def test_size_is_checked_after_parameters():
-    endless: dict = {}
-    endless["a"] = endless
-    flat = {"kwargs": Override(endless, ("method.model_kwargs",))}
-    with pytest.raises(ConfigurationError, match="refers to itself"):
-        config.resolve({"method": {"type": "cross_encoder", "model": "m"}}, flat=flat)
-
-
 HINTS = [
     (lambda: Reranker("cross_encoder", model="m"), "model: .*did you mean 'method.model'"),
     (lambda: Reranker.from_preset("default", model="m"), "did you mean 'method.model'"),
@@ -261,20 +232,3 @@ def test_an_order_over_a_preset():
     assert {**reranker.to_config(), "order": None}.items() >= (
         Reranker.from_preset("graded_passages").to_config().items()
     )
-
-
-def test_a_named_order_orders():
-    candidates = [{"text": "cat", "level": level} for level in "bab"]
-    reranker = Reranker("lexical", order="learn", orders=ORDERS)
-    assert reranker.rerank("cat", candidates).order == (1, 0, 2)
-    assert reranker.rerank("cat", candidates, order="research").order == (0, 1, 2)
-
-
-def test_an_unknown_order():
-    with pytest.raises(ConfigurationError, match=r"order: no ordering .*; did you mean 'learn'"):
-        Reranker("lexical", order="laern", orders=ORDERS)
-
-
-def test_a_built_in_order():
-    settings = Reranker("lexical", order="lost_in_the_middle").to_config()
-    assert settings["order"] == {"type": "lost_in_the_middle"}

@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass import ConfigurationError, Reranker
-from secondpass.config import preset_names, resolve
+from secondpass.config import resolve
 from secondpass.ranking.floors import Floor, moved
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings.overrides import Override, overlay, without
@@ -101,34 +101,6 @@ def test_a_key_takes_the_place_of_the_variable_that_a_preset_names():
     assert reranker.method.llm.api_key_env is None
 
 
-def test_a_method_by_a_variable_is_looked_into(monkeypatch):
-    monkeypatch.setenv("KIND", "cross_encoder")
-    flat = {"model": Override("x", MODEL)}
-    for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
-        assert resolve(config, flat=flat).method.scorer.model == "x"
-    monkeypatch.setenv("KIND", "graded")
-    for config in ({"method": {"env": "KIND"}}, {"method": {"type": {"env": "KIND"}}}):
-        assert resolve(config, llm=Asked()).method.llm.name == "asked"
-
-
-def test_a_language_model_reaches_methods_beside_settings():
-    stages = ["lexical", {"method": {"type": "listwise"}, "depth": 5}]
-    cascade = resolve({"method": {"type": "cascade", "stages": stages}}, llm=Asked())
-    assert cascade.method.stages[1].method.llm.name == "asked"
-    fallback = [{"method": "graded", "floor": 0.1}]
-    assert resolve({"method": "lexical", "fallback": fallback}, llm=Asked())
-
-
-def test_a_language_model_takes_over_the_patience_of_the_one_that_it_replaces():
-    class Patient(Asked):
-        timeout = 60.0
-
-    given = Patient()
-    config = {"method": {"type": "graded", "llm": {**LLM, "timeout": 300}}}
-    assert resolve(config, llm=given).method.llm.timeout == 300
-    assert given.timeout == 60.0
-
-
 def test_a_configuration_without_end_is_refused_before_it_is_walked():
     method = {"type": "cascade"}
     method["stages"] = [method, method]
@@ -138,19 +110,6 @@ def test_a_configuration_without_end_is_refused_before_it_is_walked():
 
 def test_a_value_is_shown_nowhere():
     assert "SECRET" not in repr(Override("SECRET", TOKEN))
-
-
-def test_defaults_stand_under_a_configuration():
-    assert resolve({"method": "lexical"}, defaults={"dedupe": True}).dedupe
-    assert not resolve({"method": "lexical", "dedupe": False}, defaults={"dedupe": True}).dedupe
-
-
-def test_every_problem_is_told_at_once():
-    flat = {"a": Override(1, ("method.model",)), "b": Override(2, ("method.device",))}
-    for config in ("lexical", Reranker("lexical")):
-        with pytest.raises(ConfigurationError) as caught:
-            resolve(config, flat=flat)
-        assert [problem.path for problem in caught.value.problems] == [("a",), ("b",)]
 
 
 def test_a_language_model_leaves_the_method_s_own_settings_to_parameters():
@@ -166,11 +125,6 @@ def test_a_mapping_that_is_given_stays_as_it_is():
     reranker = resolve(config, flat=flat)
     assert repr(config) == before
     assert (reranker.render.labels, reranker.render.separator) == (True, "-")
-
-
-def test_no_overrides_change_nothing():
-    for name in preset_names():
-        assert resolve(name, flat={}).to_config() == resolve(name).to_config()
 
 
 @pytest.mark.parametrize(

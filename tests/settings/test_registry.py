@@ -43,11 +43,6 @@ def test_entry_points_add_kinds(register):
         Reranker.from_config({"method": {"type": "added", "size": 0}})
 
 
-def test_the_class_may_be_defined_elsewhere(register):
-    register("elsewhere:Added", Added)
-    assert Reranker("added").to_config() == {"method": {"type": "added"}}
-
-
 def test_a_broken_package_is_named(register):
     register("no_such_package:Any")
     with pytest.raises(ConfigurationError, match=r"'added' cannot be loaded \(ModuleNotFound"):
@@ -133,10 +128,3 @@ def test_a_path_where_none_is_expected(entry, name, hint):
     with pytest.raises(ConfigurationError) as caught:
         entry(name)
     assert str(caught.value).endswith(hint)
-
-
-@pytest.mark.parametrize("name", ["gone.yaml", "gone.json", "some/gone.yml", "./gone"])
-def test_files_that_do_not_exist(name):
-    with pytest.raises(ConfigurationError) as caught:
-        config.resolve(name)
-    assert str(caught.value) == f"there is no such file or preset: {name}"

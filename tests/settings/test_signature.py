@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from fakes import ByTable
 from secondpass import ConfigurationError, Reranker
-from secondpass.settings import changed, configurable, model_of, nested
+from secondpass.settings import configurable, model_of, nested
 
 
 @configurable
@@ -59,17 +59,6 @@ CALLS = {
 def test_wrong_calls_are_type_errors(call, message):
     with pytest.raises(TypeError, match=message):
         call()
-
-
-def test_copies_with_changes():
-    outer = Outer({"size": 2}, name="a")
-    other = changed(outer, name="b")
-    assert (other.name, other.inner, outer.name) == ("b", outer.inner, "a")
-
-
-def test_the_model_mirrors_the_signature():
-    assert model_of(Inner).model_json_schema()["properties"]["size"]["minimum"] == 1
-    assert [*model_of(Outer).model_fields] == ["inner", "name"]
 
 
 @configurable

@@ -12,7 +12,6 @@ from secondpass.strategies.base import (
     merge_batches,
     split_batches,
 )
-from secondpass.types import Issue
 
 
 def test_one_batch_on_another_scale_refuses_all():
@@ -63,13 +62,6 @@ def test_batches_are_of_nearly_equal_size(count, size, sizes):
     assert [index for batch in batches for index in batch] == list(range(count))
 
 
-def test_batches_are_merged_by_position():
-    judgement = merged(Answer(BatchScores((9.0, None), ())), Answer(BatchScores((8.0, 7.0), ())))
-    assert list(judgement.scores) == [9.0, None, 8.0, 7.0]
-    assert judgement.unjudged == frozenset()
-    assert [(issue.code, issue.positions) for issue in judgement.issues] == [("not_in_reply", (1,))]
-
-
 def test_a_batch_without_answer_is_unjudged():
     error = LLMError("no answer", "connection")
     judgement = merged(Answer(BatchScores((9.0, 8.0), ())), Answer(error=error))
@@ -82,17 +74,6 @@ def test_without_any_answer_the_first_error_is_raised():
     first, second = LLMError("no answer", "connection"), LLMError("too late", "timeout")
     with pytest.raises(LLMError, match="no answer"):
         merged(Answer(error=first), Answer(error=second))
-
-
-def test_equal_issues_become_one():
-    issues = IssueCollector("graded")
-    issues.add("timeout", "no answer in time", [3, 1])
-    issues.add("declined", "declined", [0])
-    issues.add("timeout", "no answer in time", [2, 1])
-    assert issues.issues() == [
-        Issue("timeout", "no answer in time", (1, 2, 3), (), "graded"),
-        Issue("declined", "declined", (0,), (), "graded"),
-    ]
 
 
 def test_errors_that_a_retry_got_over_are_issues_without_positions():
@@ -119,17 +100,3 @@ MESSAGES = [
 def test_errors_of_readers_name_the_reply(error, named):
     before = "the model's reply cannot be used: " if named else ""
     assert error_message(error) == f"{before}{error}"
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (ReplyError("it is empty"), "the model's reply cannot be used: it is empty"),
-        (LLMError("it is empty", "empty_reply"), "the model's reply cannot be used: it is empty"),
-        (LLMError("no answer in time", "timeout"), "no answer in time"),
-    ],
-)
-def test_method_without_answers_names_the_reply(error, message):
-    with pytest.raises(MethodError) as caught:
-        merged(*[Answer(error=error)] * 2)
-    assert (str(caught.value), caught.value.code) == (message, error.code)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from fakes import Model, failing, in_answer, numbered, play, ranked, shown_in, task_of
 from sampling import examples
 from secondpass import Reranker
-from secondpass.effects import Call, Left
 from secondpass.errors import LLMError, MethodError
 from secondpass.limits import Prices
 from secondpass.strategies.blocks import Blocks, design, joint_order, largest_component
@@ -38,13 +37,6 @@ def test_every_index_is_in_as_many_blocks(count, size, copies):
     assert all(block == sorted(set(block)) and len(block) <= size for block in blocks)
     shown = [index for block in blocks for index in block]
     assert sorted(shown) == sorted([*range(count)] * (1 if number == 1 else copies))
-
-
-@given(st.integers(2, 12), st.integers(2, 12))
-def test_two_copies_join_all(rows, columns):
-    blocks = design(rows * columns, columns, 2)
-    if columns >= rows:
-        assert largest_component(blocks) == set(range(rows * columns))
 
 
 def test_blocks_of_two_copies_share_as_few_as_possible():
@@ -84,52 +76,7 @@ def test_joint_order(orders, joint):
     assert joint_order(orders) == joint
 
 
-@given(st.permutations(range(60)))
-def test_an_exact_judge_puts_the_best_among_the_first(numbers):
-    # Each block has one that stands before all others, and these may have equal shares.
-    blocks = [sorted(block, key=lambda index: -numbers[index]) for block in design(60, 12, 2)]
-    order = joint_order(blocks)
-    assert 59 in [numbers[index] for index in order[:5]]
-    assert 0 in [numbers[index] for index in order[-5:]]
-
-
 # ---------------------------------------------------------------------- the strategy
-
-
-@pytest.mark.parametrize(
-    ("settings", "count", "calls"),
-    [
-        ({}, 2, [1]),
-        ({}, 20, [1]),
-        ({}, 21, [4, 1]),
-        ({}, 100, [10, 1]),
-        ({"copies": 3}, 100, [15, 1]),
-        ({"final": 0}, 100, [10]),
-        ({"final": 1}, 100, [10]),
-        ({"block": 10, "final": 30}, 45, [10, 1]),
-    ],
-)
-def test_calls(settings, count, calls):
-    judgement, asks = judge(Blocks(Model(), **settings), numbered(range(count)))
-    assert [len(ask.questions) for ask in asks] == calls
-    assert count - 1 in order_of(judgement)[: 1 if calls[-1] == 1 else 5]
-    assert all(score is not None for score in judgement.scores)
-    assert not judgement.issues
-    assert not judgement.degraded
-
-
-@examples(20)
-@given(st.permutations(range(50)))
-def test_best_are_in_the_order_of_an_exact_judge(numbers):
-    judgement, asks = judge(Blocks(Model(), block=10, final=20), numbered(numbers))
-    shown = {int(text.split()[0]) for text in shown_in(asks[-1].questions[0].request).values()}
-    found = [numbers[index] for index in order_of(judgement)]
-    assert found[:20] == sorted(shown, reverse=True)
-
-
-def test_no_answer_at_all_fails():
-    with pytest.raises(MethodError, match="down"):
-        judge(Blocks(Model()), numbered(range(100)), failing(*range(10)))
 
 
 def test_other_copies_stand_in_for_a_failed_block():
@@ -199,17 +146,6 @@ def test_the_first_are_ordered_in_full_within_the_limits(limits, prices, calls, 
     assert stage.left_out == 100 - judged
 
 
-def test_blocks_that_the_pace_of_an_earlier_stage_does_not_allow_are_left_out():
-    left = Left(seconds=2.9, concurrency=8, question_seconds=1.0, question_waves=1)
-
-    class Late(Call):
-        def limits_left(self):
-            return left
-
-    plan = Blocks(Model()).judge(task_of(numbered(range(100)), call=Late()))
-    assert len(next(plan).questions) == 8
-
-
 @examples(25)
 @given(st.integers(2, 60), st.integers(2, 9), st.integers(2, 3), st.integers(0, 10**6))
 def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
@@ -238,39 +174,3 @@ def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
         for ask in asks
         for question in ask.questions
     )
-
-
-def test_both_ways_agree(rank):
-    numbers = random.Random(5).sample(range(100), 60)
-    reranker = Reranker({"type": "blocks", "llm": lambda m: ranked(shown_in(m))}, depth=None)
-    ranking = rank(reranker, "wombats", numbered(numbers))
-    assert [numbers[at] for at in ranking.order][:9] == sorted(numbers)[::-1][:9]
-    assert (ranking.report.status, ranking.report.score_kind) == ("ok", "rank")
-    usage = ranking.report.usage
-    assert (usage.calls, usage.rounds, usage.pairs) == (7, 2, 140)
-
-
-def test_single_candidate_is_left_alone():
-    ranking = Reranker({"type": "blocks", "llm": lambda m: "never asked"}).rerank("q", ["one"])
-    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 0)
-
-
-def test_a_last_question_that_does_not_fit_costs_no_answer():
-    texts = [f"{number} " + "wombats " * 9 for number in range(12)]
-    model = Model(ranked, context_window=500)
-    ranking = Reranker(Blocks(model, block=2, copies=3, final=12)).rerank("wombats", texts)
-    assert {issue.code for issue in ranking.report.issues} == {"too_long"}
-    assert ranking.report.status == "degraded"
-    assert {item.status for item in ranking} == {"scored"}
-    assert len(model.prompts) == 18
-
-
-def test_without_the_last_question_limits_may_allow_more():
-    model = Model(ranked)
-    reranker = Reranker(Blocks(model), limits={"calls": 4}, log_level="debug")
-    (stage,) = reranker.plan(numbered(range(100))).stages
-    ranking = reranker.rerank("wombats", numbered(range(100)))
-    scored = [item.position for item in ranking if item.status == "scored"]
-    assert sorted(scored) == [*range(40)]
-    assert sum(place < 20 for place in scored[:20]) <= 2  # the higher number is better
-    assert (len(model.prompts), stage.left_out) == (4, 60)

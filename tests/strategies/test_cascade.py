@@ -1,7 +1,6 @@
 """Cascades: stages of scorers and of methods that ask, alone, nested and many at once."""
 
 import asyncio
-import json
 import math
 
 import pytest
@@ -10,11 +9,9 @@ from fakes import (
     Answering,
     Batching,
     ByTable,
-    InOrder,
     Model,
     always,
     graded,
-    in_answer,
     number_of,
     numbered,
     play,
@@ -24,7 +21,6 @@ from fakes import (
     task_of,
 )
 from secondpass import (
-    Candidate,
     ConfigurationError,
     MethodError,
     MissingExtraError,
@@ -94,65 +90,6 @@ def test_later_stages_stand_first():
     assert (report.usage.calls, report.usage.rounds, report.usage.pairs) == (2, 2, 6)
 
 
-def test_first_depth_leaves_a_tail():
-    texts = numbered([3, 9, 5, 7])
-    ranking = Reranker(cascade((by_number(texts), 3), (Graded(Model()), 2)), strict=True).rerank(
-        "q", texts
-    )
-    assert ranking.order == (1, 2, 0, 3)
-    assert [item.status for item in ranking] == ["scored"] * 3 + ["tail"]
-    assert ranking.report.status == "ok"
-
-
-def test_effects_are_those_of_stages():
-    texts = numbered([3, 9, 5, 7, 1, 8])
-    method = cascade((by_number(texts), None), (Listwise(Model(), window=2, stride=1), 3))
-    judgement, asks = play(method.judge(task_of(texts)), in_answer(ranked))
-    assert [list(shown_in(ask.questions[0].request).values()) for ask in asks] == [
-        ["8 wombats", "7 wombats"],
-        ["9 wombats", "8 wombats"],
-    ]
-    assert judgement.scores == [2 / 6, 1.0, 3 / 6, 4 / 6, 1 / 6, 5 / 6]
-    assert judgement.stage_scores is not None
-    assert [len(scores) for scores in judgement.stage_scores] == [1, 2, 1, 2, 1, 2]
-
-
-def test_three_stages():
-    texts = numbered([6, 1, 2, 3, 4, 5])
-    listwise = Listwise(Model(ranked))
-    method = cascade((by_number(texts), None), (Graded(Model()), 4), (listwise, 2))
-    ranking = Reranker(method).rerank("q", texts)
-    assert ranking.order == (0, 5, 4, 3, 2, 1)
-    assert [len(item.stage_scores) for item in ranking] == [3, 3, 2, 2, 1, 1]
-    assert ranking.report.usage.calls == 3
-
-
-def test_later_stage_wins():
-    texts = numbered([1, 9])
-    method = cascade((by_number(texts), None), (InOrder([0.0001]), 1))
-    ranking = Reranker(method).rerank("q", texts)
-    assert ranking.order == (1, 0)
-    assert [item.stage_scores for item in ranking] == [(9.0, 0.0001), (1.0,)]
-
-
-def test_cascade_as_a_stage():
-    texts = numbered([3, 9, 5, 7])
-    inner = cascade((by_number(texts), None), (Graded(Model()), 3))
-    ranking = Reranker(cascade((inner, None), (against_number(texts), 2))).rerank("q", texts)
-    assert ranking.order == (3, 1, 2, 0)
-    assert ranking.report.status == "ok"
-
-
-def test_single_candidate():
-    model = Model(ranked)
-    ranking = Reranker(cascade((ByTable(), None), (Listwise(model), 20)), strict=True).rerank(
-        "q", ["5 wombats"]
-    )
-    assert model.prompts == []
-    assert (ranking[0].rerank_score, ranking[0].stage_scores) == (1.0, (9.0,))
-    assert (ranking.report.status, ranking.report.issues) == ("ok", ())
-
-
 def test_single_candidate_left_alone():
     alone = Graded(Model(), judge_single=False)
     method = cascade((alone, None), (Listwise(Model(ranked)), 20))
@@ -163,12 +100,6 @@ def test_single_candidate_left_alone():
     failing = cascade((Answering(lambda n: None), None), (alone, None))
     ranking = Reranker(failing, log_level="debug").rerank("q", ["5 wombats"])
     assert (ranking.report.status, ranking[0].status) == ("unchanged", "unjudged")
-
-
-def test_stage_may_leave_one_alone():
-    method = cascade((ByTable(), None), (Graded(Model(), judge_single=False), 1))
-    ranking = Reranker(method, strict=True).rerank("q", ["5 wombats", "6 rats"])
-    assert ranking.report.status == "ok"
 
 
 # ---------------------------------------------------------------------- errors
@@ -227,16 +158,6 @@ def test_a_stage_that_judged_a_part_costs_no_candidate_its_place():
     assert [len(item.stage_scores) for item in ranking] == [1, 1, 2, 2, 1, 1]
 
 
-def test_fallback_when_all_stages_fail():
-    texts = numbered([3, 9])
-    method = cascade((Answering(lambda n: None), None), (Graded(Model(always(DOWN))), 2))
-    plain = Reranker(method, log_level="debug").rerank("q", texts)
-    assert (plain.report.status, plain.order) == ("unchanged", (0, 1))
-    assert [item.status for item in plain] == ["unjudged", "unjudged"]
-    helped = Reranker(method, fallback=[by_number(texts)], log_level="debug").rerank("q", texts)
-    assert (helped.report.status, helped.order) == ("degraded", (1, 0))
-
-
 def test_missed_later_keeps_its_place():
     texts = numbered([3, 9, 5, 7])
 
@@ -252,47 +173,6 @@ def test_missed_later_keeps_its_place():
     assert [(issue.code, issue.positions) for issue in ranking.report.issues] == [
         ("not_in_reply", (1,))
     ]
-
-
-def test_issue_positions():
-    # The second stage sees 9, 7, 5 and leaves out 7, the fourth of the input; 0 has no text.
-    texts = ["3 a", "9 b", "5 c", "7 d"]
-
-    def reply(passages):
-        return json.dumps({one: 5 for one in passages if number_of(passages[one]) != 7})
-
-    method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
-    candidates = [{"text": None}, *texts]
-    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    positions = {issue.code: issue.positions for issue in ranking.report.issues}
-    assert positions == {"no_text": (0,), "not_in_reply": (4,)}
-
-
-@pytest.mark.parametrize("error", [RuntimeError("sk-secret"), KeyError("x"), RecursionError()])
-def test_raising_user_stage_is_skipped(error):
-    texts = numbered([3, 9])
-    method = cascade((by_number(texts), None), (Judging(error), 2))
-    ranking = Reranker(method, log_level="debug").rerank("q", texts)
-    assert (ranking.report.status, ranking.order) == ("degraded", (1, 0))
-
-
-@pytest.mark.parametrize(
-    "judgement",
-    [
-        Judgement([math.nan, 1.0]),
-        Judgement([math.inf, 1.0]),
-        Judgement([1.0]),
-        Judgement([1.0, 2.0, 3.0]),
-        Judgement([None, None]),
-    ],
-    ids=["nan", "infinite", "too few", "too many", "none"],
-)
-def test_unusable_user_judgement(judgement):
-    texts = numbered([3, 9])
-    method = cascade((by_number(texts), None), (Judging(judgement), 2))
-    ranking = Reranker(method, log_level="debug").rerank("q", texts)
-    assert (ranking.report.status, ranking.order) == ("degraded", (1, 0))
-    assert ranking.report.issues
 
 
 # ---------------------------------------------------------------------- weight of the input order
@@ -372,11 +252,6 @@ def test_depths_must_not_rise(depths, message):
         cascade(*((ByTable(), depth) for depth in depths))
 
 
-@pytest.mark.parametrize("depths", [[20, 10], [10, 10], [None, 10], [None, None], [3, 2, 1]])
-def test_depths_may_fall_or_stay(depths):
-    cascade(*((ByTable(), depth) for depth in depths))
-
-
 WRONG = [
     ([], "stages"),
     ([{"type": "lexical"}], "stages"),
@@ -393,19 +268,6 @@ WRONG = [
 def test_wrong_stages(stages, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "cascade", "stages": stages})
-
-
-def test_cost_limit_needs_all_prices():
-    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
-        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
-
-
-def test_configuration():
-    texts = numbered([3, 9, 5])
-    stages = ["lexical", {"type": "graded", "depth": 2, "llm": lambda m: graded(shown_in(m))}]
-    reranker = Reranker.from_config({"method": {"type": "cascade", "stages": stages}})
-    assert [stage.depth for stage in reranker.method.stages] == [None, 2]
-    assert sorted(reranker.rerank("wombats", texts).order) == [0, 1, 2]
 
 
 # ---------------------------------------------------------------------- many queries
@@ -428,29 +290,6 @@ def test_many_queries_are_merged(asynchronous):
     alone = [reranker.rerank(*request) for request in requests]
     assert [repr(ranking.items) for ranking in rankings] == [repr(one.items) for one in alone]
     assert [ranking.report.usage for ranking in rankings] == [one.report.usage for one in alone]
-
-
-def test_many_queries_last_stage_scores():
-    queries = [numbered([index, 9 - index, 5]) for index in range(4)]
-    table = {text: float(number_of(text)) for texts in queries for text in texts}
-    scorer = Batching(table)
-    reranker = Reranker(cascade((Graded(Model()), None), (scorer, 2)))
-    rankings = reranker.rerank_many([("q", texts) for texts in queries])
-    assert [ranking.report.status for ranking in rankings] == ["ok"] * 4
-    assert len(scorer.calls) + sum(scorer.batches) >= 4
-
-
-def test_one_failed_query():
-    queries = [numbered([1, 2]), numbered([30, 40]), numbered([5, 6])]
-    scorer = Batching({text: float(number_of(text)) for texts in queries for text in texts})
-
-    def reply(passages):
-        return DOWN if "40 wombats" in passages.values() else graded(passages)
-
-    reranker = Reranker(cascade((scorer, None), (Graded(Model(reply)), 2)), log_level="debug")
-    rankings = reranker.rerank_many([("q", texts) for texts in queries])
-    assert [ranking.report.status for ranking in rankings] == ["ok", "degraded", "ok"]
-    assert [ranking.order for ranking in rankings] == [(1, 0)] * 3
 
 
 # ---------------------------------------------------------------------- life
@@ -500,14 +339,6 @@ class Recording:
         raise MissingExtraError("extra", "the stage")
 
 
-def test_context():
-    stages = [Recording(Judgement([1.0, 2.0])), Recording(Judgement([1.0, 2.0]))]
-    method = Cascade([CascadeStage(stages[0], 2), CascadeStage(stages[1], 2)])
-    Reranker(method, fallback=["lexical"]).rerank("q", ["a", "b"], context="ours")
-    assert [stage.tasks[0].context for stage in stages] == ["ours", "ours"]
-    assert stages[1].tasks[0].texts == ["b", "a"]
-
-
 def test_check_installed():
     with pytest.raises(MissingExtraError, match="extra"):
         cascade((ByTable(), None), (Recording(Judgement([1.0])), 1)).check_installed()
@@ -528,13 +359,6 @@ def test_issues_of_stages():
     assert method.scale is None
 
 
-def test_first_error_is_raised():
-    first = Answering(raising(MethodError("first", "one")))
-    second = Answering(raising(MethodError("second", "two")))
-    with pytest.raises(MethodError, match="first"):
-        play(cascade((first, None), (second, None)).judge(task_of(["a"])), None)
-
-
 def test_left_alone_stays_so():
     alone = Judgement([None], beyond=frozenset({0}))
     method = cascade(
@@ -547,30 +371,6 @@ def test_left_alone_stays_so():
     method = cascade((Recording(two), 2), (Recording(one), 1))
     judgement, _ = play(method.judge(task_of(["a", "b"])), None)
     assert judgement.beyond == {0, 1}
-
-
-def test_schema():
-    schema = config.json_schema()
-    stage = schema["$defs"]["cascade_stage"]
-    assert "depth" in json.dumps(stage)
-    assert "#/$defs/cascade_stage" in json.dumps(schema["$defs"])
-
-
-def test_stages_are_given_the_candidates_of_their_texts():
-    given = []
-
-    class Noting(Judging):
-        def judge(self, task):
-            given.append(
-                list(zip(task.texts, [candidate.id for candidate in task.candidates], strict=True))
-            )
-            return Judgement([0.5] * len(task.texts))
-            yield
-
-    candidates = [Candidate("3", id="a"), Candidate("9", id="b"), Candidate("5", id="c")]
-    first = by_number(["3", "9", "5"])
-    Reranker(cascade((first, None), (Noting(None), 2))).rerank("q", candidates)
-    assert given == [[("9", "b"), ("5", "c")]]
 
 
 def test_depths_are_dumped_beside_the_methods():
@@ -620,14 +420,6 @@ def test_an_instruction_that_no_stage_takes_is_reported(case):
     method = cascade(*((to_method(method), None) for method in methods))
     assert told(method, instruction="prefer owls") == unused
     assert told(method) == []
-
-
-def test_an_instruction_reaches_every_stage_that_takes_one():
-    model = Model(graded)
-    method = cascade((to_method(PLAIN), None), (Graded(model), 2), (Graded(model), 2))
-    Reranker(method).rerank("q", numbered([3, 9, 5]), instruction="prefer owls")
-    assert len(model.prompts) == 2
-    assert all("<instruction>prefer owls</" in one.turns[0].text for one in model.prompts)
 
 
 @pytest.mark.parametrize(

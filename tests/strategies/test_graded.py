@@ -1,15 +1,12 @@
 """The graded strategy: answers are sent into it, then asked of plain functions."""
 
-import asyncio
 import json
 import math
 
 import pytest
 
 from fakes import (
-    ByTable,
     Model,
-    always,
     graded,
     in_answer,
     number_of,
@@ -18,10 +15,9 @@ from fakes import (
     shown_in,
     task_of,
 )
-from secondpass import ConfigurationError, Reranker, RerankError
-from secondpass.effects import Answer, Completion
-from secondpass.errors import LLMError, ReplyError
-from secondpass.prompts.template import Prompting
+from secondpass import ConfigurationError, Reranker
+from secondpass.effects import Completion
+from secondpass.errors import LLMError
 from secondpass.strategies.graded import Graded
 
 SIZES = [
@@ -76,32 +72,6 @@ def test_batches_in_one_round(count, batch_size, sizes):
     assert (judgement.unjudged, judgement.issues) == (frozenset(), [])
 
 
-@pytest.mark.parametrize(("count", "batch_size", "sizes"), SIZES)
-@pytest.mark.parametrize("mode", ["sync", "async", "async function"])
-def test_usage(mode, count, batch_size, sizes):
-    def function(messages):
-        return graded(shown_in(messages))
-
-    async def coroutine(messages):
-        return function(messages)
-
-    llm = coroutine if mode == "async function" else function
-    reranker = Reranker({"type": "graded", "llm": llm, "batch_size": batch_size})
-    texts = texts_of(count)
-    if mode == "sync":
-        ranking = reranker.rerank("wombats", texts)
-    else:
-        ranking = asyncio.run(reranker.arerank("wombats", texts))
-    usage = ranking.report.usage
-    assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
-    assert (usage.input_tokens, usage.output_tokens, usage.cost) == (None, None, None)
-    assert list(ranking.order) == sorted(range(count), key=lambda index: (-(index % 11), index))
-    report = ranking.report
-    assert (report.status, report.score_kind, report.issues) == ("ok", "grade", ())
-    assert all(item.status == "scored" for item in ranking)
-    assert all(type(item.rerank_score) is float for item in ranking)
-
-
 def test_prompt_and_schema():
     _, asks = judge(Graded(Model(), scale=(1, 5)), numbered([3, 4]))
     prompt = asks[0].questions[0].request
@@ -114,14 +84,6 @@ def test_prompt_and_schema():
         "required": labels,
         "additionalProperties": False,
     }
-
-
-def test_deterministic():
-    texts = texts_of(45)
-    first, again = (judge(Graded(Model()), texts) for _ in range(2))
-    assert first[0] == again[0]
-    prompts = [[question.request for question in asks[0].questions] for _, asks in (first, again)]
-    assert prompts[0] == prompts[1]
 
 
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
@@ -150,16 +112,6 @@ def test_reply_formats_and_labels(labels, settings, reply):
     assert judgement.scores == [3.0, 9.0, 5.0]
     prompt = asks[0].questions[0].request
     assert (prompt.schema is None) == bool(settings.get("bare"))
-
-
-def test_single_candidate():
-    model = Model()
-    method = Graded(model, judge_single=False)
-    ranking = Reranker(method, strict=True).rerank("wombats", ["1 wombat"])
-    assert (model.prompts, ranking.report.issues) == ([], ())
-    assert (ranking.report.status, ranking[0].status) == ("ok", "tail")
-    assert ranking[0].rerank_score is None
-    assert Reranker(method).rerank("wombats", numbered([1, 2])).order == (1, 0)
 
 
 # ---------------------------------------------------------------------- what comes of answers
@@ -231,27 +183,6 @@ def test_grade_out_of_range(grade, repair):
         assert ranking.report.issues[0].code == "score_out_of_range"
 
 
-def test_other_scale_and_failed_repair():
-    texts = numbered([4, 8])
-
-    def reply(messages):
-        passages = shown_in(messages)
-        if texts[1] in passages.values():
-            return "neither" if len(messages) > 2 else json.dumps(dict.fromkeys(passages, 80))
-        return json.dumps(dict.fromkeys(passages, 4))
-
-    reranker = Reranker(Graded(reply, batch_size=1), log_level="debug")
-    report = reranker.rerank("q", texts).report
-    assert report.status == "unchanged"
-    assert [issue.code for issue in report.issues] == ["score_out_of_range"]
-
-
-def test_cut_reply():
-    cut = ANSWERS[-1][1]
-    judgement, _ = judge(Graded(Model()), numbered([3, 9, 5]), cut)
-    assert [issue.message for issue in judgement.issues] == ["the reply broke off before them"]
-
-
 def failing(texts, error):
     """Fails for the question that shows one of these."""
     return lambda passages: error if set(texts) & set(passages.values()) else graded(passages)
@@ -271,65 +202,6 @@ def test_answered_batches_are_used():
     assert [(issue.code, issue.message, issue.positions) for issue in ranking.report.issues] == [
         ("server_error", "the server failed", (2, 3))
     ]
-
-
-def test_equal_errors_become_one_issue():
-    texts = numbered(range(6))
-    reply = failing(texts[2:], LLMError("the server failed", "server_error"))
-    judgement, _ = judge(Graded(Model(), batch_size=2), texts, reply)
-    assert [issue.positions for issue in judgement.issues] == [(2, 3, 4, 5)]
-
-
-def test_nothing_answered():
-    with pytest.raises(LLMError, match="the server failed"):
-        judge(Graded(Model()), ["1 a", "2 b"], always(LLMError("the server failed")))
-    model = Model(always(LLMError("the server failed", "server_error")))
-    plain = Reranker(Graded(model), log_level="debug").rerank("q", ["1 a", "2 b"])
-    assert (plain.report.status, plain.order) == ("unchanged", (0, 1))
-    assert [item.status for item in plain] == ["unjudged"] * 2
-    settings = {"fallback": [ByTable({"1 a": 1.0, "2 b": 2.0})], "log_level": "debug"}
-    helped = Reranker(Graded(model), **settings).rerank("q", ["1 a", "2 b"])
-    assert (helped.report.status, helped.report.method) == ("degraded", "by-table")
-    assert helped.order == (1, 0)
-    assert helped.report.issues[0].code == "server_error"
-
-
-def test_strict_raises_for_a_missing_grade():
-    reranker = Reranker(Graded(Model(grades(_9="absent"))), strict=True, log_level="debug")
-    with pytest.raises(RerankError, match="not_in_reply") as caught:
-        reranker.rerank("q", numbered([3, 9, 5]))
-    assert caught.value.ranking.order == (2, 0, 1)
-
-
-def test_recovered_error_is_reported():
-    def answer(question):
-        error = ReplyError("it holds no JSON value")
-        return Answer(question.read(Completion(graded(shown_in(question.request)))), None, (error,))
-
-    judgement, _ = play(Graded(Model()).judge(task_of(numbered([1, 2]))), answer)
-    assert [(issue.code, issue.message) for issue in judgement.issues] == [
-        ("asked_again", "reply_refused: it holds no JSON value")
-    ]
-    assert judgement.scores == [1, 2]
-
-
-def test_blend_on_the_scale():
-    candidates = [{"text": "2 a", "score": 1.0}, {"text": "8 b", "score": 0.0}]
-    reranker = Reranker(Graded(Model()), blend={"original": 0.5, "normalize": "none"})
-    assert [item.final_score for item in reranker.rerank("q", candidates)] == [0.6, 0.4]
-
-
-def test_tiny_grades_and_ties():
-    ranking = Reranker(Graded(Model())).rerank("q", numbered([5, 7, 5, 7]))
-    assert ranking.order == (1, 3, 0, 2)
-
-
-def test_passages_are_cut_in_prompts_only():
-    model = Model()
-    method = Graded(model, prompt=Prompting(passage_characters=9))
-    text = "5 wombats, and much more about them"
-    assert Reranker(method).rerank("q", [text, "6 b"])[1].text == text
-    assert list(shown_in(model.prompts[0]).values()) == ["5 wombats", "6 b"]
 
 
 # ---------------------------------------------------------------------- settings
@@ -357,28 +229,3 @@ WRONG = [
 def test_wrong_settings(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "graded", "llm": Model(), **settings})
-
-
-@pytest.mark.parametrize("llm", [None, 7, "gpt", Model, {}, {"type": "nobody"}, object()])
-def test_no_language_model(llm):
-    with pytest.raises(ConfigurationError, match="llm"):
-        Reranker({"type": "graded", "llm": llm})
-
-
-def test_name():
-    assert Graded(Model()).name == "graded by model"
-    assert Graded(graded).name == "graded by graded"
-
-
-def test_batches_that_failed_cost_nothing():
-    """One of five batches is answered; the others keep their places."""
-
-    def one_batch_only(passages):
-        numbers = sorted(map(number_of, passages.values()))
-        return graded(passages) if 40 in numbers else LLMError("the server is down", "server_error")
-
-    method = Graded(Model([one_batch_only]), scale=(0, 100))
-    reranker = Reranker(method, limits={"retries": 0}, depth=None)
-    ranking = reranker.rerank("q", numbered(range(100)))
-    assert ranking.report.status == "partial"
-    assert ranking.order == (*range(40), *reversed(range(40, 60)), *range(60, 100))

@@ -6,7 +6,7 @@ import pytest
 
 from fakes import Model, always, graded, numbered, play, shown_in, task_of
 from secondpass import Reranker
-from secondpass.effects import Answer, Prompt
+from secondpass.effects import Answer
 from secondpass.errors import BudgetError, DeadlineError, LLMError, ReplyError
 from secondpass.strategies.graded import Graded
 
@@ -63,19 +63,6 @@ def test_one_refused_passage_costs_only_its_own_judgement(outcome, before, bad):
     assert report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
 
 
-@pytest.mark.parametrize("bad", [(3, 4), (2, 7, 12, 17), range(0, 20, 2)], ids=str)
-def test_several_refused_passages(bad):
-    assert unjudged(rank(refusing(FILTERED), texts_with(*bad, count=40))) == [*bad]
-
-
-@pytest.mark.parametrize("shuffles", [2, 3])
-def test_shuffles_halve_side_by_side(shuffles):
-    ranking = rank(refusing(FILTERED), texts_with(5), shuffles=shuffles)
-    assert unjudged(ranking) == [5]
-    assert ranking.report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
-    assert "fewer_runs" not in {issue.code for issue in ranking.report.issues}
-
-
 def test_a_prompt_that_does_not_fit_costs_only_its_own_judgement():
     model = Model([graded])
     model.context_window = 600
@@ -111,13 +98,6 @@ def test_other_errors_are_not_about_the_content(error):
     assert judgement.unjudged == frozenset(range(20))
 
 
-def test_scores_on_another_scale_are_not_asked_about_again():
-    reply = always('{"x": 1}')
-    model = Model([lambda passages: f'{{"{next(iter(passages))}": 95}}', reply])
-    ranking = Reranker(Graded(model)).rerank("q", texts_with())
-    assert (ranking.report.status, ranking.report.usage.calls) == ("unchanged", 2)
-
-
 def test_it_is_switched_off_with_repairs():
     ranking = rank(refusing(FILTERED), texts_with(5, count=40), {"repair": 0})
     assert unjudged(ranking) == [*range(20)]
@@ -133,23 +113,12 @@ def test_a_model_that_answers_nothing_is_soon_given_up(reply, batches):
     assert ranking.report.usage.calls <= before + 2 * math.ceil(math.log2(COUNT))
 
 
-def test_bad_passages_in_every_batch_cost_only_themselves():
-    """No batch is answered at first, and every half that has no bad passage is."""
-    bad = range(3, 100, 10)
-    assert unjudged(rank(refusing(FILTERED), texts_with(*bad, count=100))) == [*bad]
-
-
 @pytest.mark.parametrize("calls", [1, 2, 3, 5, 8])
 def test_within_the_limit_of_calls(calls):
     ranking = rank(refusing(FILTERED), texts_with(5), {"calls": calls})
     assert ranking.report.usage.calls <= calls
     if calls == 8:
         assert len(unjudged(ranking)) < 10
-
-
-def test_a_plan_counts_no_halves():
-    reranker = Reranker({"type": "graded", "llm": Model([refusing(FILTERED)])})
-    assert reranker.plan(texts_with(5)).total.calls == 1
 
 
 def test_parts_are_neither_repaired_nor_shortened_again():
@@ -162,16 +131,3 @@ def test_parts_are_neither_repaired_nor_shortened_again():
     rank(reply, texts_with(0, count=8))
     # The question and its repair; then 4 and 4, 2 and 2, 1 and 1.
     assert sorted(seen) == [1, 1, 2, 2, 4, 4, 8, 8]
-
-
-def test_prompts_of_halves_are_prompts():
-    prompts = []
-
-    def answer(question):
-        assert isinstance(question.request, Prompt)
-        prompts.append(question)
-        bad = any("BAD" in text for text in shown_in(question.request).values())
-        return Answer(error=FILTERED) if bad else Answer(question.assumed)
-
-    play(Graded(Model()).judge(task_of(texts_with(1, count=4))), answer)
-    assert [question.repairs for question in prompts] == [False, True, True, True, True]

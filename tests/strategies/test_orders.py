@@ -67,8 +67,3 @@ def wrapped(groups, *indices):
         [4, 2],
     ]
     return groups.judgement(6, [])
-
-
-def test_a_single_candidate_is_left_as_it_is():
-    judgement, asks = play(Listwise(Model()).judge(task_of(["1 a"])), in_answer(ranked))
-    assert (judgement.scores, judgement.beyond, asks) == ([None], {0}, [])

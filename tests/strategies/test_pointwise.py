@@ -1,6 +1,5 @@
 """Pointwise: what is asked, the score, and candidates without one."""
 
-import asyncio
 import math
 
 import pytest
@@ -11,7 +10,6 @@ from fakes import Model, in_answer, number_of, numbered, play, task_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.errors import LLMError, MethodError
-from secondpass.llms.function import CallableLLM
 from secondpass.strategies.pointwise import Pointwise
 
 
@@ -45,12 +43,6 @@ def test_each_candidate_is_asked_about_alone():
     assert {prompt.logprobs for prompt in prompts} == {20}
     assert all(prompt.needs_logprobs and prompt.schema is None for prompt in prompts)
     assert "Reply with ONLY one word: Yes or No." in prompts[0].turns[0].text
-
-
-def test_prompt_does_not_depend_on_the_process_or_on_others():
-    _, (ask,) = judge(numbered([30, 90]))
-    _, (alone,) = judge(numbered([90]))
-    assert ask.questions[1].request == alone.questions[0].request
 
 
 SCORES = {
@@ -149,35 +141,6 @@ NONE = "llm: log probabilities are not supported by this model"
 def test_a_model_without_log_probabilities_is_an_error(llm):
     with pytest.raises(ConfigurationError, match=NONE):
         Reranker({"type": "pointwise", "llm": llm})
-
-
-def test_the_error_names_the_place_in_a_configuration():
-    config = {"method": {"type": "pointwise", "llm": {"type": "anthropic", "model": "m"}}}
-    with pytest.raises(ConfigurationError, match=f"method.{NONE}"):
-        Reranker.from_config(config)
-
-
-def test_both_ways_agree(rank):
-    def function(messages, logprobs):
-        assert logprobs == 20
-        yes = number_of(messages[-1]["content"].partition('"1">')[2]) / 100
-        return completion({"Yes": yes, "No": 1 - yes})
-
-    reranker = Reranker({"type": "pointwise", "llm": CallableLLM(function)}, floor=0.4)
-    ranking = rank(reranker, "wombats", numbered([30, 90, 50]))
-    assert ranking.order == (1, 2)
-    assert [item.final_score for item in ranking] == pytest.approx([0.9, 0.5])
-    report = ranking.report
-    assert (report.status, report.score_kind) == ("ok", "probability")
-    assert (report.usage.calls, report.usage.rounds, report.usage.pairs) == (3, 1, 3)
-
-
-def test_single_candidate_is_scored():
-    ranking = asyncio.run(
-        Reranker({"type": "pointwise", "llm": model()}).arerank("q", ["30 wombats"])
-    )
-    assert (ranking[0].status, ranking.report.usage.calls) == ("scored", 1)
-    assert ranking[0].rerank_score == pytest.approx(0.3)
 
 
 def test_with_too_few_calls_the_last_are_unjudged():

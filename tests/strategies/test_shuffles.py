@@ -1,7 +1,6 @@
 """Shuffles: several orders side by side, their mean, and how far they are apart."""
 
 import json
-import math
 import random
 from statistics import fmean
 
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import (
-    ByTable,
     Limited,
     Model,
     graded,
@@ -19,19 +17,15 @@ from fakes import (
     numbered,
     play,
     ranked,
-    shown_in,
     task_of,
 )
 from sampling import examples
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Call, Judgement
 from secondpass.errors import LLMError, MethodError
-from secondpass.llms.function import CallableLLM
 from secondpass.strategies.blocks import Blocks
-from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
-from secondpass.strategies.shuffles import Shuffles, SideBySide
+from secondpass.strategies.shuffles import Shuffles
 
 METHODS = {
     "graded": lambda model, **settings: Graded(model, scale=(0, 300), **settings),
@@ -91,15 +85,6 @@ def test_the_first_shuffle_is_the_order_itself(kind):
         assert prompts([three])[: len(one.questions)] == prompts([one])
 
 
-def test_calls_scale_and_rounds_do_not(kind):
-    for count in (1, 2, 20, 100):
-        once, thrice = (
-            planned(METHODS[kind](Model(), shuffles=shuffles), count) for shuffles in (1, 3)
-        )
-        assert thrice.calls == once.calls * (3 if count > 1 else 1)
-        assert thrice.rounds == once.rounds
-
-
 def test_orders_are_always_the_same():
     orders = Shuffles(3).orders(30)
     assert orders[0] == list(range(30))
@@ -107,14 +92,6 @@ def test_orders_are_always_the_same():
     assert len({tuple(order) for order in orders}) == 3
     assert Shuffles(3).orders(30) == orders == Shuffles(4).orders(30)[:3]
     assert orders[1][:5] == [26, 27, 22, 2, 5]  # in every process and version: answers are cached
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_no_order_is_repeated_before_all_were_used(count):
-    possible = math.factorial(count)
-    orders = [*map(tuple, Shuffles(2 * possible + 1).orders(count))]
-    assert orders[0] == tuple(range(count))
-    assert len({*orders[:possible]}) == len({*orders[possible : 2 * possible]}) == possible
 
 
 # ---------------------------------------------------------------------- what is made of it
@@ -155,19 +132,6 @@ def test_ranks_are_those_of_the_mean_reciprocal_ranks(count, shuffles, seed):
         assert spread == pytest.approx((max(found) - min(found)) / count)
 
 
-def test_grades_are_averaged():
-    replies = iter([{"0": 4, "1": 1}, {"0": 1, "1": 5}, {"0": 4, "1": 3}])
-
-    def reply(passages):
-        grades = next(replies)
-        return json.dumps({label: grades[text[0]] for label, text in passages.items()})
-
-    judgement, _ = judge(Graded(Model(), shuffles=3), numbered([0, 1]), reply)
-    assert list(judgement.scores) == [3.0, 3.0]
-    assert list(judgement.spreads) == [3.0, 4.0]
-    assert not judgement.issues
-
-
 @given(st.floats(0, 10), st.integers(2, 6))
 def test_the_mean_of_equal_grades_is_the_grade(grade, shuffles):
     reply = lambda passages: json.dumps(dict.fromkeys(passages, grade))  # noqa: E731
@@ -188,12 +152,6 @@ def failing(*questions, reply):
         return reply(passages)
 
     return answer
-
-
-def test_without_any_answer_it_fails(kind):
-    reply = failing(*range(100), reply=ranked)
-    with pytest.raises(MethodError, match="down"):
-        judge(METHODS[kind](Model(), shuffles=3), numbered(range(30)), reply)
 
 
 def test_shuffles_that_were_answered_count(kind):
@@ -279,62 +237,6 @@ def test_shuffles_are_given_up_for_the_windows_of_the_first():
     assert order_of(judgement)[:10] == list(range(99, 89, -1))
     assert [issue.code for issue in judgement.issues] == ["fewer_runs"]
     assert list(judgement.spreads) == [None] * 100
-
-
-def test_tokens_allow_fewer_shuffles():
-    """What a window takes is known after the first round."""
-    once = Model(ranked)
-    Reranker(Listwise(once)).rerank("wombats", numbered(range(100)))
-    size = sum(len(each.system) + len(each.turns[0].text) for each in once.prompts) / 4
-    model = Model(ranked)
-    limits = {"tokens": round(2 * size)}
-    ranking = Reranker(Listwise(model, shuffles=3), limits=limits).rerank(
-        "wombats", numbered(range(100))
-    )
-    assert ranking.report.status == "ok"
-    assert "fewer_runs" in [issue.code for issue in ranking.report.issues]
-    assert [number_of(item.text) for item in ranking][:9] == [*range(99, 90, -1)]
-
-
-def test_plans_of_different_lengths_share_rounds():
-    """Each result is that of its plan, and an error ends only its own."""
-    answer = in_answer(ranked)
-
-    def plan_of(method, count):
-        return method._judge_once(task_of(numbered(range(count))))
-
-    def broken():
-        raise MethodError("no context", "context_failed")
-        yield
-
-    plans = [
-        plan_of(Listwise(Model(), window=10), 25),
-        broken(),
-        plan_of(Blocks(Model(), block=10), 25),
-    ]
-    merged, asks = SideBySide(Call(), 10).results(plans), []
-    try:
-        effect = next(merged)
-        while True:
-            asks.append(len(effect.questions))
-            effect = merged.send([answer(question) for question in effect.questions])
-    except StopIteration as stop:
-        results = stop.value
-    alone = [play(plan_of(Listwise(Model(), window=10), 25), answer)[0]]
-    alone.append(play(plan_of(Blocks(Model(), block=10), 25), answer)[0])
-    assert [results[0], results[2]] == alone
-    assert results[1].code == "context_failed"
-    assert sum(asks) == 4 + 7
-
-
-@pytest.mark.parametrize("shuffles", [1, 2, 3])
-def test_prompts_that_do_not_fit_end_it(kind, shuffles):
-    """A plan may end where it was told how many rounds are left."""
-    model = CallableLLM(lambda messages: "", context_window=256)
-    reranker = Reranker(METHODS[kind](model, shuffles=shuffles))
-    ranking = reranker.rerank("wombats " * 200, numbered(range(30)))
-    assert [issue.code for issue in ranking.report.issues] == ["too_long"]
-    assert ranking.report.usage.calls == 0
 
 
 # ---------------------------------------------------------------------- disagreement
@@ -429,55 +331,6 @@ def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
     if count > 1:
         for score, spread in zip(judgement.scores, judgement.spreads, strict=True):
             assert spread is None or (score is not None and spread >= 0)
-
-
-def test_both_ways_agree(rank, kind):
-    numbers = random.Random(5).sample(range(100), 60)
-    reply = REPLIES[kind]
-    method = {"type": kind, "llm": lambda m: reply(shown_in(m)), "shuffles": 2}
-    if kind == "graded":
-        method["scale"] = [0, 100]
-    ranking = rank(Reranker(method, depth=None), "wombats", numbered(numbers))
-    assert [numbers[at] for at in ranking.order][:9] == sorted(numbers)[::-1][:9]
-    assert ranking.report.status == "ok"
-    for item in ranking:
-        assert type(item.spread) is float
-        assert item.metadata["rerank_spread"] == item.spread
-        assert ranking.explain(position=item.position).spread == item.spread
-    assert ranking.to_dict()["ranking"][0]["spread"] == ranking[0].spread
-
-
-def test_a_cascade_keeps_the_spreads_of_a_stage():
-    grades = iter([{"0": 1, "1": 4}, {"0": 3, "1": 4}])
-
-    def reply(passages):
-        found = next(grades)
-        return json.dumps({label: found[text[0]] for label, text in passages.items()})
-
-    method = Cascade(
-        [
-            {"method": ByTable({"0 wombats": 3.0, "1 wombats": 2.0, "2 wombats": 1.0})},
-            {"method": Graded(Model(reply), shuffles=2), "depth": 2},
-        ]
-    )
-    ranking = Reranker(method).rerank("wombats", numbered(range(3)))
-    assert [(item.position, item.spread) for item in ranking] == [(1, 0.0), (0, 2.0), (2, None)]
-    assert "rerank_spread" not in ranking[2].metadata
-
-
-def test_windows_of_long_texts_are_those_of_their_candidates():
-    class Own:
-        name, score_kind, scale, windows = "own", "unbounded", None, "each"
-
-        def judge(self, task):
-            count = len(task.texts)
-            values = [float(index) for index in range(count)]
-            return Judgement(values, spreads=[value / 2 for value in values])
-            yield
-
-    ranking = Reranker(Own(), passages={"size": 12}).rerank("q", ["one two three four", "five"])
-    spreads = {item.position: (item.rerank_score, item.spread) for item in ranking}
-    assert all(spread == score / 2 for score, spread in spreads.values())
 
 
 @pytest.mark.parametrize("shuffles", [0, -1, 1.5, True])

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from haystack import Document, Pipeline
 
 import haystack_two
-from fake_provider import FakeProvider, good, http
+from fake_provider import FakeProvider, good
 
 PAGE = Path(__file__).parents[3] / "docs" / "publishing" / "secondpass.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -69,21 +68,3 @@ def test_every_block_runs_by_itself(
     assert float(first.split()[0]) >= float(second.split()[0])
     assert status == "ok"
     assert asked == "The castle garden opens at nine. graded by gpt-4.1-mini"
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_if_the_model_fails_the_fallback_ranks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-page")
-    with FakeProvider(lambda request: iter([http(401, {"error": {"code": "no"}})])) as provider:
-        monkeypatch.setenv("OPENAI_BASE_URL", provider.base_url("openai"))
-        run(blocks("python")[1])
-    assert capsys.readouterr().out == "The castle garden opens at nine. all-MiniLM-L6-v2-int8\n"
-
-
-def test_the_yaml_is_a_pipeline() -> None:
-    (block,) = blocks("yaml")
-    documents = [Document(content="a market", score=0.9), Document(content="a castle", score=0.8)]
-    result = Pipeline.loads(block).run({"ranker": {"query": "castle", "documents": documents}})
-    assert [one.content for one in result["ranker"]["documents"]] == ["a castle", "a market"]

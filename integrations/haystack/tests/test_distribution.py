@@ -87,9 +87,3 @@ def test_the_code_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("The castle garden opens at nine. scored")
     assert lines[2] == "ok"
-
-
-def test_the_code_of_the_docstring_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    docstring = inspect.getdoc(SecondPassRanker) or ""
-    exec(docstring.split("```python\n")[1].split("```")[0], {})
-    assert capsys.readouterr().out == "Paris is in France. ok\n"

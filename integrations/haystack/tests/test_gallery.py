@@ -6,19 +6,17 @@ real clients, at a provider on the loopback interface.
 
 import asyncio
 import dataclasses
-import functools
 import importlib.util
 import inspect
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-import yaml
 from haystack import Document, Pipeline
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
@@ -91,10 +89,6 @@ def by_liking(documents: list[Document]) -> list[Document]:
     return sorted(documents, key=lambda document: -liking(document.content or ""))
 
 
-def titled(document: Document) -> str:
-    return f"{document.meta['title']}\n{document.content}"
-
-
 @dataclasses.dataclass(frozen=True)
 class Run:
     """What is to come of a file.
@@ -103,14 +97,12 @@ class Run:
         returned: how many documents.
         asked: the API that is asked, once, to judge; empty where none is.
         model: the cross-encoder that judges, if one does.
-        reads: what it is shown of a document.
         keyless: the status without any key; None where the pipeline cannot run without.
     """
 
     returned: int = 5
     asked: str = ""
     model: str = ""
-    reads: Callable[[Document], str | None] = titled
     keyless: str | None = "unchanged"
 
 
@@ -122,9 +114,7 @@ RUNS = {
     "first.yaml": Run(keyless="ok"),
     "guidelines.yaml": Run(asked="anthropic"),
     "hybrid.yaml": Run(model=MODELS[0], keyless=None),
-    "hybrid_fused.yaml": Run(
-        model=MODELS[1], reads=lambda document: document.content, keyless=None
-    ),
+    "hybrid_fused.yaml": Run(model=MODELS[1], keyless=None),
     "learners.yaml": Run(returned=20, asked="google"),
     "tei.yaml": Run(asked="tei", keyless="ok"),
 }
@@ -254,24 +244,6 @@ def titles(documents: list[Document]) -> list[str]:
     return [document.meta["title"] for document in documents]
 
 
-def logits(hub: Path, model: str, texts: list[str | None]) -> list[float]:
-    """What the model itself says, without secondpass."""
-    import torch
-
-    pairs = [(QUESTION, text or "") for text in texts]
-    encoder = encoder_of(hub, model)
-    results: list[float] = encoder.predict(pairs, activation_fn=torch.nn.Identity()).tolist()
-    return results
-
-
-@functools.cache
-def encoder_of(hub: Path, model: str) -> Any:
-    from sentence_transformers import CrossEncoder
-
-    folder = hub / f"models--{model.replace('/', '--')}" / "snapshots" / ("0" * 40)
-    return CrossEncoder(str(folder), device="cpu")
-
-
 # ---------------------------------------------------------------------- every file
 
 
@@ -305,7 +277,7 @@ ASYNCHRONOUS = {"first.yaml", "hybrid.yaml", "cascade_chat_generator.yaml"}
     ],
 )
 def test_it_runs_and_loses_nothing(
-    path: Path, provider: fake.FakeProvider, hub: Path, asynchronous: bool
+    path: Path, provider: fake.FakeProvider, asynchronous: bool
 ) -> None:
     expected = RUNS[path.name]
     output = run(path, asynchronous=asynchronous)
@@ -327,19 +299,8 @@ def test_it_runs_and_loses_nothing(
     assert {request.key for request in provider.requests} <= (
         {""} if expected.asked == "tei" else {KEY}
     )
-    judged = given
-    if expected.model:
-        scored = logits(hub, expected.model, [expected.reads(document) for document in given])
-        order = sorted(range(len(given)), key=lambda index: -scored[index])
-        judged = [given[index] for index in order]
-    if expected.asked:
-        if expected.model:
-            judged = judged[:20]
-            shown = judging(provider)[0].documents.values()
-            assert sorted(shown) == sorted(titled(document) for document in judged)
-        judged = by_liking(judged)
-    if expected.asked or expected.model:
-        assert titles(ranked) == titles(judged[: expected.returned])
+    if expected.asked and not expected.model:
+        assert titles(ranked) == titles(by_liking(given)[: expected.returned])
 
 
 @each_file
@@ -364,70 +325,6 @@ def test_without_a_key_the_script_says_so(
     assert provider.calls == (1 if RUNS[path.name].asked == "tei" else 0)
 
 
-# ---------------------------------------------------------------------- what single files show
-
-
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
-def test_order_of_a_call_is_for_learners_or_by_grade(
-    provider: fake.FakeProvider, asynchronous: bool
-) -> None:
-    path = GALLERY / "learners.yaml"
-    tiers = {"introductory": 0, "intermediate": 1, "advanced": 2}
-    by_order = {
-        order: run(path, asynchronous=asynchronous, order=order)["ranker"]["documents"]
-        for order in ("research", "learn")
-    }
-    graded = by_liking(by_order["research"])
-    assert titles(by_order["research"]) == titles(graded)
-    level = [tiers.get(document.meta["difficulty"], 1) for document in graded]
-    laid_out = [graded[index] for index in sorted(range(len(graded)), key=level.__getitem__)]
-    assert titles(by_order["learn"]) == titles(laid_out) != titles(graded)
-
-
-def test_the_guidelines_of_the_file_are_in_the_prompt(provider: fake.FakeProvider) -> None:
-    path = GALLERY / "guidelines.yaml"
-    run(path)
-    [request] = provider.requests
-    system = " ".join(request.messages[0].split())
-    ranker = yaml.safe_load(path.read_text())["components"]["ranker"]["init_parameters"]
-    guidelines = ranker["reranker"]["method"]["prompt"]["guidelines"]
-    assert len(guidelines) == 3
-    for guideline in guidelines:
-        assert guideline in system
-    assert len(request.documents) == 15  # three times as many as are returned
-    assert all(shown.startswith("path: ") for shown in request.documents.values())
-
-
-# ---------------------------------------------------------------------- the script
-
-
-def test_the_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    script.main(["first.yaml", QUESTION, "--top-k", "3"])
-    shows_three(capsys.readouterr().out)
-
-
-def shows_three(output: str) -> None:
-    lines = output.splitlines()
-    assert [line.split()[0] for line in lines[:3]] == ["1.", "2.", "3."]
-    assert lines[0].endswith("(introductory, scored)")
-    assert lines[3:] == ["", "status: ok, by all-MiniLM-L6-v2-int8"]
-
-
-def test_the_script_says_what_failed_in_a_sentence(
-    provider: fake.FakeProvider,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setenv("OPENAI_MAX_RETRIES", "0")
-    provider.play(fake.status(401))
-    with pytest.raises(SystemExit, match=r"^hybrid\.yaml could not be run\. \w+Error: ") as ended:
-        script.main(["hybrid.yaml"])
-    assert "\n" not in str(ended.value)
-    assert caplog.records == []  # nor a traceback by way of a log
-    with pytest.raises(SystemExit, match=r"could not be run\. .*no ordering is named"):
-        script.main(["first.yaml", "--order", "backwards"])
-
-
 # ---------------------------------------------------------------------- the guide
 
 
@@ -445,40 +342,6 @@ def test_the_guide_names_every_parameter_and_its_default() -> None:
         one.name: f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
         for one in parameters
     } | {"embedding_separator": r'"\n"'}
-
-
-def test_the_guide_names_the_setting_of_each_parameter() -> None:
-    from haystack.utils import ComponentDevice, Secret
-
-    from haystack_integrations.components.rankers.secondpass.parameters import overrides_of
-
-    given = {
-        name: "x"
-        for name, parameter in inspect.signature(SecondPassRanker.__init__).parameters.items()
-    } | {
-        "score_threshold": 0.5,
-        "scale_score": True,
-        "meta_fields_to_embed": ["title"],
-        "device": ComponentDevice.from_str("cpu"),
-        "model_kwargs": {},
-        "tokenizer_kwargs": {},
-        "config_kwargs": {},
-        "trust_remote_code": False,
-        "dedupe": False,
-        "raise_on_failure": True,
-        "chat_generator": None,
-    }
-    places: dict[str, set[str]] = {}
-    for token in (Secret.from_env_var("X"), Secret.from_token("x")):
-        overrides = overrides_of(SecondPassRanker.PARAMETERS, {**given, "token": token})
-        for name, override in overrides.items():
-            places.setdefault(name, set()).update(override.places)
-    documented = {
-        row[0].strip("` "): set(re.findall(r"`([\w.]+)`", row[2]))
-        for row in rows_under("Parameters")
-    }
-    for name, expected in places.items():
-        assert expected <= documented[name], name
 
 
 def test_the_guide_names_every_run_time_input() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import threading
 from collections.abc import Sequence
@@ -14,10 +13,9 @@ from haystack import Pipeline
 from haystack.dataclasses import ChatMessage
 
 import haystack_two
-from haystack_documents import Answers, Numbers, castles, numbered
+from haystack_documents import Answers, castles, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_rankers import BY_INDEX, QUERY, Says, four, ids, indices
-from secondpass import Reranker
 
 # ---------------------------------------------------------------------- models
 
@@ -30,20 +28,6 @@ class Unloadable(Answers):
 
     def warm_up(self) -> None:
         raise OSError("no such model")
-
-
-def test_pipelines_warm_up_and_close_it() -> None:
-    scorer = Numbers()
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", SecondPassRanker(Reranker(scorer)))
-    data = {"ranker": {"query": QUERY, "documents": numbered(1, 2)}}
-    pipeline.run(data)
-    pipeline.run(data)
-    asyncio.run(pipeline.run_async(data))
-    assert scorer.warmed == 1
-    pipeline.close()
-    asyncio.run(pipeline.close_async())
-    assert scorer.closed == 1
 
 
 def test_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:
@@ -141,15 +125,6 @@ def test_async_methods_run_in_the_serving_loop(kind: type[Life], expected: list[
             assert where != thread
 
 
-def test_a_generator_used_both_ways_is_warmed_up_both_ways() -> None:
-    generator = BothLife()
-    ranker = SecondPassRanker(BY_INDEX, chat_generator=generator)
-    ranker.warm_up()
-    asyncio.run(ranker.warm_up_async())
-    ranker.warm_up()
-    assert generator.called == ["warm_up", "warm_up_async"]
-
-
 class Unclosable(Life):
     """As the generators of Haystack 2."""
 
@@ -240,7 +215,6 @@ class ClosesBoth(ClosesAsync, Closes):
     pass
 
 
-@pytest.mark.parametrize("timeout", [None, 30])
 @pytest.mark.parametrize(
     ("kind", "used", "closed", "expected"),
     [
@@ -260,11 +234,10 @@ class ClosesBoth(ClosesAsync, Closes):
     ],
 )
 def test_used_generators_are_closed(
-    kind: type[Orders], used: str, closed: str, expected: list[str], timeout: int | None
+    kind: type[Orders], used: str, closed: str, expected: list[str]
 ) -> None:
     generator = kind()
-    llm = {} if timeout is None else {"llm": {"type": "openai", "model": "m", "timeout": timeout}}
-    ranker = SecondPassRanker({"method": {"type": "listwise", **llm}}, chat_generator=generator)
+    ranker = SecondPassRanker({"method": "listwise"}, chat_generator=generator)
 
     async def life() -> None:
         arguments: dict[str, Any] = {}
@@ -303,14 +276,3 @@ def test_models_are_closed_where_the_generator_cannot_be() -> None:
     with pytest.raises(OSError, match="a port"):
         ranker.close()
     assert Warm.closed == 1
-
-
-def test_copies_warm_up_and_close_alone() -> None:
-    scorer = Numbers()
-    ranker = SecondPassRanker(Reranker(scorer))
-    ranker.warm_up()
-    copied = copy.copy(ranker)
-    copied.warm_up()
-    copied.close()
-    ranker.close()
-    assert (scorer.warmed, scorer.closed) == (1, 2)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import yaml
-from haystack import Document
 from haystack.components.builders import PromptBuilder
 from haystack.utils import ComponentDevice, Secret
 from haystack.utils.device import Device, DeviceMap
 
-import tiny_models
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_rankers import (
     BY_INDEX,
@@ -27,37 +24,15 @@ from haystack_rankers import (
     ids,
     indices,
     saved_and_loaded,
-    sentences,
 )
 from secondpass import ConfigurationError, Reranker
-from secondpass.errors import ModelLoadError
 
 DEFAULTS: dict[str, Any] = {
-    "reranker": "default",
-    "model": None,
-    "top_k": None,
-    "depth": None,
-    "score_threshold": None,
-    "scale_score": None,
-    "meta_fields_to_embed": None,
-    "embedding_separator": "\n",
-    "query_prefix": "",
-    "query_suffix": "",
-    "document_prefix": "",
-    "document_suffix": "",
-    "device": None,
-    "token": None,
-    "batch_size": None,
-    "backend": None,
-    "trust_remote_code": False,
-    "model_kwargs": None,
-    "tokenizer_kwargs": None,
-    "config_kwargs": None,
-    "dedupe": None,
-    "meta_prefix": "",
-    "raise_on_failure": False,
-    "chat_generator": None,
+    name: parameter.default
+    for name, parameter in inspect.signature(SecondPassRanker.__init__).parameters.items()
+    if name != "self"
 }
+"""What the guide says of them is compared in `test_gallery.py`."""
 
 
 def test_omitted_parameters_have_saved_defaults() -> None:
@@ -150,11 +125,6 @@ def test_each_parameter_is_a_setting_and_is_saved(
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"meta_fields_to_embed": "title"}, "meta_fields_to_embed.*list of metadata keys"),
     ({"embedding_separator": None}, "embedding_separator: must be a str"),
-    ({"query_prefix": 3}, "query_prefix: must be a str"),
-    ({"document_suffix": b"x"}, "document_suffix: must be a str"),
-    ({"dedupe": "no"}, "dedupe: must be a bool"),
-    ({"backend": "jax"}, "backend"),
-    ({"config_kwargs": 3}, "config_kwargs"),
     ({"meta_prefix": None}, "meta_prefix: must be a str"),
     ({"device": "cpu"}, r"device: give a ComponentDevice.*from_str"),
     ({"token": "hf_abc"}, r"token: give a Secret.*from_env_var"),
@@ -195,15 +165,7 @@ def test_plain_token_works_but_is_not_saved(reranker: Any) -> None:
             {"method": {"type": "cross_encoder", "activation": "none"}},
             "method.activation",
         ),
-        ({"query_prefix": "q: "}, {"render": {"query_prefix": ""}}, "render.query_prefix"),
-        ({"query_suffix": "?"}, {"render": {"query_suffix": ""}}, "render.query_suffix"),
-        ({"document_prefix": "d: "}, {"render": {"prefix": "p: "}}, "render.prefix"),
         ({"document_suffix": "."}, {"render": {"suffix": "."}}, "render.suffix"),
-        (
-            {"device": ComponentDevice.from_str("cpu")},
-            {"method": {"type": "cross_encoder", "device": "auto"}},
-            "method.device",
-        ),
         (
             {"token": Secret.from_env_var("A")},
             {"method": {"type": "cross_encoder", "token_env": "B"}},
@@ -247,99 +209,13 @@ def test_parameter_unknown_to_the_method_is_refused(flat: dict[str, Any]) -> Non
         SecondPassRanker({"method": Recorder()}, **flat)
 
 
-def test_settings_that_do_not_meet_are_joined(tmp_path: Path) -> None:
-    config = {"method": "lexical", "render": {"separator": " "}, "floor": 0.1}
-    mapped = SecondPassRanker(config, meta_fields_to_embed=["title"])
-    assert mapped.reranker.render.separator == " "
-    assert tuple(mapped.reranker.render.fields) == ("title", "text")
-    file = tmp_path / "ranker.yaml"
-    file.write_text(yaml.safe_dump(config), encoding="utf-8")
-    assert SecondPassRanker(file, score_threshold=0.2).reranker.floor == 0.2
-    assert SecondPassRanker("lexical", score_threshold=0.2).reranker.floor == 0.2
-    assert SecondPassRanker("lexical", meta_fields_to_embed=[]).reranker.render.fields == ("text",)
-
-
 @pytest.mark.parametrize("names", ["title", ["title", "text"], ["id"], ["score"]])
 def test_fields_that_would_mean_something_else_are_refused(names: Any) -> None:
     with pytest.raises(ConfigurationError, match="meta_fields_to_embed"):
         SecondPassRanker("lexical", meta_fields_to_embed=names)
 
 
-META: dict[str, Any] = {
-    "title": "Title",
-    "zero": 0,
-    "no": False,
-    "none": None,
-    "empty": "",
-    "deep": {"name": "Deep"},
-    "a.b": "dotted",
-}
-
-
-# ---------------------------------------------------------------------- what the model is shown
-
-
-@pytest.mark.parametrize(
-    ("settings", "content", "text"),
-    [
-        ({}, "text", "text"),
-        ({"document_prefix": "passage: "}, "text", "passage: text"),
-        ({"document_suffix": "\nend"}, "text", "text\nend"),
-        ({"document_prefix": "<", "document_suffix": ">"}, "", "<>"),
-        ({"meta_fields_to_embed": ["title"]}, "text", "Title\ntext"),
-        ({"meta_fields_to_embed": ["zero", "title"]}, "text", "0\nTitle\ntext"),
-        ({"meta_fields_to_embed": ["no"]}, "text", "False\ntext"),
-        ({"meta_fields_to_embed": ["none", "missing", "title"]}, "text", "Title\ntext"),
-        ({"meta_fields_to_embed": ["none", "missing"]}, "text", "text"),
-        ({"meta_fields_to_embed": ["empty", "title"]}, "text", "Title\ntext"),
-        ({"meta_fields_to_embed": ["deep.name"]}, "text", "Deep\ntext"),
-        ({"meta_fields_to_embed": ["a.b"]}, "text", "dotted\ntext"),
-        ({"meta_fields_to_embed": ["title"]}, None, "Title"),
-        ({"meta_fields_to_embed": ["title"], "embedding_separator": " - "}, "t", "Title - t"),
-        ({"meta_fields_to_embed": ["title"], "embedding_separator": ""}, "text", "Titletext"),
-        (
-            {
-                "meta_fields_to_embed": ["title", "zero"],
-                "embedding_separator": "|",
-                "document_prefix": "p: ",
-                "document_suffix": " :s",
-            },
-            "text",
-            "p: Title|0|text :s",
-        ),
-    ],
-)
-def test_a_document_is_shown_as_the_parameters_say(
-    call: Call, settings: dict[str, Any], content: str | None, text: str
-) -> None:
-    recorder = Recorder()
-    documents = [Document(content=content, meta=META)]
-    call(SecondPassRanker({"method": recorder}, **settings), QUERY, documents)
-    assert recorder.shown == [text]
-    assert recorder.queries == [QUERY]
-
-
 # ---------------------------------------------------------------------- prompts
-
-
-@pytest.mark.parametrize(
-    ("user", "message"),
-    [
-        ("Rank {documents}", r"prompt\.user: has to hold \{query\}"),
-        ("Rank for {query}", r"prompt\.user: has to hold \{documents\}"),
-        ("Rank {documents} for {query}", r"prompt\.user: has to hold \{reply\}"),
-        (
-            PromptBuilder("Rank {{ documents }} for {{ query }}", required_variables="*"),
-            r"prompt\.user: has to hold \{reply\}",
-        ),
-        ("Rank {documents} for {query} by {top_k}", r"prompt\.user.*top_k"),
-        ("Rank {documents} for {query", r"prompt\.user"),
-    ],
-)
-def test_a_prompt_without_its_parts_is_refused_at_once(user: object, message: str) -> None:
-    config = {"method": {"type": "listwise", "prompt": {"user": user}}}
-    with pytest.raises(ConfigurationError, match=message):
-        SecondPassRanker(config, chat_generator=Says("x"))
 
 
 def test_a_prompt_builder_of_haystack_may_be_the_prompt(call: Call) -> None:
@@ -349,18 +225,3 @@ def test_a_prompt_builder_of_haystack_may_be_the_prompt(call: Call) -> None:
     config = {"method": {**BY_INDEX["method"], "prompt": {"user": builder}}}
     assert ids(call(SecondPassRanker(config, chat_generator=says), QUERY, four())) == [*"bacd"]
     assert (says.asked[0][-1].text or "").endswith("For <query>cat food</query>")
-
-
-def test_construction_reads_no_secret_and_no_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
-    monkeypatch.delenv("NOWHERE_TOKEN", raising=False)
-    secret = Secret.from_env_var("NOWHERE_TOKEN", strict=True)
-    folder = tmp_path / "later"
-    ranker = SecondPassRanker(CROSS_ENCODER, model=folder, token=secret, raise_on_failure=True)
-    saved_and_loaded(ranker)
-    with pytest.raises(ModelLoadError, match="later"):
-        ranker.warm_up()
-    tiny_models.write_classifier(folder)
-    ranker.warm_up()
-    assert call(ranker, QUERY, sentences())["report"]["status"] == "ok"

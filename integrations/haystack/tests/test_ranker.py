@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import pickle
 from collections import OrderedDict, defaultdict
@@ -14,17 +13,14 @@ from typing import Any
 import pytest
 from haystack import Document, Pipeline
 from haystack.components.builders import PromptBuilder
-from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
-from haystack.dataclasses import ByteStream
 from haystack.utils import Secret
 
 from fake_provider import FakeProvider
 from haystack_documents import QUERY, Numbers, castles, ids, numbered, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from secondpass import InputError, NotSerializableError, Reranker
-from secondpass.ranking.ordering import Tiers
+from secondpass import NotSerializableError
 
 ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
 FIXED = SecondPassRanker.PARAMETERS.defaults.keys() - ASSIGNABLE
@@ -85,63 +81,7 @@ def test_top_k_is_checked_as_haystack_does(top_k: int) -> None:
             asyncio.run(ranker.run_async(QUERY, documents, top_k))
 
 
-def test_ranking_blend_and_order_happen_in_one_component() -> None:
-    documents = [
-        Document(id=f"d{index}", content=str(number), score=score, meta={"level": level})
-        for index, (number, score, level) in enumerate(
-            [(0.1, 0.9, "hard"), (0.9, 0.1, "hard"), (0.8, 0.8, "easy")]
-        )
-    ]
-    order = {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}
-    config = {"method": Numbers(), "blend": {"original": 0.9, "normalize": "minmax"}}
-    ranker = SecondPassRanker(config)
-    assert ids(ranker.run(QUERY, documents)["documents"]) == ["d0", "d2", "d1"]
-    moved = ranker.run(QUERY, documents, order=order)["documents"]
-    assert ids(moved) == ["d2", "d0", "d1"]
-    # What stands behind may sort by score, so an order that moved documents is in the scores.
-    assert ids(sorted(moved, key=lambda document: -(document.score or 0))) == ids(moved)
-    ordered = SecondPassRanker({**config, "order": order})
-    assert ids(ordered.run(QUERY, documents, order="none")["documents"]) == ["d0", "d2", "d1"]
-
-
 # ---------------------------------------------------------------------- documents
-
-
-def test_ids_and_all_other_fields_stay() -> None:
-    documents = [
-        Document(content="1", meta={"n": 1}, embedding=[0.1], score=0.2),
-        Document(content="2", blob=ByteStream(b"x", meta={"k": "v"}, mime_type="text/plain")),
-    ]
-    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)
-    for before, after in zip(reversed(documents), result["documents"], strict=True):
-        assert after.id == before.id
-        assert (after.content, after.embedding) == (before.content, before.embedding)
-        assert after.blob is before.blob
-
-
-def test_documents_without_text_pass_through() -> None:
-    image = Document(id="image", blob=ByteStream(b"png", mime_type="image/png"), score=0.9)
-    documents = [image, *numbered(1, 2)]
-    result = SecondPassRanker(Reranker(Numbers())).run(QUERY, documents)
-    assert ids(result["documents"]) == ["d1", "d0", "image"]
-    assert result["documents"][2].blob is image.blob
-    assert result["documents"][2].meta["rerank_status"] == "unjudged"
-    assert result["report"]["status"] == "partial"
-    assert [issue["code"] for issue in result["report"]["issues"]] == ["no_text"]
-    titled = Document(id="image", blob=image.blob, meta={"title": "7"})
-    shown = SecondPassRanker({"method": Numbers()}, meta_fields_to_embed=["title"])
-    assert ids(shown.run(QUERY, [*numbered(1), titled])["documents"]) == ["image", "d0"]
-
-
-def test_tiers_alone_order_documents() -> None:
-    tiers = Tiers(field="level", tiers=["easy", "hard"])
-    documents = [
-        Document(id="text", content="1", meta={"level": "hard"}),
-        Document(id="image", blob=ByteStream(b"png"), meta={"level": "easy"}),
-        Document(id="none", content="3"),
-        Document(id="last", content="4", meta={"level": "easy"}),
-    ]
-    assert ids(tiers(documents)) == ["image", "last", "text", "none"]
 
 
 METADATA: dict[str, Any] = {
@@ -160,17 +100,6 @@ def test_metadata_of_odd_kinds(kind: str) -> None:
     assert documents[1].meta["rerank_status"] == "scored"
     assert documents[1].meta.get("place", 0) == 0
     assert given[0].meta is METADATA[kind]
-
-
-@pytest.mark.parametrize("method", ["run", "run_async"])
-def test_metadata_that_is_no_mapping_is_named(method: str) -> None:
-    async def call() -> Any:
-        called = getattr(SecondPassRanker("lexical"), method)(query=QUERY, documents=wrong)
-        return await called if inspect.isawaitable(called) else called
-
-    wrong = [Document(content="x"), Document(content="x", meta="y")]  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^documents\[1\]\.meta: give a dictionary, not a str"):
-        asyncio.run(call())
 
 
 # ---------------------------------------------------------------------- secrets
@@ -215,39 +144,9 @@ def test_an_optional_secret(
     assert sent == key if key else sent in {"", "none"}
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_missing_secret_of_a_hosted_provider(
-    monkeypatch: pytest.MonkeyPatch, strict: bool
-) -> None:
-    monkeypatch.delenv("THE_KEY", raising=False)
-    method = {"type": "listwise", "llm": {"type": "openai", "model": "m"}}
-    token = Secret.from_env_var("THE_KEY", strict=strict)
-    report = SecondPassRanker({"method": method}, token=token).run(QUERY, numbered(1, 2))["report"]
-    assert [issue["code"] for issue in report["issues"]] == ["no_key"]
-    assert "THE_KEY" in report["issues"][0]["message"]
-
-
 def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
     ranker = SecondPassRanker("cohere", token=Secret.from_token("sk-SECRET"))
     assert "sk-SECRET" not in repr(vars(ranker))
-
-
-def test_it_goes_round_with_its_secret_as_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "sk-very-secret")
-    generator = OpenAIChatGenerator(api_key=Secret.from_env_var("SOME_KEY"), model="some-model")
-    for reranker in (
-        "listwise_guided",
-        {"method": {"type": "graded", "scale": [0, 3]}, "depth": 5},
-    ):
-        pipeline = Pipeline()
-        pipeline.add_component("ranker", SecondPassRanker(reranker, chat_generator=generator))
-        dumped = pipeline.dumps()
-        assert "sk-very-secret" not in dumped
-        back = Pipeline.loads(dumped)
-        assert back.dumps() == dumped
-        ranker = back.get_component("ranker")
-        assert isinstance(ranker, SecondPassRanker)
-        assert ranker.reranker.method.name.endswith("by some-model")
 
 
 # ---------------------------------------------------------------------- attributes and copies
@@ -265,20 +164,6 @@ def test_unknown_attributes_are_refused(name: str) -> None:
         setattr(ranker, name, 3)
     with pytest.raises(AttributeError, match=r"did you mean 'top_k'\?"):
         ranker.topk = 3  # type: ignore[attr-defined]
-
-
-def test_methods_and_subclasses_may_be_extended(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Mine(SecondPassRanker):
-        def __init__(self) -> None:
-            super().__init__("lexical")
-            self.extra = 1
-
-    ranker = Mine()
-    assert ranker.extra == 1
-    with pytest.raises(AttributeError, match=r"^model can't be changed"):
-        ranker.model = "other"
-    monkeypatch.setattr(ranker, "run", lambda **_: {"documents": []})
-    assert ranker.run(query="q", documents=numbered(1)) == {"documents": []}
 
 
 def test_pickles_like_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,43 +190,3 @@ def test_assigning_a_fixed_parameter_is_refused(name: str) -> None:
     with pytest.raises(AttributeError, match=f"^{name} can't be changed"):
         setattr(ranker, name, "other")
     assert ranker.to_dict() == before
-
-
-def test_lists_that_were_given_are_not_shared() -> None:
-    fields, kwargs = ["title"], {"torch_dtype": "float16"}
-    ranker = SecondPassRanker(
-        {"method": "cross_encoder"}, meta_fields_to_embed=fields, model_kwargs=kwargs
-    )
-    fields.append("other")
-    kwargs["other"] = "1"
-    parameters = ranker.to_dict()["init_parameters"]
-    assert parameters["meta_fields_to_embed"] == ["title"]
-    assert parameters["model_kwargs"] == {"torch_dtype": "float16"}
-
-
-def test_pipelines_and_copies_may_set_what_they_need() -> None:
-    ranker = SecondPassRanker("lexical")
-    pipeline = Pipeline()
-    pipeline.add_component("ranker", ranker)
-    pipeline.remove_component("ranker")
-    Pipeline().add_component("again", ranker)
-    for copied in (copy.copy(ranker), copy.deepcopy(ranker)):
-        with pytest.raises(AttributeError, match="model"):
-            copied.model = "other"
-        assert copied.run(QUERY, numbered(1))["report"]["status"] == "ok"
-
-
-def test_a_retriever_takes_the_number_of_candidates() -> None:
-    store = store_of([Document(content=f"castle {index}") for index in range(40)])
-    ranker = SecondPassRanker({"method": "lexical", "candidate_multiplier": 3}, top_k=4)
-    pipeline = Pipeline()
-    retriever = InMemoryBM25Retriever(store, top_k=ranker.candidates_needed())
-    pipeline.add_component("retriever", retriever)
-    pipeline.add_component("ranker", ranker)
-    pipeline.connect("retriever", "ranker")
-    assert pipeline.run({"query": "castle"})["ranker"]["report"]["usage"]["pairs"] == 12
-    data = {
-        "retriever": {"query": "castle", "top_k": ranker.candidates_needed(5)},
-        "ranker": {"query": "castle", "top_k": 5},
-    }
-    assert pipeline.run(data)["ranker"]["report"]["usage"]["pairs"] == 15

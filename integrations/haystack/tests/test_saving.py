@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 from haystack import Document, Pipeline
-from haystack.utils import ComponentDevice, Secret
 
-from haystack_documents import QUERY, castles
+from haystack_documents import QUERY
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from secondpass import ConfigurationError, Reranker
 
@@ -35,50 +32,6 @@ def round_trip(ranker: SecondPassRanker) -> SecondPassRanker:
 
 
 # ---------------------------------------------------------------------- saving and loading
-
-
-def test_every_parameter_goes_round() -> None:
-    device, token = ComponentDevice.from_str("cpu"), Secret.from_env_var(["ONE", "TWO"])
-    given: dict[str, Any] = {
-        "reranker": {"method": {"type": "cross_encoder"}},
-        "model": "some/model",
-        "top_k": 3,
-        "depth": 50,
-        "score_threshold": 0.25,
-        "scale_score": True,
-        "meta_fields_to_embed": ["title", "source.name"],
-        "embedding_separator": " | ",
-        "query_prefix": "query: ",
-        "query_suffix": " ?",
-        "document_prefix": "passage: ",
-        "document_suffix": " .",
-        "device": device,
-        "token": token,
-        "batch_size": 4,
-        "backend": "torch",
-        "trust_remote_code": True,
-        "model_kwargs": {"attn_implementation": "eager"},
-        "tokenizer_kwargs": {"model_max_length": 128},
-        "config_kwargs": {"num_labels": 1},
-        "dedupe": False,
-        "meta_prefix": "second_",
-        "raise_on_failure": True,
-        "chat_generator": None,
-    }
-    ranker = SecondPassRanker(**given)
-    saved = {**given, "device": device.to_dict(), "token": token.to_dict()}
-    assert ranker.to_dict()["init_parameters"] == saved
-    assert set(given) == set(inspect.signature(SecondPassRanker.__init__).parameters) - {"self"}
-    round_trip(ranker)
-
-
-@pytest.mark.parametrize("kind", [str, Path])
-def test_a_yaml_file_goes_round_by_its_path(kind: Any, tmp_path: Path) -> None:
-    file = tmp_path / "reranker.yaml"
-    file.write_text("method: {type: lexical, b: 0.1}\ntop_k: 2\n", encoding="utf-8")
-    ranker = SecondPassRanker(kind(file))
-    assert ranker.to_dict()["init_parameters"]["reranker"] == str(file)
-    assert len(round_trip(ranker).run(QUERY, castles())["documents"]) == 2
 
 
 def test_a_configuration_may_keep_duplicates(tmp_path: Path) -> None:

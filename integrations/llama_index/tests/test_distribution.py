@@ -40,10 +40,3 @@ def test_installed_distribution_lists_requirements() -> None:
     assert ">=0.14.20" in core_needed
     assert "<0.15" in core_needed
     assert any(one.startswith("secondpass") for one in needed)
-
-
-def test_package_exports() -> None:
-    import llama_index.postprocessor.secondpass as package
-
-    assert sorted(package.__all__) == ["LlamaIndexLLM", "SecondPassReportEvent", "SecondPassRerank"]
-    assert all(hasattr(package, one) for one in package.__all__)

@@ -19,7 +19,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
 from llama_llms import QUERY, Listening, Said, asking, nodes_of, scripted
 from llama_nodes import QUERY as PANDA
-from llama_nodes import ByLength, Callbacks, Failing, pandas, plain, with_scorer
+from llama_nodes import ByLength, Callbacks, pandas, plain, with_scorer
 from secondpass import Reranker, RerankError
 
 
@@ -41,40 +41,6 @@ def pandas_like(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
     return fresh
 
 
-def test_events_hold_snapshots(events: list[Any]) -> None:
-    nodes = pandas()
-    ranked = SecondPassRerank("lexical").postprocess_nodes(nodes, query_str=PANDA)
-    start, end = events
-    before, after = plain(start.nodes), plain(end.nodes)
-    for one in nodes + ranked:
-        one.score = -1.0
-        one.node.metadata["new"] = "value"
-        one.node.set_content("another text")
-    nodes.clear()
-    ranked.clear()
-    assert plain(start.nodes) == before
-    assert plain(end.nodes) == after
-
-
-@pytest.mark.parametrize(
-    ("reranker", "nodes", "top_n"),
-    [
-        (SecondPassRerank("lexical", top_n=2), pandas(), 2),
-        (SecondPassRerank({"method": "lexical", "top_k": 1}), pandas(), 1),
-        (SecondPassRerank("lexical"), [], 0),
-        (with_scorer(Failing()), pandas(), 3),
-    ],
-)
-def test_events_also_when_empty_or_failing(
-    reranker: SecondPassRerank, nodes: list[NodeWithScore], top_n: int, events: list[Any]
-) -> None:
-    ranked = reranker.postprocess_nodes(nodes, query_str=PANDA)
-    ranked += asyncio.run(reranker.apostprocess_nodes(nodes, query_str=PANDA))
-    assert [type(event) for event in events] == [ReRankStartEvent, ReRankEndEvent] * 2
-    assert events[0].top_n == top_n
-    assert plain(events[1].nodes) + plain(events[3].nodes) == plain(ranked)
-
-
 def test_callbacks_through_whatever_manager_is_set() -> None:
     reranker = SecondPassRerank("lexical", top_n=2)
     handler = Callbacks()
@@ -90,17 +56,6 @@ def test_callbacks_through_whatever_manager_is_set() -> None:
     assert kept == plain(ranked)
     ranked[0].node.set_content("another text")
     assert plain(result[EventPayload.NODES]) == kept
-
-
-def test_under_strict_the_callback_ends_with_the_error() -> None:
-    handler = Callbacks()
-    reranker = SecondPassRerank(
-        Reranker(Failing(), strict=True, log_level="debug"),
-        callback_manager=CallbackManager([handler]),
-    )
-    with pytest.raises(RerankError) as caught:
-        reranker.postprocess_nodes(pandas(), query_str=PANDA)
-    assert handler.seen[-1][2][EventPayload.EXCEPTION] is caught.value
 
 
 def broken(*_: Any) -> Said:
@@ -243,13 +198,6 @@ def test_an_instruction_is_for_one_call(listening: Listening) -> None:
     ]
     assert report.issues == ()
     assert "prefer" not in str([event.model_dump() for event in listening.seen])
-
-
-@pytest.mark.parametrize("wrong", [0, -1, "two", 1.5, True])
-def test_wrong_top_n_is_refused_before_any_event(wrong: Any, listening: Listening) -> None:
-    with pytest.raises(ValueError, match=r"^top_n: "):
-        SecondPassRerank("lexical").rerank_nodes(nodes_of(), QUERY, top_n=wrong)
-    assert listening.seen == []
 
 
 def test_without_handlers_no_node_is_copied_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,12 +92,6 @@ def test_an_example_prints_what_it_should(
         assert told in table.split("status: ", 1)[1]
 
 
-def test_a_memory_gets_six_tenths_of_its_grade(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(EXAMPLES / "memory_search.py"), run_name="__main__")
-    first = ROW.findall(capsys.readouterr().out)[0]
-    assert float(first[1]) == pytest.approx(0.4 * 0.42 + 0.6 * 1.0, abs=0.0005)
-
-
 @pytest.mark.parametrize("page", [EXAMPLES / "README.md", GUIDE], ids=lambda page: page.name)
 def test_the_pages_name_every_example(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import (
     Document,
     ImageNode,
@@ -17,23 +16,20 @@ from llama_index.core.schema import (
     Node,
     NodeRelationship,
     NodeWithScore,
-    QueryBundle,
     RelatedNodeInfo,
     TextNode,
 )
 
 from llama_engines import QUERY as RED
-from llama_engines import Retrieved, by_overlap, ids
-from llama_engines import nodes_of as animals
+from llama_engines import by_overlap
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import QUERY, nodes_of
 from llama_nodes import QUERY as PANDA
-from llama_nodes import ByLength, node, pandas, plain, with_scorer
+from llama_nodes import node, pandas, plain
 from rankings import KEYS
 from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import ListScores
-from secondpass.ranking.ordering import Tiers
 
 # ---------------------------------------------------------------------- what goes in and comes out
 
@@ -54,22 +50,6 @@ def test_inputs_are_never_mutated() -> None:
     assert all(result.node is node for result, node in zip(nodes, same, strict=True))
 
 
-def test_id_relationships_metadata_and_type_are_kept() -> None:
-    related = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
-    tags = ["a", "b"]
-    metadata = {"page": 0, "empty": "", "none": None, "tags": tags}
-    source = node("red panda", 0.5, id_="n", relationships=related, embedding=[1.0, 2.0])
-    source.node.metadata = metadata
-    source.node.excluded_llm_metadata_keys = ["page"]
-    (ranked,) = SecondPassRerank("lexical").postprocess_nodes([source], query_str=PANDA)
-    out = ranked.node
-    assert type(out) is TextNode
-    assert (out.node_id, out.relationships, out.embedding) == ("n", related, [1.0, 2.0])
-    assert {key: out.metadata[key] for key in metadata} == metadata
-    assert out.metadata["tags"] is source.node.metadata["tags"]
-    assert out.excluded_llm_metadata_keys[0] == "page"
-
-
 class Found(NodeWithScore):
     """What a retriever of one's own may return."""
 
@@ -87,33 +67,7 @@ def test_a_scored_node_stays_of_its_class(events: list[Any]) -> None:
     assert not any(one is other for one in ranked for other in nodes)
 
 
-def test_tiers_alone_order_nodes() -> None:
-    tiers = Tiers(field="level", tiers=["easy", "hard"])
-    nodes = [
-        NodeWithScore(node=TextNode(text="1", metadata={"level": "hard"})),
-        NodeWithScore(node=Node(metadata={"level": "easy"})),
-        NodeWithScore(node=TextNode(text="3")),
-        NodeWithScore(node=ImageNode(metadata={"level": "easy"})),
-    ]
-    assert [nodes.index(scored) for scored in tiers(nodes)] == [1, 3, 0, 2]
-    bare = [scored.node for scored in nodes]
-    assert [bare.index(found) for found in tiers(bare)] == [1, 3, 0, 2]
-
-
 # ---------------------------------------------------------------------- nodes
-
-
-@pytest.mark.parametrize("prefix", ["", "secondpass_"])
-def test_added_keys_appear_only_in_mode_all(prefix: str) -> None:
-    reranker = SecondPassRerank("lexical", metadata_prefix=prefix)
-    nodes = nodes_of(title="Wombats")
-    before = {node.node_id: node.node for node in nodes}
-    added = {f"{prefix}{name}" for name in KEYS}
-    for one in reranker.postprocess_nodes(nodes, query_str=QUERY):
-        assert set(one.metadata) - set(before[one.node_id].metadata) == added
-        for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
-            assert one.node.get_content(mode) == before[one.node_id].get_content(mode)
-        assert f"{prefix}rerank_rank" in one.node.get_content(MetadataMode.ALL)
 
 
 @pytest.mark.parametrize("prefix", ["", "x_"])
@@ -133,28 +87,6 @@ def test_the_retrieval_score_is_kept_or_not(prefix: str) -> None:
         assert one.metadata[name] == 1 - one.metadata["at"] / 100
     left.keep_retrieval_score = True
     assert name in left.postprocess_nodes(nodes_of(), query_str=QUERY)[0].metadata
-
-
-def test_every_kind_of_node_comes_back() -> None:
-    nodes = [
-        NodeWithScore(node=ImageNode(image_path="panda.png"), score=0.9),
-        NodeWithScore(node=Document(text="A red panda.")),
-        NodeWithScore(node=TextNode(text="A car."), score=None),
-        NodeWithScore(node=Document(text=""), score=0.1),
-        NodeWithScore(node=ImageNode(text="A red panda, sleeping.", image_path="p.png")),
-    ]
-    scorer = ByLength()
-    ranked, report = with_scorer(scorer).rerank_nodes(nodes, PANDA)
-    assert [type(one.node) for one in ranked] == [
-        ImageNode,
-        Document,
-        TextNode,
-        ImageNode,
-        Document,
-    ]
-    assert [one.metadata["rerank_status"] for one in ranked] == ["scored"] * 3 + ["unjudged"] * 2
-    assert [issue.code for issue in report.issues] == ["no_text"]
-    assert ranked[3].node.image_path == "panda.png"
 
 
 @pytest.mark.parametrize(
@@ -204,40 +136,7 @@ def test_spans_are_those_of_the_text_without_metadata(
     assert ("rerank_span" in result.node.excluded_llm_metadata_keys) == (span is not None)
 
 
-@pytest.mark.parametrize("mode", list(MetadataMode))
-@pytest.mark.parametrize("template", ["{metadata_str}\n\n{content}", "{content}\n{metadata_str}"])
-def test_spans_of_texts_with_white_space_around(mode: MetadataMode, template: str) -> None:
-    text = "\n  Cats sleep here. Dogs bark there.\n"
-    nodes = [node(text, metadata={"a": "b"}, text_template=template)]
-    config = {"method": {"type": "lexical"}, "passages": {"size": 24, "overlap": 0}}
-    rerank = SecondPassRerank(config, metadata_mode=mode)
-    (found,) = rerank.postprocess_nodes(nodes, None, "bark")
-    part = text[slice(*found.metadata["rerank_span"])]
-    assert "bark" in part
-    assert part.strip() == part
-
-
 # ---------------------------------------------------------------------- nodes of every kind
-
-
-def test_an_index_node_leads_to_where_it_did() -> None:
-    inner = Retrieved(*animals("red"))
-    (ranked,) = by_overlap().postprocess_nodes(
-        [NodeWithScore(node=IndexNode(text="Animals.", index_id="a", obj=inner))], query_str=RED
-    )
-    assert ranked.node.obj is inner
-    assert ids(Retrieved.retrieve(Passing([ranked]), RED)) == ["red"]
-
-
-class Passing(BaseRetriever):
-    """Retrieves the very nodes that it was given."""
-
-    def __init__(self, nodes: list[NodeWithScore]) -> None:
-        self.nodes = nodes
-        super().__init__()
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return self.nodes
 
 
 plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

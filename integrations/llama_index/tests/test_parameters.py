@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, SecretStr
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_index.postprocessor.secondpass.parameters import holds_a_key, written_order
-from llama_llms import KEY, QUERY, lengths, nodes_of, scripted
-from secondpass import ConfigurationError, InputError, Reranker
+from llama_llms import KEY, QUERY, lengths, nodes_of
+from secondpass import ConfigurationError, Reranker
 from secondpass.ranking.ordering import LostInTheMiddle
 
 
@@ -48,11 +48,6 @@ def test_an_api_key_reaches_the_provider(
     reranker._reranker.close()
 
 
-def test_an_api_key_of_a_cross_encoder_is_its_hub_token() -> None:
-    reranker = SecondPassRerank(api_key=KEY)
-    assert reranker._reranker.method.scorer.token.reveal() == KEY  # type: ignore[attr-defined]
-
-
 CONFLICTS = [
     # the reranker; a parameter; both names
     ({"method": "lexical", "floor": 0.1}, {"similarity_cutoff": 0.5}, "floor"),
@@ -78,19 +73,6 @@ def test_setting_without_a_place_is_refused(
     with pytest.raises(ConfigurationError, match=f"(?s){name}.*{other}") as caught:
         SecondPassRerank(reranker, **settings)
     assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["model", "api_key"])
-def test_a_given_llm_has_its_own_model_and_key(name: str) -> None:
-    for reranker in ("graded_passages", {"method": "listwise"}):
-        with pytest.raises(
-            ConfigurationError, match=f"{name}: the language model object has its own settings"
-        ):
-            SecondPassRerank(reranker, llm=scripted(), **{name: "x"})
-    assert (
-        SecondPassRerank("graded_passages", llm=scripted(), choice_batch_size=2).choice_batch_size
-        == 2
-    )
 
 
 def test_schema_has_every_serialised_setting() -> None:
@@ -141,11 +123,3 @@ def test_orders_that_json_can_hold_are_written_as_they_are(order: Any) -> None:
 
 def test_other_orders_are_written_by_their_settings() -> None:
     assert written_order(LostInTheMiddle()) == {"type": "lost_in_the_middle"}
-
-
-def test_wrong_arguments_are_named() -> None:
-    postprocessor = SecondPassRerank("lexical")
-    with pytest.raises(InputError, match="query: give a string or a QueryBundle, not 5"):
-        postprocessor.rerank_nodes(nodes_of(), 5)  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match="similarity_cutoff"):
-        SecondPassRerank("lexical", similarity_cutoff=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import threading
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_llms import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, scripted
-from secondpass import ConfigurationError, NotSerializableError
+from secondpass import NotSerializableError
 
 PARTS = ("system_prompt", "user_prompt", "instruction_prompt")
 NAMED = [
@@ -122,30 +121,6 @@ def test_wrong_prompts_are_refused_and_nothing_changes(prompts: Any, message: st
         assert reranker.to_json() == written
 
 
-def test_an_update_leaves_other_prompts_and_copies_alone() -> None:
-    config = {
-        "method": {"type": "cascade", "stages": [{"type": "graded"}, {"type": "listwise"}]},
-        "fallback": ["graded"],
-    }
-    llm = scripted()
-    reranker = SecondPassRerank(config, llm=llm)
-    before = reranker.get_prompts()
-    copies = [copy.copy(reranker), copy.deepcopy(reranker), reranker.model_copy()]
-    new = PromptTemplate("New: {count}.")
-    reranker.update_prompts({"stage_1_instruction_prompt": new})
-    reranker.update_prompts({"fallback_0_system_prompt": new})
-    changed = {"stage_1_instruction_prompt", "fallback_0_system_prompt"}
-    after = reranker.get_prompts()
-    assert {name for name in after if after[name] != before[name]} == changed
-    for one in copies:
-        assert one.get_prompts() == before
-    copies[0].update_prompts({"stage_0_system_prompt": new})
-    assert reranker.get_prompts() == after
-    assert copies[1].get_prompts() == before
-    reranker.postprocess_nodes(nodes_of(), query_str=QUERY)
-    assert ["New: 5." in (asked[-1].content or "") for asked in llm._asked] == [False, True]
-
-
 def test_prompt_objects_are_copied_and_pickled_but_not_json() -> None:
     config = {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}}}
     reranker = SecondPassRerank(config)
@@ -167,64 +142,3 @@ def test_a_failing_prompt_loses_no_node() -> None:
     assert lengths(ranked) == list(LENGTHS)
     assert [issue.code for issue in report.issues] == ["prompt_failed"]
     assert KEY not in repr(report)
-
-
-def test_concurrent_updates_do_not_mix_prompts() -> None:
-    llm = scripted()
-    reranker = asking("graded", llm, choice_batch_size=1)
-    ready = threading.Barrier(2)
-
-    def update() -> None:
-        ready.wait()
-        for number in range(100):
-            text = "Odd {count}." if number % 2 else "Even {count}."
-            reranker.update_prompts(
-                {"system_prompt": PromptTemplate(text), "instruction_prompt": PromptTemplate(text)}
-            )
-
-    reranker.update_prompts(
-        {"system_prompt": PromptTemplate("Even"), "instruction_prompt": PromptTemplate("Even")}
-    )
-    thread = threading.Thread(target=update)
-    thread.start()
-    ready.wait()
-    for _ in range(10):
-        llm._asked.clear()
-        ranked, report = reranker.rerank_nodes(nodes_of(), QUERY)
-        assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
-        kinds = {
-            word for asked in llm._asked for message in asked
-            for word in ("Odd", "Even") if word in (message.content or "")
-        }  # fmt: skip
-        assert len(kinds) == 1
-        assert len(llm._asked) == 5
-    thread.join()
-
-
-WRONG_PROMPTS = [
-    RichPromptTemplate("Rank {{context_str}} for {{query_str}}"),
-    PromptTemplate("Rank {context_str} for {query_str}").partial_format(tone="plain"),
-    PromptTemplate("Rank {documents}"),
-    PromptTemplate("Rank {documents} for {query}, {x}", template_var_mappings={"y": "x"}),
-]
-
-
-@pytest.mark.parametrize("prompt", WRONG_PROMPTS, ids=range(len(WRONG_PROMPTS)))
-def test_a_prompt_that_would_ask_nothing_is_refused(prompt: Any) -> None:
-    postprocessor = asking("listwise", scripted())
-    before = postprocessor.to_json()
-    with pytest.raises(ConfigurationError, match=r"user(_prompt)?: has"):
-        postprocessor.update_prompts({"user_prompt": prompt})
-    assert postprocessor.to_json() == before
-
-
-def test_a_prompt_of_other_names_is_taken_where_they_are_mapped() -> None:
-    prompt = PromptTemplate(
-        "Rank {context_str} for {query_str}. {reply}",
-        template_var_mappings={"documents": "context_str", "query": "query_str"},
-    )
-    postprocessor = asking("listwise", scripted())
-    postprocessor.update_prompts({"user_prompt": prompt})
-    nodes, report = postprocessor.rerank_nodes(nodes_of(), QUERY)
-    assert report.status == "ok"
-    assert lengths(nodes) == BEST_FIRST

@@ -33,8 +33,7 @@ from llama_llms import (
 from llama_llms import (
     Callbacks as Payloads,
 )
-from llama_nodes import QUERY as PANDA
-from llama_nodes import ByLength, Callbacks, Failing, pandas, texts
+from llama_nodes import Callbacks
 from secondpass import NotSerializableError, Reranker, RerankError
 
 
@@ -45,19 +44,9 @@ def with_prompts(reranker: SecondPassRerank) -> SecondPassRerank:
 
 MADE: dict[str, Callable[[], SecondPassRerank]] = {
     "model": lambda: SecondPassRerank(model="some/model", device="cpu", choice_batch_size=3),
-    "of a preset's LLM": lambda: SecondPassRerank(
-        "listwise_guided", model="m", choice_batch_size=3
-    ),
-    "remote": lambda: SecondPassRerank("cohere", model="m", strict=True, top_n=3),
-    "a mapping": lambda: SecondPassRerank(
-        {"method": {"type": "endpoint", "api": "cohere"}}, model="m", dedupe=True, depth=7
-    ),
-    "scores": lambda: SecondPassRerank("lexical", similarity_cutoff=0.25, top_n=1),
     "metadata": lambda: SecondPassRerank(
         "lexical", keep_retrieval_score=False, metadata_mode=MetadataMode.EMBED, metadata_prefix="x"
     ),
-    "not deduped": lambda: SecondPassRerank("lexical", dedupe=False, strict=False),
-    "prompts": lambda: with_prompts(SecondPassRerank("listwise_guided", choice_batch_size=3)),
     "prompts of a mapping": lambda: with_prompts(
         SecondPassRerank(
             {"method": {"type": "graded", "llm": {"type": "openai", "model": "m"}}}, top_n=2
@@ -226,44 +215,12 @@ def test_files_are_serialised_by_content(tmp_path: Path) -> None:
     assert again.depth == 1
 
 
-def test_from_json_takes_replacements() -> None:
-    data = SecondPassRerank("lexical", top_n=3).to_json()
-    assert SecondPassRerank.from_json(data, top_n=1).top_n == 1
-
-
-def test_changed_copies() -> None:
-    reranker = SecondPassRerank("lexical")
-    assert len(reranker.model_copy(update={"top_n": 1}).postprocess_nodes(pandas(), None, "a")) == 1
-    other = reranker.model_copy(update={"reranker": {"method": ByLength()}})
-    assert texts(other.postprocess_nodes(pandas(), query_str=PANDA))[0].startswith("The red")
-    failing = SecondPassRerank({"method": Failing(), "log_level": "debug"})
-    deep = failing.model_copy(update={"strict": True}, deep=True)
-    with pytest.raises(RerankError):
-        deep.postprocess_nodes(pandas(), query_str=PANDA)
-    assert len(failing.postprocess_nodes(pandas(), query_str=PANDA)) == 3
-
-
 def test_no_handler_is_serialised() -> None:
     manager = CallbackManager([Callbacks()])
     reranker = SecondPassRerank("lexical", callback_manager=manager)
     assert "callback" not in reranker.to_json()
     assert copy.deepcopy(reranker).callback_manager is manager
     assert pickle.loads(pickle.dumps(reranker)).callback_manager is not manager
-
-
-def test_copies_from_a_file_can_be_changed(tmp_path: Path) -> None:
-    file = tmp_path / "ours.yaml"
-    file.write_text("method: lexical\ndepth: 50\n")
-    for copied in (
-        copy.deepcopy(SecondPassRerank(file)),
-        pickle.loads(pickle.dumps(SecondPassRerank(file))),
-    ):
-        copied.depth = 1
-        statuses = [
-            node.metadata["rerank_status"]
-            for node in copied.postprocess_nodes(nodes_of()[:4], None, "b")
-        ]
-        assert statuses == ["scored", "tail", "tail", "tail"]
 
 
 class WithHeaders(Scripted):

@@ -6,11 +6,10 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
 from llama_index.core.llms import CustomLLM, LLMMetadata
 from llama_index.core.llms.llm import ToolSelection
@@ -42,7 +41,6 @@ from misbehaving_replies import (
     QUERY,
     Asked,
     Calling,
-    Case,
     Completing,
     Form,
     Said,
@@ -51,37 +49,15 @@ from sampling import rotating
 from secondpass import ConfigurationError, Report
 
 
-@pytest.fixture(autouse=True)
-def threads_that_wait() -> Iterator[None]:
-    yield
-    replies.release()
+def reranking(form: Form, llm: Any) -> SecondPassRerank:
+    return SecondPassRerank({"method": {"type": form.name}}, llm=llm)
 
 
-def reranking(form: Form, llm: Any, case: Case | None = None, **more: Any) -> SecondPassRerank:
-    method: dict[str, Any] = {"type": form.name}
-    if case is not None and case.batch_size is not None:
-        method["batch_size"] = case.batch_size
-    limits = {} if case is None else dict(case.limits)
-    if case is not None and case.promised(form)[0] == "unchanged":
-        limits["repair"] = 0  # the scripts are about all passages, not about halves of them
-    return SecondPassRerank({"method": method, "limits": limits, **more}, llm=llm)
-
-
-def both_ways(
-    *makes: Callable[[], SecondPassRerank], before: Callable[[], None] = lambda: None
-) -> tuple[list[NodeWithScore], Report]:
-    """What comes out, which is the same whether a caller waits or awaits.
-
-    Several functions make the same with longer and longer deadlines: a busy machine may not keep up
-    with the first. ``before`` is called before each.
-    """
-    for make in makes:
-        before()
-        given = replies.nodes()
-        ranked, report = make().rerank_nodes(given, QUERY)
-        again, other = asyncio.run(make().arerank_nodes(given, QUERY))
-        if plain(again) == plain(ranked) and outcome_of(other) == outcome_of(report):
-            break
+def both_ways(make: Callable[[], SecondPassRerank]) -> tuple[list[NodeWithScore], Report]:
+    """What comes out, which is the same whether a caller waits or awaits."""
+    given = replies.nodes()
+    ranked, report = make().rerank_nodes(given, QUERY)
+    again, other = asyncio.run(make().arerank_nodes(given, QUERY))
     assert plain(again) == plain(ranked)
     assert outcome_of(other) == outcome_of(report)
     assert plain(given) == plain(replies.nodes()), "the input was changed"
@@ -124,19 +100,6 @@ def honest(asked: Asked) -> Said:
     return Said(asked.honest)
 
 
-class Contradicting(Calling):
-    """Calls the tool twice, with answers that differ."""
-
-    def get_tool_calls_from_response(self, *args: Any, **kwargs: Any) -> list[ToolSelection]:
-        results = super().get_tool_calls_from_response(*args, **kwargs)
-        other = dict(results[0].tool_kwargs)
-        if "ranking" in other:
-            other["ranking"] = other["ranking"][::-1]
-        else:
-            other = dict.fromkeys(other, 4)
-        return [*results, results[0].model_copy(update={"tool_kwargs": other})]
-
-
 class Garbling(Calling):
     """Calls the tool with something that cannot be read."""
 
@@ -176,14 +139,6 @@ def test_arguments_that_are_garbage_are_refused(form: Form, arguments: Any) -> N
     assert numbers(ranked) == list(replies.NUMBERS)
     known = {"reply_refused", "empty_reply", "llm_raised"}
     assert {issue.code for issue in report.issues} - {"asked_again"} <= known
-
-
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-def test_two_calls_that_differ_are_refused(form: Form) -> None:
-    ranked, report = both_ways(lambda: reranking(form, Contradicting(script=honest, form=form)))
-    assert report.status == "unchanged"
-    assert numbers(ranked) == list(replies.NUMBERS)
-    assert report.issues[-1].code == "reply_refused"
 
 
 @pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
@@ -292,26 +247,6 @@ def test_other_errors_do_not_give_up_tools(refuses: Exception, code: str) -> Non
 
 # ---------------------------------------------------------------------- generated replies
 
-NAMES = ("LABEL0", "LABEL1", "LABEL2", "LABEL3", "LABEL4")
-"""Stand for the labels that the model is shown."""
-
-numbers_of_grades = st.one_of(
-    st.integers(0, 10),
-    st.floats(0, 10),
-    st.floats(),
-    st.integers(-100, 100),
-    st.booleans(),
-    st.none(),
-    st.sampled_from(["high", "7", "9/10", "0.5", "", [3], {"score": 3}, 10**400]),
-)
-labels_of_them = st.one_of(
-    st.sampled_from(NAMES),
-    st.sampled_from(NAMES),
-    st.sampled_from([0, 1, 5, -7, 99, "0", "1", "", "Document 1", "label0"]),
-    st.text(max_size=3),
-)
-answers = st.lists(st.tuples(labels_of_them, numbers_of_grades), max_size=8)
-
 
 def test_an_llm_of_the_settings_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     llm = Completing(script=honest, form=LISTWISE)
@@ -364,23 +299,6 @@ class Plain(CustomLLM):
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         raise NotImplementedError
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_completion_model_is_sent_one_prompt(asynchronous: bool) -> None:
-    llm = Plain()
-    reranker = asking("listwise", llm)
-    if asynchronous:
-        ranked = asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=WOMBATS))
-    else:
-        ranked = reranker.postprocess_nodes(nodes_of(), query_str=WOMBATS)
-    assert lengths(ranked) == BEST_FIRST
-    assert "You order documents" in llm._asked[0]
-
-
-def test_a_model_without_a_name_is_called_by_its_class() -> None:
-    reranker = asking("listwise", Plain())
-    assert reranker._reranker.method.name == "listwise by Plain"
 
 
 @pytest.mark.parametrize(("fields", "window"), [({}, None), ({"context_window": 8000}, 8000)])

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from command_requests import FRUIT, LEXICAL, json_lines, requests
+from command_requests import LEXICAL, json_lines, requests
 
 
 def test_compressed_output(secondpass, tmp_path):
@@ -28,14 +28,6 @@ def test_compressed_output_is_resumed(secondpass, tmp_path, done):
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_compressed_output_of_no_requests(secondpass, tmp_path):
-    out = tmp_path / "out.jsonl.gz"
-    assert secondpass(*LEXICAL, "-o", out).code == 0
-    assert gzip.decompress(out.read_bytes()) == b""
-    assert out.stat().st_size
-    assert "no query in the input" in secondpass(*LEXICAL, out).flat
-
-
 def test_a_compressed_run(secondpass, trec, tmp_path):
     _, files = trec
     arguments = [part for pair in files.items() for part in pair]
@@ -50,19 +42,6 @@ def test_a_compressed_run(secondpass, trec, tmp_path):
     assert plain
 
 
-def test_a_broken_file_is_named(secondpass, tmp_path):
-    (tmp_path / "fruit.gz").write_bytes(json_lines(FRUIT))
-    told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.gz")
-    assert (told.code, "fruit.gz: is not a gzip file" in told.flat) == (1, True)
-    assert "internal error" not in told.flat
-
-
-def test_compression_is_not_guessed(secondpass, tmp_path):
-    (tmp_path / "fruit.jsonl").write_bytes(gzip.compress(json_lines(FRUIT)))
-    told = secondpass(*LEXICAL, "-q", "fruit", tmp_path / "fruit.jsonl")
-    assert (told.code, "is not UTF-8" in told.flat) == (1, True)
-
-
 def test_lines_are_texts(secondpass):
     stdin = b'a banana\n\n{"text": "no banana"}\r\n[1]\n5\n'
     (told,) = secondpass(*LEXICAL, "-q", "a banana", "--lines", stdin=stdin).lines()
@@ -70,8 +49,3 @@ def test_lines_are_texts(secondpass):
     assert texts == ["a banana", '{"text": "no banana"}', "[1]", "5"]
     assert told["ranking"][0]["text"] == "a banana"
     assert told["ranking"][0]["id"] is None
-
-
-def test_lines_are_never_guessed(secondpass):
-    told = secondpass(*LEXICAL, "-q", "banana", stdin=b"a banana\n")
-    assert (told.code, "is not JSON" in told.flat) == (1, True)

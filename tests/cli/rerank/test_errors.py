@@ -25,12 +25,6 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     assert told in outcome.flat
 
 
-def test_requests_beside_query_are_refused(secondpass):
-    outcome = secondpass(*LEXICAL, "-q", "x", stdin=json_lines(requests(1)))
-    assert outcome.code == 1
-    assert "to rank them, leave out --query" in outcome.flat
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [

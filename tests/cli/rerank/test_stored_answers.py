@@ -91,20 +91,6 @@ def test_a_configured_cache_is_the_only_one(secondpass, call, tmp_path, provider
     assert "out.answers.sqlite" not in files(tmp_path)
 
 
-def test_a_configured_cache_of_the_same_name_is_kept(secondpass, call, tmp_path, provider):
-    call += ["--set", f"cache={tmp_path / 'out.answers.sqlite'}"]
-    for _ in range(2):
-        assert secondpass(*call, "--force").code == 0
-    assert provider.calls == 2 * COUNT
-    assert files(tmp_path) == {"out", "out.state", "out.answers.sqlite"}
-
-
-def test_local_methods_store_none(secondpass, call, tmp_path, interrupted):
-    interrupted()
-    assert secondpass(*call, "--set", "method={type: lexical}").code in {1, 130}
-    assert "out.answers.sqlite" not in files(tmp_path)
-
-
 def test_answers_do_not_replace_an_input(secondpass, write, call, tmp_path):
     file = write("out.answers.sqlite", requests(1))
     before = file.read_bytes()

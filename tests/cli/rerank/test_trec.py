@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from command_requests import LEXICAL, json_lines, small_files
-from secondpass.formats.reading import read_corpus, read_run
+from secondpass.formats.reading import read_run
 
 
 def options(files):
@@ -37,14 +37,6 @@ def test_run_output_keeps_its_order_when_read(secondpass, trec, tmp_path):
     assert {query: list(found) for query, found in read_run(target).items()} == expected
 
 
-def test_the_order_of_a_run_is_that_of_its_scores(secondpass, write, trec):
-    _, files = trec
-    files["--run"] = write("run", "q0 Q0 d0-1 1 0.5 t\nq0 Q0 d0-0 2 0.5 t\nq0 Q0 d0-3 9 2 t\n")
-    (told,) = secondpass(*LEXICAL, *options(files), "--set", "depth=1").lines()
-    by_position = sorted(told["ranking"], key=lambda item: item["position"])
-    assert [item["id"] for item in by_position] == ["d0-3", "d0-1", "d0-0"]
-
-
 @pytest.mark.parametrize(
     ("part", "content", "told"),
     [
@@ -65,19 +57,6 @@ def test_invalid_runs_are_named_by_place(secondpass, write, trec, part, content,
     assert told in outcome.flat
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ({"query": "x", "candidates": ["no id"]}, "a candidate has no id"),
-        ({"query": "x", "candidates": [{"id": "a b", "text": "x"}]}, "'a b' has white space"),
-        ({"query_id": "a b", "query": "x", "candidates": []}, "'a b' has white space"),
-    ],
-)
-def test_unsupported_fields_of_a_run(secondpass, line, told):
-    outcome = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines([line]))
-    assert (outcome.code, told in outcome.flat) == (1, True)
-
-
 def test_unsupported_fields_of_a_run_before_ranking(secondpass, write):
     """Or models would be asked, and paid, for rankings that cannot be written."""
     config = write("c.yaml", "method: {type: endpoint, api: tei, base_url: 'http://127.0.0.1:9'}")
@@ -88,29 +67,6 @@ def test_unsupported_fields_of_a_run_before_ranking(secondpass, write):
     outcome = secondpass("rerank", "--config", config, "-f", "trec", stdin=json_lines(given))
     assert (outcome.code, "query 'q2': a candidate has no id" in outcome.flat) == (1, True)
     assert "warning" not in outcome.err
-
-
-def test_requests_without_ids_are_counted_in_a_run(secondpass):
-    given = [{"query": "x", "candidates": [{"id": "a", "text": "x"}]}] * 2
-    told = secondpass(*LEXICAL, "-f", "trec", stdin=json_lines(given))
-    assert told.out == "q1 Q0 a 1 1.0 secondpass\nq2 Q0 a 1 1.0 secondpass\n"
-
-
-def test_a_corpus_is_read_as_evaluations_read_it(secondpass, write, trec):
-    _, files = trec
-    line = {"_id": "d0-0", "text": "x", "title": "", "score": 3, "content": "c", "metadata": {}}
-    files |= {"--run": write("run", "q0 Q0 d0-0 1 7 t\n"), "--corpus": write("corpus", [line])}
-    (told,) = secondpass(*LEXICAL, *options(files)).lines()
-    (candidate,) = read_corpus(files["--corpus"])
-    assert told["ranking"][0]["metadata"] == candidate.metadata == {"score": 3, "content": "c"}
-    assert told["ranking"][0]["score"] == 7
-
-
-def test_a_run_can_come_through_a_pipe(secondpass, trec):
-    _, files = trec
-    expected = secondpass(*LEXICAL, *options(files)).out
-    run = files["--run"].read_bytes()
-    assert secondpass(*LEXICAL, *options({**files, "--run": "-"}), stdin=run).out == expected
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")

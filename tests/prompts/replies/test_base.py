@@ -95,13 +95,6 @@ def test_schema(reply_format, schema):
     assert reply_format.schema(["a", "b"]) == schema
 
 
-def test_schema_of_indices():
-    reply_format = Permutation("index0")
-    assert reply_format.schema(["0", "1"]) == closed({"ranking": array(PLACES)})
-    pairs = Pairs(SCORES, "index0").schema(["0", "1"])
-    assert pairs["properties"]["grades"]["items"] == closed({"index": PLACES, "score": NUMBER})
-
-
 @pytest.mark.parametrize(
     ("low", "high", "schema"),
     [
@@ -119,12 +112,6 @@ def test_schema_lists_few_whole_numbers(low, high, schema):
 def test_expected_tokens():
     formats = [Keyed(SCORES), Pairs(SCORES), Permutation(), Ranked()]
     assert [each.expected_tokens(2) for each in formats] == [32, 48, 26, 28]
-
-
-def test_names_and_defaults():
-    formats = [Keyed(SCORES), Pairs(SCORES), Permutation(), Ranked()]
-    assert [each.name for each in formats] == ["keyed", "pairs", "permutation", "ranked"]
-    assert {(each.labels, each.bare) for each in formats} == {("opaque", False)}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
-from secondpass.prompts.replies.ranked import Ranked, read_ranked
+from secondpass.prompts.replies.ranked import read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 ESCAPED = Labels(["a&lt;b&gt;", "x&gt;y", "c"], None)
@@ -122,26 +122,11 @@ def test_counts():
     assert (order.doubled, order.unknown) == (1, 1)
 
 
-def test_format_reads_chains():
-    assert Ranked().read(Completion("[b2c] > [k4t]"), OPAQUE).places == (1, 0)
-
-
 def test_single_document():
     assert read_ranked(Completion("[1]"), Labels(["1"], 1)).places == (0,)
     assert read_ranked(Completion("It is [doc 1]."), Labels(["doc 1"], None)).places == (0,)
     with pytest.raises(ReplyError, match=NONE):
         read_ranked(Completion("It is [doc 1]."), Labels(["doc 1", "doc 2"], None))
-
-
-@given(st.permutations(range(6)), st.sampled_from([0, 1, None]), st.data())
-def test_every_permutation_is_read(order, first, data):
-    names = (
-        [f"k{at}t" for at in range(6)] if first is None else [str(at + first) for at in range(6)]
-    )
-    arrow = data.draw(st.sampled_from([" > ", ">", " >\n"]))
-    before = data.draw(st.sampled_from(["", "Sure: ", "<think>[1] > [2]</think>", "\ufeff"]))
-    reply = before + arrow.join(f"[{names[at]}]" for at in order)
-    assert read_ranked(Completion(reply), Labels(names, first)).places == tuple(order)
 
 
 chains = st.lists(

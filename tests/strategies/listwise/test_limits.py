@@ -1,15 +1,10 @@
 """Windows that limits leave out."""
 
-import asyncio
-
 import pytest
 
-from fakes import Model, always, numbered, ranked, within_deadlines
+from fakes import Model, numbered, ranked, within_deadlines
 from listwise_plans import judge, numbers_of
 from secondpass import Reranker
-from secondpass.effects import Completion
-from secondpass.errors import LLMError
-from secondpass.limits import Prices
 from secondpass.strategies.listwise import Listwise
 
 LEFT = [
@@ -78,52 +73,3 @@ def test_few_calls_reach_the_top(limits, calls, status):
     assert ranking[0].rerank_score == 1.0
     scored = 10 + 10 * calls
     assert [item.status for item in ranking] == ["scored"] * scored + ["unjudged"] * (100 - scored)
-
-
-def test_retries_leave_fewer_windows():
-    down = LLMError("busy", "server_error", retryable=True)
-    model = Model([always("no idea"), ranked, always(down), ranked])
-    reranker = Reranker(Listwise(model), limits={"calls": 3, "repair": 1}, log_level="debug")
-    ranking = reranker.rerank("q", numbered(range(40, 0, -1)))
-    # 40 candidates take three windows; repairing the first costs the place of the second.
-    assert len(model.prompts) == 3
-    assert ranking.report.usage.calls == 3
-
-
-@pytest.mark.parametrize("limit", ["tokens", "cost"])
-def test_few_tokens_reach_the_top(limit):
-    class Counting(Model):
-        async def complete(self, prompt):
-            completion = await super().complete(prompt)
-            return Completion(completion.text, input_tokens=900, output_tokens=100)
-
-    # A million tokens are a unit of money, so both limits leave room for three windows.
-    given = {"tokens": 3500, "cost": 0.0035}
-    model = Counting(ranked, prices=Prices(1, 1))
-    reranker = Reranker(Listwise(model), limits={limit: given[limit]}, log_level="debug")
-    ranking = reranker.rerank("q", numbered(range(100, 0, -1)))
-    assert len(model.prompts) == 3
-    assert ranking.report.usage.input_tokens == 2700
-    assert ranking.report.status == "partial"
-    assert [item.status for item in ranking][:20] == ["scored"] * 20
-    assert {issue.code for issue in ranking.report.issues} == {"windows_not_joined"}
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_short_deadline_reaches_the_top(asynchronous):
-    texts = numbered(range(100, 0, -1))
-
-    def rank(deadline):
-        model = Model(ranked, seconds=deadline / 6)
-        reranker = Reranker(Listwise(model), limits={"deadline": deadline}, log_level="debug")
-        if asynchronous:
-            return model, asyncio.run(reranker.arerank("q", texts))
-        return model, reranker.rerank("q", texts)
-
-    def reaches_the_top(result):
-        return [item.status for item in result[1]][:20] == ["scored"] * 20
-
-    model, ranking = within_deadlines(rank, reaches_the_top)
-    assert ranking.report.status == "partial"
-    assert [item.status for item in ranking][:20] == ["scored"] * 20
-    assert len(model.prompts) < 9

@@ -72,14 +72,6 @@ def test_incomplete_replies(reply, order, scored, issues):
     assert ranking.report.status == ("ok" if scored == 4 else "partial")
 
 
-def test_tied_ranks_keep_their_order():
-    def tied(passages):
-        return json.dumps({label: 1 + number_of(text) % 2 for label, text in passages.items()})
-
-    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 8, 5, 6]), tied)
-    assert judgement.scores == [0.5, 1.0, 0.25, 0.75]
-
-
 def test_rank_out_of_range():
     def beyond(passages):
         return json.dumps(dict(zip(passages, [1, 99, 2], strict=True)))
@@ -87,28 +79,6 @@ def test_rank_out_of_range():
     with pytest.raises(ReplyError) as caught:
         judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), beyond)
     assert caught.value.code == "score_out_of_range"
-
-
-def test_unusable_rank():
-    def strange(passages):
-        return json.dumps(dict(zip(passages, [1, "high", 2], strict=True)))
-
-    judgement, _ = judge(Listwise(Model(), reply="keyed"), numbered([3, 9, 5]), strange)
-    assert judgement.scores == [1.0, None, 2 / 3]
-    assert "doubled_label" not in [issue.code for issue in judgement.issues]
-
-
-def test_another_window_may_score_it():
-    # 30 candidates: windows at 10 and 0. The first leaves 25 out, which stays in its place.
-    judgement, asks = judge(Listwise(Model()), ascending(30), leaving_out(25))
-    assert len(asks) == 2
-    assert judgement.scores[25] is None
-    assert 25 not in judgement.unjudged
-    assert [issue.code for issue in judgement.issues] == ["not_in_reply"]
-    # Left out by the second window only, it has the place that the first gave it.
-    replies = iter([ranked, leaving_out(25)])
-    judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
-    assert judgement.scores[25] is not None
 
 
 def test_answered_windows_are_used():
@@ -136,19 +106,6 @@ def test_failed_window_is_unjudged():
     assert ranking.order == (*range(19, -1, -1), *range(20, 30))
     assert [item.status for item in ranking] == ["scored"] * 20 + ["unjudged"] * 10
     assert ranking.report.status == "partial"
-
-
-def test_failed_middle_window_ends_the_run():
-    # The windows at 4 and 0 share a place, but nothing was compared across the one at 2.
-    texts = numbered(range(1, 10))
-    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
-    ranking = Reranker(method, log_level="debug").rerank("q", texts)
-    assert [number_of(item.text) for item in ranking] == [9, 4, 3, 2, 1, 5, 6, 7, 8]
-    assert [item.status for item in ranking] == ["scored"] * 5 + ["unjudged"] * 4
-    assert ranking.report.status == "partial"
-    method = Listwise(Model([ranked, always(DOWN), ranked]), window=5)
-    with pytest.raises(RerankError, match="windows_not_joined"):
-        Reranker(method, strict=True, log_level="debug").rerank("q", texts)
 
 
 def test_uncounted_window_scores_nothing():

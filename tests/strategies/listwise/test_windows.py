@@ -1,16 +1,13 @@
 """Windows: what is asked, the settings, and the context window."""
 
-import asyncio
 import json
-import random
 
 import pytest
 
-from fakes import Model, number_of, numbered, ranked, shown_in
+from fakes import Model, numbered, ranked
 from listwise_plans import ascending, judge, numbers_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
-from secondpass.errors import MethodError
 from secondpass.strategies.listwise import Listwise
 
 WINDOWS = [
@@ -44,61 +41,11 @@ def test_windows_slide_to_the_top(count, window, stride, starts):
     assert not judgement.issues
 
 
-@pytest.mark.parametrize(("count", "window", "stride", "starts"), WINDOWS)
-@pytest.mark.parametrize("mode", ["sync", "async", "async function"])
-def test_usage(mode, count, window, stride, starts):
-    def function(messages):
-        return ranked(shown_in(messages))
-
-    async def coroutine(messages):
-        return function(messages)
-
-    llm = coroutine if mode == "async function" else function
-    reranker = Reranker({"type": "listwise", "llm": llm, "window": window, "stride": stride})
-    texts = numbered(range(count, 0, -1))
-    if mode == "sync":
-        ranking = reranker.rerank("wombats", texts)
-    else:
-        ranking = asyncio.run(reranker.arerank("wombats", texts))
-    usage = ranking.report.usage
-    shown = len(starts) * min(window or count, count)
-    assert (usage.calls, usage.rounds, usage.pairs) == (len(starts), len(starts), shown)
-    report = ranking.report
-    assert (report.status, report.score_kind, report.issues) == ("ok", "rank", ())
-    assert ranking.order == tuple(range(count))
-    assert [item.rerank_score for item in ranking] == [
-        (count - index) / count for index in range(count)
-    ]
-
-
 def test_best_is_carried_to_the_top():
     ranking = Reranker(Listwise(Model(ranked))).rerank("q", ascending(100))
     # A window carries as many as it has more than its stride.
     assert ranking.order[:10] == tuple(range(99, 89, -1))
     assert sorted(ranking.order) == list(range(100))
-
-
-def test_one_window():
-    numbers = random.Random(7).sample(range(1000), 20)
-    ranking = Reranker(Listwise(Model(ranked))).rerank("q", numbered(numbers))
-    assert [numbers[index] for index in ranking.order] == sorted(numbers, reverse=True)
-
-
-def test_single_candidate():
-    model = Model(ranked)
-    ranking = Reranker(Listwise(model), strict=True).rerank("q", [{"text": "1 wombat", "score": 3}])
-    assert model.prompts == []
-    report, item = ranking.report, ranking[0]
-    assert (report.status, report.method, report.issues) == ("ok", None, ())
-    assert (item.status, item.rerank_score, item.final_score) == ("tail", None, 3.0)
-    assert report.usage.calls == 0
-
-
-def test_deterministic():
-    first, again = (judge(Listwise(Model()), ascending(45)) for _ in range(2))
-    assert first[0] == again[0]
-    prompts = [[ask.questions[0].request for ask in asks] for _, asks in (first, again)]
-    assert prompts[0] == prompts[1]
 
 
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
@@ -131,24 +78,6 @@ def test_reply_formats_and_labels(labels, wrapping):
     assert (asks[0].questions[0].request.schema is None) == (bare or reply == "ranked")
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_ranked_through_the_reranker(asynchronous):
-    def says(messages):
-        passages = shown_in(messages)
-        best_first = sorted(passages, key=lambda label: -number_of(passages[label]))
-        return " > ".join(f"[{label}]" for label in best_first)
-
-    config = {"type": "listwise", "llm": says, "reply": "ranked", "labels": "index1"}
-    reranker = Reranker(config)
-    texts = numbered([3, 9, 5, 7, 8, 1])
-    if asynchronous:
-        ranking = asyncio.run(reranker.arerank("q", texts))
-    else:
-        ranking = reranker.rerank("q", texts)
-    assert ranking.order == (1, 4, 3, 2, 0, 5)
-    assert (ranking.report.status, ranking.report.usage.calls) == ("ok", 1)
-
-
 WRONG = [
     ({"window": 1}, "window"),
     ({"window": 0}, "window"),
@@ -173,24 +102,7 @@ def test_wrong_settings(settings, message):
         Reranker({"type": "listwise", "llm": Model(), **settings})
 
 
-def test_blends_of_ranks():
-    with pytest.raises(ConfigurationError):
-        Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "none"})
-    Reranker(Listwise(Model()), blend={"original": 0.5, "normalize": "rrf"})
-
-
-def test_name():
-    assert Listwise(Model()).name == "listwise by model"
-
-
 # ---------------------------------------------------------------------- details
-
-
-def test_settings_are_kept():
-    method = Listwise(Model())
-    assert (method.window, method.stride, method.reply) == (20, None, "permutation")
-    assert (method.labels, method.bare, method.scale) == ("opaque", False, None)
-    assert Listwise(Model(), window=9, stride=4).stride == 4
 
 
 def test_default_stride():
@@ -252,13 +164,6 @@ def test_ranks(ranks, scores, codes):
             index for index, score in enumerate(scores) if score is None
         )
         assert issue.method == "listwise by model"
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_equal_ranks_are_no_order(count):
-    method = Listwise(Model(), reply="keyed")
-    with pytest.raises(MethodError, match="all documents the same rank"):
-        judge(method, numbered(range(count)), keyed_ranks(*[1] * count))
 
 
 def test_cut_or_unknown_ranks():
