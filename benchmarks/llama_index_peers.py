@@ -1,6 +1,6 @@
 """Compares LlamaIndex's rerankers with secondpass on five nodes and a model that misbehaves.
 
-Each case of ``tests/support/misbehaving_replies.py`` is sent to every reranker in the format that
+Each case of ``llama_index_cases.py`` is sent to every reranker in the format that
 it asks for, synchronously and asynchronously. All have their default settings, except for the batch
 size in cases about batches, and a deadline for secondpass in cases without an answer. The others
 have no such setting; they are abandoned after a second. LLMRerank has a completion model,
@@ -32,21 +32,17 @@ from llama_index.postprocessor.secondpass import SecondPassRerank
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from llama_index_cases import CASES, DOCUMENTS, HONEST, LINES, PERMUTATION, Case
+
 from misbehaving_replies import (
     ALL,
-    CASES,
-    DOCUMENTS,
     GRADED,
-    HONEST,
-    LINES,
     LISTWISE,
     MARKER,
     NUMBERS,
-    PERMUTATION,
     QUERY,
     Asked,
     Calling,
-    Case,
     Chatting,
     Completing,
     Form,

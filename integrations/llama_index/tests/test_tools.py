@@ -42,7 +42,6 @@ from misbehaving_replies import (
     QUERY,
     Asked,
     Calling,
-    Case,
     Completing,
     Form,
     Said,
@@ -57,14 +56,8 @@ def threads_that_wait() -> Iterator[None]:
     replies.release()
 
 
-def reranking(form: Form, llm: Any, case: Case | None = None, **more: Any) -> SecondPassRerank:
-    method: dict[str, Any] = {"type": form.name}
-    if case is not None and case.batch_size is not None:
-        method["batch_size"] = case.batch_size
-    limits = {} if case is None else dict(case.limits)
-    if case is not None and case.promised(form)[0] == "unchanged":
-        limits["repair"] = 0  # the scripts are about all passages, not about halves of them
-    return SecondPassRerank({"method": method, "limits": limits, **more}, llm=llm)
+def reranking(form: Form, llm: Any, **more: Any) -> SecondPassRerank:
+    return SecondPassRerank({"method": {"type": form.name}, **more}, llm=llm)
 
 
 def both_ways(
