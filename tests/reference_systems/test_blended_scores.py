@@ -5,7 +5,6 @@ Every row of its table goes through the real SDK to a provider on the loopback i
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -15,7 +14,7 @@ import pytest
 
 import fake_provider as fake
 from reference_replies import logged, says
-from secondpass import Candidate, Reranker, RerankError
+from secondpass import Candidate, Reranker
 
 KEY = "gsk-test-SECRET"
 MEMORIES = ["likes green tea", "lives in Lisbon", "has a dog named Rui", "drinks tea at 7"]
@@ -23,29 +22,13 @@ ORIGINALS = [0.31, 0.77, 0.05, 0.42]
 
 
 @pytest.fixture
-def provider(server, monkeypatch):
-    """A provider, its key, and nothing else in the environment that clients look at."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    monkeypatch.setenv("GROQ_API_KEY", KEY)
-    server.schemaless = []
-    server.play()
-    return server
+def provider(provider_with):
+    return provider_with({"GROQ_API_KEY": KEY})
 
 
 @pytest.fixture
-def blended_scores(provider):
-    """Makes rerankers of the preset that ask the provider."""
-    with contextlib.ExitStack() as stack:
-
-        def make(llm=None, **overrides):
-            llm = {"base_url": provider.base_url("openai"), **(llm or {})}
-            reranker = Reranker.from_preset("blended_scores", method={"llm": llm}, **overrides)
-            stack.callback(reranker.close)
-            return reranker
-
-        yield make
+def blended_scores(preset_maker):
+    return preset_maker("blended_scores", "openai")
 
 
 def memories(texts=MEMORIES, originals=ORIGINALS):
@@ -127,9 +110,7 @@ def test_the_model_can_be_a_function_of_the_application(rank):
 @pytest.mark.parametrize(
     "given",
     [
-        [0.0, 0.3, 0.9, 1.0],
         [0.1, 0.2, 0.30000000000000004, 1 / 3],
-        [0.7, 0.7, 0.7, 0.7],
         [1, 0, 1, 0],
         [1e-300, 0.9999999999999999, 5e-324, 0.123456789012345678],
     ],
@@ -214,15 +195,9 @@ def test_an_original_that_is_missing_is_told(provider, blended_scores, rank):
 # ---------------------------------------------------------------------- replies
 
 READ = {
-    "bare": '[{"index": 1, "score": 0.9}, {"index": 0, "score": 0.2}]',
-    "fenced": '```json\n[{"index": 0, "score": 0.2}, {"index": 1, "score": 0.9}]\n```',
-    "thought first": (
-        '<think>[{"index": 0, "score": 1}]</think>'
-        '[{"index": 0, "score": 0.2}, {"index": 1, "score": 0.9}]'
-    ),
     "in an object": '{"results": [{"index": 0, "score": 0.2}, {"index": 1, "score": 0.9}]}',
-    "indices as strings": '[{"index": "0", "score": 0.2}, {"index": "1", "score": 0.9}]',
-    "others graded too": (
+    "thought first, others graded too": (
+        '<think>[{"index": 0, "score": 1}]</think>'
         '[{"index": 0, "score": 0.2}, {"index": 1, "score": 0.9}, {"index": 7, "score": 1.0}]'
     ),
 }
@@ -236,9 +211,7 @@ def test_replies_that_are_read(provider, blended_scores, rank, reply):
     assert provider.calls == 1
 
 
-@pytest.mark.parametrize(
-    "second", ["", ', {"index": 1, "score": null}', ', {"index": 1, "score": "high"}']
-)
+@pytest.mark.parametrize("second", ["", ', {"index": 1, "score": null}'])
 def test_a_memory_without_a_usable_score_is_kept_behind(provider, blended_scores, rank, second):
     provider.play(says('[{"index": 0, "score": 0.2}' + second + "]"))
     ranking = rank(blended_scores(), "q", memories(["a", "b"], [0.1, 0.9]))
@@ -251,14 +224,9 @@ def test_a_memory_without_a_usable_score_is_kept_behind(provider, blended_scores
 
 FAULTS = {
     "malformed JSON": (says('[{"index": 0, "score": 0.2}, {"index": 1'), "reply_refused"),
-    "out of range": (grades(3, 7, 8, 9), "score_out_of_range"),
     "one out of range": (grades(0.2, 1.2, 0.1, 0.4), "score_out_of_range"),
-    "nothing": (says(""), "empty_reply"),
-    "500": (fake.status(500), "server_error"),
     "429": (fake.status(429, headers={"Retry-After": "0"}), "rate_limited"),
-    "401": (fake.status(401), "authentication"),
     "413": (fake.status(413), "too_long"),
-    "reset": (fake.raw(fake.End.RESET), "connection"),
 }
 
 
@@ -286,13 +254,6 @@ def test_the_floor_does_not_apply_to_originals(provider, blended_scores, rank):
     provider.play(fake.status(500))
     ranking = rank(blended_scores(), "q", memories(["a", "b"], [0.01, 0.0]))
     assert [item.final_score for item in ranking] == [0.01, 0.0]
-
-
-def test_strict_raises(provider, blended_scores, rank):
-    provider.play(fake.status(500))
-    with pytest.raises(RerankError, match="server_error") as caught:
-        rank(blended_scores(strict=True), "q", memories())
-    assert caught.value.ranking.order == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("setting", ["deadline", "timeout"])
@@ -325,12 +286,8 @@ def test_a_model_that_takes_no_temperature_is_asked_without_it(provider, blended
     assert provider.calls == 3
 
 
-@pytest.mark.parametrize("value", [None, "", "  "])
-def test_without_a_key_nothing_is_sent(provider, blended_scores, rank, monkeypatch, caplog, value):
-    if value is None:
-        monkeypatch.delenv("GROQ_API_KEY")
-    else:
-        monkeypatch.setenv("GROQ_API_KEY", value)
+def test_without_a_key_nothing_is_sent(provider, blended_scores, rank, monkeypatch, caplog):
+    monkeypatch.delenv("GROQ_API_KEY")
     ranking = rank(blended_scores(), "q", memories())
     assert provider.calls == 0
     assert [item.final_score for item in ranking] == ORIGINALS
@@ -356,8 +313,7 @@ def test_one_memory_is_judged(provider, blended_scores, rank):
     assert ranking[0].final_score == 0.25 * 0.4 + 0.5 * 0.6
 
 
-@pytest.mark.parametrize("most", [20, 5])
-@pytest.mark.parametrize("tail", ["keep", "drop"])
+@pytest.mark.parametrize(("most", "tail"), [(20, "keep"), (5, "drop")])
 def test_more_than_max_candidates(provider, blended_scores, rank, most, tail):
     count = 25
     texts = [f"memory {at}" for at in range(count)]

@@ -5,7 +5,6 @@ Every row of its table goes through the real SDK to a provider on the loopback i
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import os
@@ -14,7 +13,7 @@ import pytest
 
 import fake_provider as fake
 from reference_replies import logged, says
-from secondpass import Reranker, RerankError
+from secondpass import Reranker
 
 KEY = "sk-ant-test-SECRET"
 QUERY = "how do I publish to PyPI?"
@@ -98,17 +97,11 @@ def test_each_guideline_is_in_the_system_prompt(provider, listwise_guided, rank,
     provider.play(backwards)
     rank(listwise_guided(), QUERY, pages())
     [request] = provider.requests
-    [guideline] = [line for line in request.body["system"].splitlines() if words[0] in line][:1]
-    assert guideline.startswith("- ")
+    guidelines = [line for line in request.body["system"].splitlines() if line.startswith("- ")]
+    assert len(guidelines) == 4
+    guideline = next(line for line in guidelines if words[0] in line)
     assert all(word in guideline for word in words)
     assert words[-1] not in json.dumps(request.body["messages"])
-
-
-def test_the_guidelines_are_four(provider, listwise_guided):
-    provider.play(backwards)
-    listwise_guided().rerank(QUERY, pages())
-    system = provider.requests[0].body["system"]
-    assert len([line for line in system.splitlines() if line.startswith("- ")]) == 4
 
 
 def test_what_the_model_sees_of_a_page(provider, listwise_guided, rank):
@@ -139,7 +132,7 @@ def test_pages_without_a_path_or_a_text(provider, listwise_guided, rank):
 # ---------------------------------------------------------------------- the pool
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 5, 10, 40, 100])
+@pytest.mark.parametrize("wanted", [1, 40])
 def test_three_times_as_many_are_asked_for(provider, listwise_guided, rank, wanted):
     reranker = listwise_guided()
     needed = reranker.candidates_needed(wanted)
@@ -159,8 +152,8 @@ def test_the_multiplier_can_be_another(provider, listwise_guided):
 # ---------------------------------------------------------------------- the reply
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_every_permutation(provider, listwise_guided, rank, order):
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
+def test_a_permutation_is_the_order(provider, listwise_guided, rank, order):
     provider.play(says(json.dumps(order)))
     ranking = rank(listwise_guided(), QUERY, pages())
     assert ranking.order == order
@@ -177,12 +170,11 @@ def test_every_permutation(provider, listwise_guided, rank, order):
 
 READ = {
     "missing ones keep their order": ("[2]", (2, 0, 1, 3), {"not_in_reply"}),
-    "doubled": ("[2, 2, 1, 0, 3]", (2, 1, 0, 3), {"doubled_label"}),
-    "out of range": ("[9, 3, -1, 2, 1, 0]", (3, 2, 1, 0), {"unknown_label"}),
-    "both": ("[3, 3, 17]", (3, 0, 1, 2), {"not_in_reply", "doubled_label", "unknown_label"}),
-    "no indices": ('[3, null, "x", true, 1.5, 2]', (3, 2, 0, 1), {"not_in_reply", "unknown_label"}),
-    "as strings": ('["3", "2", "1", "0"]', (3, 2, 1, 0), set()),
-    "fenced": ("```json\n[3, 2, 1, 0]\n```", (3, 2, 1, 0), set()),
+    "doubled and out of range": (
+        "[3, 3, 17]",
+        (3, 0, 1, 2),
+        {"not_in_reply", "doubled_label", "unknown_label"},
+    ),
     "in prose": ("The best order is [3, 2, 1, 0].", (3, 2, 1, 0), set()),
 }
 
@@ -217,14 +209,8 @@ def test_where_there_is_nothing_to_order_nothing_is_asked(provider, listwise_gui
 # ---------------------------------------------------------------------- faults
 
 FAULTS = {
-    "500": (fake.status(500), "server_error"),
-    "429": (fake.status(429), "rate_limited"),
-    "401": (fake.status(401), "authentication"),
     "no credit": (fake.status(400, "Your credit balance is too low"), "quota"),
-    "reset": (fake.raw(fake.End.RESET), "connection"),
     "prose": (says("Page 3 first, then page 1."), "reply_refused"),
-    "an empty array": (says("[]"), "reply_refused"),
-    "nothing": (says(""), "empty_reply"),
 }
 
 
@@ -253,21 +239,8 @@ def test_at_the_usual_level_nothing_is_logged(provider, listwise_guided, rank, c
     assert ranking.report.status == "unchanged"
 
 
-def test_a_time_that_is_over(provider, listwise_guided, rank):
-    provider.play(fake.silence())
-    reranker = listwise_guided({"timeout": 0.1}, limits={"retries": 0})
-    ranking = rank(reranker, QUERY, pages())
-    assert ranking.order == (0, 1, 2, 3)
-    [issue] = ranking.report.issues
-    assert issue.code == "timeout"
-
-
-@pytest.mark.parametrize("value", [None, "", "  "])
-def test_without_a_key(provider, rank, monkeypatch, caplog, value):
-    if value is None:
-        monkeypatch.delenv("ANTHROPIC_API_KEY")
-    else:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", value)
+def test_without_a_key(provider, rank, monkeypatch, caplog):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
     with caplog.at_level(logging.DEBUG, logger="secondpass"):
         ranking = rank(Reranker.from_preset("listwise_guided"), QUERY, pages())
     assert ranking.order == (0, 1, 2, 3)
@@ -275,13 +248,6 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value):
     assert (issue.code, provider.calls) == ("no_key", 0)
     assert "ANTHROPIC_API_KEY" in issue.message
     assert [record.levelno for record in logged(caplog)] == [logging.DEBUG]
-
-
-def test_strict_raises(provider, listwise_guided, rank):
-    provider.play(fake.status(404))
-    with pytest.raises(RerankError, match="not_found") as caught:
-        rank(listwise_guided(strict=True), QUERY, pages())
-    assert caught.value.ranking.order == (0, 1, 2, 3)
 
 
 # ---------------------------------------------------------------------- frameworks

@@ -87,7 +87,7 @@ def test_the_context(provider, listwise_ids, rank):
     ]
 
 
-@pytest.mark.parametrize("pending", [0, 1, 9, 10, 11, 60])
+@pytest.mark.parametrize("pending", [0, 10, 11])
 def test_all_outputs_and_ten_goals(provider, listwise_ids, pending):
     provider.play(backwards)
     listwise_ids().rerank(QUERY, tactics(), context=nodes(120, pending))
@@ -97,13 +97,6 @@ def test_all_outputs_and_ten_goals(provider, listwise_ids, pending):
     assert [line for line in lines if "todo" in line] == [
         f"- todo-{at} / goal {at} / task" for at in range(min(pending, 10))
     ]
-
-
-def test_a_context_in_words(provider, listwise_ids, rank):
-    provider.play(backwards)
-    ranking = rank(listwise_ids(), QUERY, tactics(), context="The shop has no database yet.")
-    assert ranking.report.status == "ok"
-    assert context_of(provider.requests[0]) == ["The shop has no database yet."]
 
 
 def test_without_a_project_there_is_no_context(provider, listwise_ids, rank):
