@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import ir_measures
@@ -132,19 +131,6 @@ def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (tmp_path / "report.html").exists()
 
 
-def test_by_name() -> None:
-    found = compared()
-    assert found["lexical+longest"] is found.results[3]
-    with pytest.raises(KeyError, match="other"):
-        found["other"]
-    assert replace(found, results=()).ran == ()
-
-
-def test_in_notebooks() -> None:
-    assert "lexical+longest" in compared()._repr_html_()
-    assert "owl" not in repr(compared())  # no texts in logs
-
-
 # ---------------------------------------------------------------------- a comparison as files
 
 
@@ -191,16 +177,6 @@ def test_a_line_of_csv_for_each_query_and_system():
         [query, result.name] for query in found.queries for result in found.ran
     ]
     assert EDGES["no time"]._per_query_csv().splitlines()[2].endswith(",")
-
-
-@pytest.mark.parametrize("comparison", EDGES.values(), ids=EDGES)
-def test_plain_values(comparison):
-    record = json.loads(json.dumps(comparison.to_dict()))
-    assert record["queries"] == len(comparison.queries)
-    assert [system["name"] for system in record["systems"]] == [
-        result.name for result in comparison.results
-    ]
-    assert "judged_by" not in record
 
 
 def test_a_models_judgements_are_marked():

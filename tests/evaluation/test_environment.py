@@ -1,7 +1,6 @@
 """What is recorded of the time, the packages and the machine."""
 
 import platform
-import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -13,10 +12,6 @@ import secondpass_evaluation
 from command_calls import called, python
 from secondpass import MissingExtraError
 from secondpass_evaluation import environment
-
-
-def test_the_time_is_in_utc_to_the_second():
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", environment.now())
 
 
 def test_versions_of_what_is_installed(monkeypatch):

@@ -1,8 +1,6 @@
 import asyncio
-import random
 import shutil
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -21,8 +19,7 @@ from secondpass_evaluation import (
 )
 from secondpass_evaluation.report import charts
 from secondpass_evaluation.report.verdict import verdict
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
-from topic_suites import CANDIDATES, SUITE, ByGrade, ByTopic, failing, figures, passages, suite_of
+from topic_suites import CANDIDATES, SUITE, ByGrade, ByTopic, figures, passages, suite_of
 
 WORDS = HybridRetriever(SUITE.corpus)
 """It has no vectors."""
@@ -174,36 +171,6 @@ def test_unfit_judgements_fail_first() -> None:
     assert compare("lexical", SUITE, measures=["ERR@10"]).ran
 
 
-@pytest.mark.long
-def test_fusion_as_in_ranx() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the packages that ranx brings
-        ranx = pytest.importorskip("ranx")
-        rng = random.Random(5)
-        documents = [f"d{at}" for at in range(50)]
-        for k in (1, 10, 60):
-            lists = {
-                f"q{at}": [rng.sample(documents, rng.randint(1, 50)) for _ in range(3)]
-                for at in range(10)
-            }
-            runs = [
-                ranx.Run(
-                    {
-                        query: {one: float(-rank) for rank, one in enumerate(each[number])}
-                        for query, each in lists.items()
-                    }
-                )
-                for number in range(3)
-            ]
-            theirs = ranx.fuse(runs, norm=None, method="rrf", params={"k": k}).to_dict()
-            for query, each in lists.items():
-                fused = reciprocal_rank_fusion(
-                    [[Candidate("", one) for one in one_list] for one_list in each], rrf_k=k
-                )
-                ours = {str(one.id): one.score for one in fused}
-                assert ours == pytest.approx(theirs[query], abs=1e-9)
-
-
 def test_behind_several_first_stages() -> None:
     retriever = HybridRetriever(SUITE.corpus, ByTopic())
     modes = ("vector", "lexical", "hybrid")
@@ -239,18 +206,6 @@ def test_behind_several_first_stages() -> None:
 
 
 # ---------------------------------------------------------------------- first stages
-
-
-def test_without_embedder_vectors_are_not_run() -> None:
-    found = compare("lexical", SUITE, retriever=HybridRetriever(SUITE.corpus))
-    assert {one.name: one.status for one in found.results} == {
-        "vector": "not_run",
-        "lexical": "ran",
-        "hybrid": "not_run",
-        "lexical+lexical": "ran",
-    }
-    assert "vectors need an embedder" in found["vector"].reason
-    assert found.baseline == "lexical"
 
 
 @pytest.mark.parametrize(
@@ -297,21 +252,6 @@ def test_too_many_candidates_are_cut() -> None:
 
     found = compare([], SUITE, retriever=Generous(), first_stages=["vector"], depth=3)
     assert {len(documents) for documents in found["vector"].run.values()} == {3}
-
-
-@pytest.mark.parametrize(
-    ("retrieved", "error", "problem"),
-    [
-        (lambda *_: [Candidate("x")], InputError, r"\.id: a run needs ids"),
-        (failing(ConnectionError("refused")), ConnectionError, "refused"),
-    ],
-)
-def test_retriever_errors_pass_through(retrieved, error, problem) -> None:
-    class Mine:
-        retrieve = staticmethod(retrieved)
-
-    with pytest.raises(error, match=problem):
-        compare([], SUITE, retriever=Mine(), first_stages=["lexical"])
 
 
 # ---------------------------------------------------------------------- rerankers

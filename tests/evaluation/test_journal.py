@@ -215,16 +215,6 @@ def test_only_what_can_be_recognized_and_has_not_failed_is_kept(tmp_path: Path) 
     assert json.loads(path.read_text())["report"]["status"] == "ok"
 
 
-def test_a_query_that_a_suite_has_twice_is_ranked_twice(tmp_path: Path) -> None:
-    corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
-    queries = {"q1": "owl hunts", "q2": "owl hunts"}
-    suite = make_suite("s", queries, {query: {"d0": 1} for query in queries}, corpus=corpus)
-    for counts in ((0, 2), (2, 0)):
-        with Journal(tmp_path / "rankings.jsonl") as journal:
-            compare("lexical", suite, first_stages=["lexical"], journal=journal)
-            assert (journal.reused, journal.added) == counts
-
-
 def test_with_threads_all_that_finish_are_kept(tmp_path: Path, monkeypatch) -> None:
     queries = {f"q{index}": f"owl {index}" for index in range(20)}
     corpus = [{"id": one.id, "text": one.text or "x"} for one in CANDIDATES]
@@ -269,33 +259,7 @@ CORPUS = [
     {"id": "b", "text": "apples grow on trees, and apples are red"},
     {"id": "c", "text": "trains run on rails"},
 ]
-SUITE = make_suite(
-    "fruit", {"q": "red apples", "r": "rails"}, {"q": {"b": 1}, "r": {"c": 1}}, corpus=CORPUS
-)
 GIVEN = make_suite("given", {"q": "red apples"}, {"q": {"b": 1}}, candidates={"q": CORPUS})
-
-
-def test_first_stage_and_rankings() -> None:
-    observed = Observations(SUITE, behind="lexical", depth=2)
-    assert observed.candidates["r"][0].id == "c"
-    rankings = observed.rankings("words", Reranker("lexical"))
-    assert rankings["q"][0].id == "b"
-    assert len(rankings["q"]) == len(observed.candidates["q"]) <= 2
-
-
-def test_own_candidates_are_preferred() -> None:
-    observed = Observations(GIVEN)
-    assert observed.stage == "given"
-    assert [item.id for item in observed.candidates["q"]] == ["a", "b", "c"]
-
-
-def test_journal_has_what_is_finished(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    reranker = Reranker("lexical")
-    with Journal(tmp_path / "rankings.jsonl") as journal:
-        observed = Observations(GIVEN, journal=journal)
-        first = observed.rankings("words", reranker)
-        assert observed.rankings("words", reranker)["q"].order == first["q"].order
-        assert journal.reused == 1
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from secondpass_evaluation import (
     write_queries,
     write_run,
 )
-from secondpass_evaluation.candidate_lists import candidates_of_run, checked_id, read_candidates
+from secondpass_evaluation.candidate_lists import read_candidates
 from secondpass_evaluation.loading import read_query_log
 
 QUERIES = {"q1": "owl", "q2": "sea"}
@@ -280,11 +280,6 @@ def test_wrong_calls(folder: Path, arguments, problem: str) -> None:
         load_suite(**filled)
 
 
-def test_missing_named_file(folder: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="none"):
-        load_suite(folder, corpus=folder / "none")
-
-
 def test_judged_passages_whose_texts_changed_are_named(tmp_path: Path) -> None:
     docs, kept = tmp_path / "docs", tmp_path / "asked.texts.json"
     docs.mkdir()
@@ -400,7 +395,6 @@ def test_candidates_have_their_own_text_or_that_of_the_corpus(tmp_path):
     }
 
 
-@pytest.mark.parametrize("corpus", [PASSAGES, None])
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -416,33 +410,9 @@ def test_candidates_have_their_own_text_or_that_of_the_corpus(tmp_path):
         ('{"query_id": "r", "candidates": []}', "'r' is a duplicate"),
     ],
 )
-def test_malformed_second_line(tmp_path, corpus, line, problem):
+def test_malformed_second_line(tmp_path, line, problem):
     path = tmp_path / "candidates.jsonl"
     path.write_text('{"query_id": "r", "candidates": []}\n' + line)
     with pytest.raises(FormatError, match=re.escape(problem)) as caught:
-        read_candidates(path, corpus)
+        read_candidates(path, PASSAGES)
     assert (caught.value.path, caught.value.line) == (str(path), 2)
-
-
-def test_documents_of_a_run_have_its_order_and_scores(tmp_path):
-    write_run(tmp_path / "run", {"q1": {"b": 2.0, "a": 1.0}, "q2": {"c": 0.5}})
-    found = candidates_of_run(tmp_path / "run", PASSAGES)
-    assert found == {
-        "q1": [Candidate("a cat", "b", 2.0), Candidate("the owl", "a", 1.0, {"year": 3})],
-        "q2": [Candidate("the sea", "c", 0.5)],
-    }
-    with pytest.raises(FormatError, match="'q2' has document 'c', which is not in"):
-        candidates_of_run(tmp_path / "run", PASSAGES[:2])
-    with pytest.raises(InputError, match="a run has no texts; it needs a corpus"):
-        candidates_of_run(tmp_path / "run", None)
-
-
-@pytest.mark.parametrize(("value", "id_"), [("a", "a"), (7, "7"), (0, "0")])
-def test_ids(value, id_):
-    assert checked_id(SimpleNamespace(error=ValueError), value, "the id") == id_
-
-
-@pytest.mark.parametrize("value", ["", None, 1.5])
-def test_what_is_no_id(value):
-    with pytest.raises(ValueError, match="the id must be a string or an integer, not"):
-        checked_id(SimpleNamespace(error=ValueError), value, "the id")

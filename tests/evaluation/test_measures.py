@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import ir_measures
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -168,10 +167,6 @@ def test_wrong_relevances(relevance, told: str) -> None:
     with pytest.raises(InputError) as caught:
         evaluate({"q": {"a": 1.0}}, {"q": {"a": 1, "b": relevance}})
     assert str(caught.value) == f"qrels['q']['b']: the relevance {told}"
-
-
-def test_numpy_integers_are_relevances() -> None:
-    assert evaluate({"q": {"a": 1.0}}, {"q": {"a": np.int64(2)}}, ["RR"]).mean == {"RR": 1.0}
 
 
 def test_ids_are_strings() -> None:

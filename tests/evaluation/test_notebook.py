@@ -105,15 +105,6 @@ def test_the_embedded_model_searches_by_default():
     assert alone["lexical"].run == found["lexical"].run
 
 
-def test_without_the_embedded_model(monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    found = compare("lexical", SUITE)
-    assert 'pip install "secondpass[embedded]"' in found["vector"].reason
-    assert found["hybrid"].status == "not_run"
-    assert found["lexical"].status == "ran"
-
-
 # ---------------------------------------------------------------------- the bar that shows how fa
 
 
@@ -150,12 +141,6 @@ def test_progress_in_a_notebook(monkeypatch):
     assert "lexical  6/6" in bars(None, io.StringIO(), monkeypatch)
 
 
-def test_a_bar_is_cleared(monkeypatch):
-    written = bars(True, Terminal(), monkeypatch)
-    assert written.endswith("\r")
-    assert written.split("\r")[-2].strip() == ""
-
-
 def test_progress_without_standard_error(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     with progress_bar(True) as report:
@@ -165,14 +150,6 @@ def test_progress_without_standard_error(monkeypatch):
 def test_progress_of_another_kind():
     with pytest.raises(InputError, match="progress: give True, False or a function, not 'yes'"):
         progress_bar("yes").__enter__()
-
-
-def test_a_function_is_called_with_each_step():
-    def step(name, done, count):
-        raise AssertionError("not called here")
-
-    with progress_bar(step) as report:
-        assert report is step
 
 
 def test_the_bar_fills(monkeypatch):

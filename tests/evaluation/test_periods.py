@@ -54,17 +54,6 @@ def test_a_share_of_one_constant_score(before, after, alarm):
     assert change.description == "share of rankings with the score equal for all candidates"
 
 
-def test_values_of_a_change():
-    result = drift(days_of(300), days_of(300, seed=1, change=sigmoid))
-    change = next(one for one in result.alarms if one.name == "rerank.highest")
-    assert change.before == pytest.approx(4, abs=0.5)
-    assert change.after == pytest.approx(0.98, abs=0.02)
-    assert change.effect > 0.9
-    assert change.p < 1e-6
-    assert change.description == "highest rerank score"
-    assert change.method == "model"
-
-
 @pytest.mark.parametrize(
     ("after", "found", "subject"),
     [
@@ -145,16 +134,6 @@ def test_alarms_come_first():
     changes = drift(days_of(100), days_of(100, seed=1, change=sigmoid)).changes
     order = [(not change.alarm, change.p) for change in changes]
     assert order == sorted(order)
-
-
-def test_both_directions_agree():
-    before, after = days_of(100), days_of(80, seed=1, change=lambda score: score + 1)
-    there, back = drift(before, after), drift(after, before)
-    assert there.alarms
-    for change in there.changes:
-        (other,) = (one for one in back.changes if one.name == change.name)
-        assert (change.before, change.after) == (other.after, other.before)
-        assert (change.p, change.effect) == pytest.approx((other.p, other.effect))
 
 
 def test_few_false_alarms():

@@ -1,8 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded
@@ -306,19 +304,6 @@ def test_equal_changes_in_query_order() -> None:
 
 
 # ---------------------------------------------------------------------- percentiles of times
-
-
-@given(st.lists(st.floats(0, 100), max_size=30), st.floats(0, 1))
-def test_percentile_is_a_measured_time(times, share) -> None:
-    cost = Cost({str(at): seconds for at, seconds in enumerate(times)})
-    found = cost.percentile(share)
-    if not times:
-        assert found is None
-        return
-    assert found in times
-    assert sum(time <= found for time in times) >= share * len(times) - 1e-9
-    assert cost.percentile(0.0) == min(times)
-    assert cost.percentile(1.0) == max(times)
 
 
 @pytest.mark.parametrize(

@@ -215,16 +215,6 @@ def test_a_query_without_judgments_cannot_be_written(tmp_path: Path) -> None:
         write_qrels(tmp_path / "qrels", {"q": {}})
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    write_run(path, {"q": {"a": 1.0}})
-    before = path.read_bytes()
-    with pytest.raises(FormatError):
-        write_run(path, {"q": {"a": 1.0, "b b": 0.5}})
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["run"]
-
-
 def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
     usual = tmp_path / "usual"
     usual.write_text("")

@@ -144,17 +144,3 @@ def test_the_verdict_says_whether_the_second_pass_pays(after, effect):
     assert effect in said
     best = max(results, key=lambda one: results[one].mean["nDCG@10"])
     assert f"best of the six here is {best}," in said
-
-
-def test_the_vectors_of_the_corpus_are_kept(tmp_path, monkeypatch):
-    import demo
-    from rich.console import Console
-
-    monkeypatch.setattr(demo, "BUILD", tmp_path)
-    embedder = demo.CachedEmbedder(Console(quiet=True))
-    monkeypatch.setattr(embedder, "model", Hashed())
-    texts = [f"text {number}" for number in range(1000)]
-    first = embedder.embed(texts)
-    monkeypatch.setattr(embedder, "model", None)
-    assert np.array_equal(embedder.embed(texts), first)
-    assert len(list(tmp_path.iterdir())) == 1

@@ -260,59 +260,6 @@ def test_late_scorers_hold_no_slot(stuck):
     assert not stuck.ended.is_set()
 
 
-def test_scorers_at_once_are_limited():
-    under_way, most, lock = 0, 0, threading.Lock()
-
-    class Counting(Stuck):
-        def score_pairs(self, query, documents):
-            nonlocal under_way, most
-            with lock:
-                under_way += 1
-                most = max(most, under_way)
-            time.sleep(0.01)
-            with lock:
-                under_way -= 1
-            return super().score_pairs(query, documents)
-
-    reranker = Reranker(Counting())
-
-    async def main():
-        return await asyncio.gather(*(reranker.arerank("q", ["a", "bb"]) for _ in range(100)))
-
-    assert {ranking.order for ranking in asyncio.run(main())} == {(1, 0)}
-    assert 1 < most <= 32
-
-
-@pytest.mark.parametrize(
-    ("asynchronous", "deadline"), [(False, None), (True, 60), (False, 60), (True, None)]
-)
-def test_scorer_raises_cancelled_error(asynchronous, deadline):
-    class Cancelled(Stuck):
-        def score_pairs(self, query, documents):
-            raise asyncio.CancelledError("text of a passage")
-
-    reranker = Reranker(Cancelled(), limits={"deadline": deadline}, log_level="debug")
-    if asynchronous:
-        ranking = asyncio.run(reranker.arerank("q", ["a", "bb"]))
-    else:
-        ranking = reranker.rerank("q", ["a", "bb"])
-    (issue,) = ranking.report.issues
-    assert (issue.code, issue.message) == ("scorer_raised", "the scorer raised CancelledError")
-    assert ranking.order == (0, 1)
-
-
-@pytest.mark.parametrize("deadline", [None, 60])
-def test_scorer_raises_exit(deadline):
-    class Exiting(Stuck):
-        def score_pairs(self, query, documents):
-            raise SystemExit(3)
-
-    reranker = Reranker(Exiting(), limits={"deadline": deadline}, log_level="debug")
-    assert asyncio.run(reranker.arerank("q", ["a"])).report.issues[0].code == "scorer_raised"
-    with pytest.raises(SystemExit):
-        reranker.rerank("q", ["a"])
-
-
 @pytest.mark.parametrize("name", ["awarm_up", "aclose"])
 def test_warm_up_and_close_cancel(stuck, name):
     def block():

@@ -181,28 +181,3 @@ def test_wrong_functions_raise_nothing(function):
 def test_other_objects_are_no_models(llm):
     with pytest.raises(ConfigurationError, match="llm"):
         Reranker.from_config({"method": {"type": "graded", "llm": llm}})
-
-
-def test_round_trip():
-    config = {
-        "method": {
-            "type": "cascade",
-            "stages": [
-                {"type": "lexical", "depth": 50},
-                {
-                    "type": "listwise",
-                    "depth": 20,
-                    "window": 10,
-                    "stride": 5,
-                    "llm": {
-                        "type": "anthropic",
-                        "model": "m",
-                        "api_key_env": "SOME_KEY",
-                        "prices": {"input": 1.0, "output": 2.0},
-                    },
-                },
-            ],
-        },
-        "limits": {"deadline": 5.0, "calls": 3, "retries": 1, "repair": 0},
-    }
-    assert Reranker.from_config(config).to_config() == config

@@ -27,31 +27,6 @@ def post(url, body):
             return error.code, json.loads(error.read())
 
 
-def rerank(provider, flavour):
-    path = {"cohere": "/v2/rerank", "jina": "/rerank", "tei": "/rerank"}[flavour]
-    given = "texts" if flavour == "tei" else "documents"
-    return post(provider.base_url(flavour) + path, {"query": "q", given: ["a 3", "b 9", "c 5"]})
-
-
-@pytest.mark.parametrize("flavour", ["cohere", "jina", "tei"])
-def test_rerank_apis_answer_best_first(provider, flavour):
-    provider.play()
-    code, said = rerank(provider, flavour)
-    rows = said if flavour == "tei" else said["results"]
-    score = "score" if flavour == "tei" else "relevance_score"
-    assert code == 200
-    assert [(row["index"], row[score]) for row in rows] == [(1, 0.9), (2, 0.5), (0, 0.3)]
-
-
-@pytest.mark.parametrize("fault", fake.RERANK_FAULTS)
-def test_rerank_errors_differ_from_the_good_reply(provider, fault):
-    provider.play()
-    good = {flavour: rerank(provider, flavour) for flavour in ("cohere", "jina", "tei")}
-    provider.play(fake.rerank_answers(fake.RERANK_FAULTS[fault]))
-    for flavour, right in good.items():
-        assert json.dumps(rerank(provider, flavour)) != json.dumps(right)
-
-
 def test_script(provider):
     provider.play(fake.status(500), fake.status(429), then=fake.good())
     url = provider.base_url("openai") + "/chat/completions"
@@ -69,18 +44,6 @@ def test_schemaless_server():
         assert post(url, {"messages": [], "response_format": wanted})[0] == 400
         assert post(url, {"messages": [], "response_format": {"type": "json_object"}})[0] == 200
         assert (provider.schemas_refused, len(provider.requests), provider.calls) == (1, 1, 2)
-
-
-def test_overlapping_requests():
-    with FakeProvider(fake.good(after=0.1)) as provider:
-        url = provider.base_url("openai") + "/chat/completions"
-        threads = [threading.Thread(target=post, args=(url, {"messages": []})) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert provider.calls == 4
-        assert 2 <= provider.most_at_once <= 4
 
 
 @pytest.mark.parametrize("tls", ["close", "garbage", "silence"])

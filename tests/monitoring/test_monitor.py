@@ -284,19 +284,6 @@ def test_whatever_fails_is_logged_and_nothing_is_lost(tmp_path, caplog, monkeypa
     assert rankings(tmp_path) == {"ok": 1}
 
 
-def test_old_days_are_deleted(tmp_path):
-    names = [time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400 * age)) for age in range(5)]
-    for name in names[1:]:
-        (tmp_path / f"{name}.jsonl").touch()
-    (tmp_path / "2001-notes.jsonl").touch()
-    with Monitor(tmp_path, keep=3):
-        quiet().rerank("q", TEXTS)
-    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
-        "2001-notes.jsonl",
-        *sorted(f"{name}.jsonl" for name in names[:3]),
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

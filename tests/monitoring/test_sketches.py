@@ -101,10 +101,6 @@ def test_other_pairs_are_errors(pairs):
         Sketch.from_pairs(pairs)
 
 
-def test_repr():
-    assert repr(sketch_of([1, 1, 2])) == "<Sketch of 3 values in 2 bins>"
-
-
 @pytest.mark.parametrize("value", [1.0, -1.0])
 def test_a_rounding_error_about_1_is_no_other_value(value):
     assert bin_of(value * (1 - 1e-7)) == bin_of(value) == bin_of(value * (1 + 1e-7))

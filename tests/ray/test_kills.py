@@ -169,7 +169,6 @@ pytestmark = [
 ]
 
 LEXICAL = ("--preset", "lexical")
-EMBEDDED = ("--preset", "embedded", "--set", "method.precision=exact", "--set", "method.threads=1")
 TIMES = range(10)
 
 
@@ -193,11 +192,6 @@ class Input:
 @pytest.fixture(scope="module")
 def lexical(tmp_path_factory):
     return Input(tmp_path_factory.mktemp("lexical"), 3_000, 40, 60, LEXICAL)
-
-
-@pytest.fixture(scope="module")
-def embedded(tmp_path_factory):
-    return Input(tmp_path_factory.mktemp("embedded"), 160, 20, 8, EMBEDDED)
 
 
 @pytest.fixture(scope="module")
@@ -239,21 +233,6 @@ def check_lexical(job, source):
     assert lines == source.expected
 
 
-def check_embedded(job, source):
-    """Equal orders, and scores to 1e-5: batches differ, and so do roundings."""
-    lines = job.lines()
-    assert len(lines) == len(source.expected)
-    for line, expected in zip(
-        map(json.loads, lines), map(json.loads, source.expected), strict=True
-    ):
-        assert [item["id"] for item in line["ranking"]] == [
-            item["id"] for item in expected["ranking"]
-        ]
-        assert [item["rerank_score"] for item in line["ranking"]] == pytest.approx(
-            [item["rerank_score"] for item in expected["ranking"]], abs=1e-5
-        )
-
-
 def kill_worker(job, source, seed):
     generator = random.Random(seed)
     in_the_middle(job, source, generator)
@@ -288,10 +267,3 @@ def test_the_driver_is_killed_and_the_job_resumed(start, lexical, seed, somewher
     job = start(lexical, somewhere)
     kill_driver(job, lexical, seed)
     check_lexical(job, lexical)
-
-
-@pytest.mark.parametrize("kills", [kill_worker, kill_driver])
-def test_embedded(start, embedded, cluster, kills):
-    job = start(embedded, cluster)
-    kills(job, embedded, 0)
-    check_embedded(job, embedded)

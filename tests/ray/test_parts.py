@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from job_blocks import blocks_of, written
-from secondpass.errors import InputError
 from secondpass_ray import storage
 from secondpass_ray.parts import (
     Part,
     PartWriter,
-    count_parts,
     is_of_part,
     missing,
     parts_in,
@@ -75,12 +73,6 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch, size):
     assert describe_error(caught.value) == f"{tmp_path}: No space left on device"
 
 
-def test_an_empty_part_is_not_written(tmp_path):
-    with PartWriter(str(tmp_path), 0) as writer:
-        writer.finish()
-    assert not files_in(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -93,19 +85,3 @@ def test_an_empty_part_is_not_written(tmp_path):
 )
 def test_names(name, expected):
     assert is_of_part(name) == expected
-
-
-def test_parts_that_overlap_are_refused(tmp_path):
-    files = {Part(0, 4).name: 1, Part(3, 7).name: 1}
-    with pytest.raises(InputError, match="which have rows in common"):
-        parts_in(str(tmp_path), files)
-
-
-def test_counts_of_all_parts(tmp_path):
-    for first in (0, 2):
-        written(tmp_path, first, 2)
-    files = files_in(str(tmp_path))
-    parts, _ = parts_in(str(tmp_path), files)
-    assert count_parts(str(tmp_path), parts, files) == {"ok": 4}
-    with pytest.raises(InputError, match="was changed since it was written"):
-        read_counts(str(tmp_path), parts[0], files[parts[0].name] + 1)

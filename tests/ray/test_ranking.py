@@ -129,14 +129,6 @@ def test_choices_apply_where_a_request_has_no_option(tmp_path):
     assert ranked.counts == {"ok": 2}
 
 
-def test_unknown_keys_are_warned_of_once(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(json_lines([{**one, "topk": 1} for one in requests(3)]))
-    _, ranker = rankings(path, 2, tmp_path)
-    (warning,) = ranker.warnings
-    assert "the key 'topk' is unknown, and ignored; did you mean 'top_k'?" in warning
-
-
 def test_a_strict_row_keeps_its_ranking_and_says_why(tmp_path):
     path = tmp_path / "in.jsonl"
     given = [

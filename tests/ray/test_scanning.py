@@ -5,7 +5,6 @@ import hashlib
 import pytest
 
 from job_blocks import nothing
-from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 from secondpass_ray import scanning
 from secondpass_ray.inputs import JobInput
@@ -18,13 +17,6 @@ from secondpass_ray.scanning import (
     numbered,
     scan,
 )
-
-
-def test_missing_inputs(tmp_path):
-    with pytest.raises(InputError, match="there is no such file or folder"):
-        input_files(str(tmp_path / "absent.jsonl"))
-    with pytest.raises(InputError, match=r"has no file whose name ends in \.jsonl"):
-        input_files(str(tmp_path))
 
 
 def test_a_column_that_is_there_twice(tmp_path):

@@ -1,20 +1,17 @@
 """The deployment on Ray Serve answers as ``secondpass serve`` does, and outlives its replicas."""
 
-import json
 import os
 import re
 import socket
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 
-import counted_batches
 from loopback_server import LoopbackServer
 from secondpass import ConfigurationError, Reranker
 from served_clients import KEY, check_clients
@@ -41,7 +38,6 @@ SMALL = {"num_cpus": 0.1}
 def port(tmp_path_factory):
     """A cluster of this module, with the port of its proxy."""
     folder = tmp_path_factory.mktemp("methods")
-    counted_batches.install(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
@@ -51,7 +47,6 @@ def port(tmp_path_factory):
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("CLIENT_KEYS", KEY)
         patch.setenv("PROVIDER_KEY", SECRET)
-        patch.setenv(counted_batches.FILE, str(folder / "batches"))
         ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80 * 2**20)
         try:
             serve.start(http_options={"host": "0.0.0.0", "port": number})
@@ -155,41 +150,6 @@ def test_clients(preset, deployed):
     check_clients(url, preset)
 
 
-MALFORMED = {
-    "not JSON": ("/v1/rerank", b"{", {}, 400),
-    "not an object": ("/v1/rerank", b"[]", {}, 400),
-    "no query": ("/cohere/v2/rerank", b'{"documents": ["a"]}', {}, 400),
-    "no texts": ("/tei/rerank", b'{"query": "q"}', {}, 422),
-    "texts": ("/jina/v1/rerank", b'{"query": "q", "documents": [1]}', {}, 422),
-    "too many": ("/v1/rerank", json.dumps({"query": "q", "documents": ["a"] * 51}), {}, 400),
-    "too long": ("/v1/rerank", json.dumps({"query": "q", "documents": ["a" * 99_999]}), {}, 413),
-    "media type": ("/v1/rerank", b"{}", {"content-type": "text/plain"}, 415),
-    "encoding": ("/v1/rerank", b"{}", {"content-encoding": "gzip"}, 415),
-    "deadline": (
-        "/v1/rerank",
-        json.dumps({**BODY, "model": "one"}),
-        {"secondpass-deadline": "soon"},
-        400,
-    ),
-    "no path": ("/cohere/v3/rerank", b"{}", {}, 404),
-    "model": ("/v1/rerank", json.dumps({**BODY, "model": "none"}), {}, 404),
-    "host": ("/v1/rerank", json.dumps(BODY), {"host": "evil.example"}, 421),
-}
-
-
-def test_malformed_requests(deployed):
-    settings = {"max_candidates": 50, "max_bytes": 50_000, "strict_models": True}
-    url = deployed(models={"one": "lexical"}, settings=settings)
-    wanted = {**BODY, "model": "one"}
-    for name, (path, content, more, status) in MALFORMED.items():
-        headers = {"content-type": "application/json", **more}
-        response = httpx.post(url + path, content=content, headers=headers, trust_env=False)
-        assert response.status_code == status, name
-        assert response.headers["content-type"] == "application/json", name
-        assert order(post(url, body=wanted)) == expected(DEEP), name
-    assert httpx.get(url + "/v1/rerank", trust_env=False).status_code == 405
-
-
 def test_models(deployed):
     url = deployed(models={"deep": DEEP, "shallow": SHALLOW})
     for model, config in (("deep", DEEP), ("shallow", SHALLOW), ("?", DEEP)):
@@ -245,36 +205,6 @@ def test_a_variable_that_the_replica_lacks(port):
 # ---------------------------------------------------------------------- load
 
 
-def test_requests_under_way_share_batches(deployed, tmp_path):
-    url = deployed({"method": "counted_batches"})
-    file = Path(os.environ[counted_batches.FILE])
-    bodies = [
-        {"query": f"q{number}", "documents": [f"{number * index % 17} cats" for index in range(9)]}
-        for number in range(64)
-    ]
-    with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda body: order(post(url, body=body)), bodies))
-    assert found == [counted_batches.order(**body) for body in bodies]
-    batches = [int(line) for line in file.read_text().split()]
-    assert sum(batches) >= 64
-    assert len(batches) < 32
-    assert max(batches) > 2
-
-
-def test_more_requests_than_fit(deployed):
-    url = deployed({"method": "counted_batches"}, settings={"max_requests": 2})
-    with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda _: post(url), range(48)))
-    right = counted_batches.order(**BODY)
-    for response in found:
-        if response.status_code == 429:
-            assert int(response.headers["retry-after"]) >= 1
-        else:
-            assert order(response) == right
-    assert {response.status_code for response in found} == {200, 429}
-    assert order(post(url)) == right
-
-
 def test_a_killed_replica(deployed):
     url = deployed(DEEP, num_replicas=2)
     with Load(url) as load:
@@ -298,23 +228,6 @@ def test_an_update_under_load(count, deployed):
     assert load.errors == []
     assert all(found in (before, after) for found in load.orders)
     assert load.orders[-20:] == [after] * 20
-
-
-def test_more_replicas_under_load(deployed):
-    scaling = {"max_replicas": 2, "upscale_delay_s": 1, "look_back_period_s": 2}
-    url = deployed(
-        {"method": "counted_batches"},
-        autoscaling_config={**scaling, "target_ongoing_requests": 4},
-    )
-    assert len(replicas()) == 1
-    with Load(url, clients=12) as load:
-        give_up = time.monotonic() + 240
-        while len(replicas()) < 2:
-            assert time.monotonic() < give_up
-            time.sleep(0.1)
-        load.until(20)
-    assert load.errors == []
-    assert load.orders == [counted_batches.order(**BODY)] * len(load.orders)
 
 
 # ---------------------------------------------------------------------- arguments

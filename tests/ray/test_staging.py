@@ -25,11 +25,6 @@ def test_blocks_are_files(tmp_path):
     assert not is_copy("input.jsonl")
 
 
-def test_nothing_but_blank_lines(tmp_path):
-    assert not [*staged(str(tmp_path), "x", [(1, b"\n")], 0, 2)]
-    assert files_in(str(tmp_path)) == {}
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

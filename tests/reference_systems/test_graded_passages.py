@@ -5,19 +5,15 @@ Every row of its table goes through the real SDK to a provider on the loopback i
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import copy
 import json
 import logging
 import os
-import random
 
 import pytest
 
 import fake_provider as fake
 from reference_replies import logged, says
-from secondpass import Candidate, InputError, Reranker, RerankError, config
+from secondpass import Candidate, InputError, Reranker, config
 
 KEY = "AIza-test-SECRET"
 QUERY = "what is free will?"
@@ -100,13 +96,6 @@ def test_the_key_comes_from_either_variable(provider, graded_passages, monkeypat
     assert provider.requests[0].key == "another-key"
 
 
-def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
-    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", provider.base_url("google"))
-    provider.play(grades(1, 2))
-    with contextlib.closing(Reranker.from_preset("graded_passages")) as reranker:
-        assert rank(reranker, QUERY, passages(2)).order == (1, 0)
-
-
 def test_the_prompt(provider, graded_passages, rank):
     provider.play(grades(1, 2, 3))
     rank(graded_passages(), QUERY, passages(3))
@@ -127,8 +116,8 @@ def test_the_prompt(provider, graded_passages, rank):
     }
 
 
-@pytest.mark.parametrize("length", [0, 1, 499, 500, 501, 5000])
-@pytest.mark.parametrize("character", ["x", "ü", "漢", "\U0001d6c2", "<", " "])
+@pytest.mark.parametrize("length", [500, 501])
+@pytest.mark.parametrize("character", ["ü", "\U0001d6c2", "<"])
 def test_passages_are_cut_to_500_characters(provider, graded_passages, length, character):
     text = character * length
     provider.play(grades(1, 2))
@@ -136,22 +125,6 @@ def test_passages_are_cut_to_500_characters(provider, graded_passages, length, c
     assert provider.requests[0].documents["0"] == text[:500]
     [whole] = [item for item in ranking if item.position == 0]
     assert whole.text == text
-
-
-def test_a_cut_passage_in_each_way_in(provider, graded_passages, rank):
-    text = "".join(str(at % 10) for at in range(1234))
-    provider.play(grades(9, 2))
-    assert rank(graded_passages(), QUERY, [text, "another"])[0].text == text
-    assert provider.requests[0].documents["0"] == text[:500]
-
-
-def test_the_same_input_gives_the_same_bytes(provider, graded_passages):
-    provider.play(grades(1, 2, 3))
-    for reranker in (graded_passages(), graded_passages()):
-        for _ in range(2):
-            reranker.rerank(QUERY, copy.deepcopy(passages(3)))
-    assert len({json.dumps(request.body) for request in provider.requests}) == 1
-    assert provider.calls == 4
 
 
 def test_all_passages_are_in_one_question(provider, graded_passages, rank):
@@ -168,11 +141,9 @@ def test_all_passages_are_in_one_question(provider, graded_passages, rank):
 @pytest.mark.parametrize(
     ("given", "order"),
     [
-        ((0, 5, 10), (2, 1, 0)),
         ((10, 0, 5), (0, 2, 1)),
         ((3.5, 3.25, 9.75), (2, 0, 1)),
         ((7, 7, 7), (0, 1, 2)),
-        ((0, 0, 1), (2, 0, 1)),
     ],
 )
 def test_the_order_is_by_grade(provider, graded_passages, rank, given, order):
@@ -186,9 +157,8 @@ def test_the_order_is_by_grade(provider, graded_passages, rank, given, order):
         assert item.metadata == {"author": "anon", "rerank_score": item.rerank_score}
 
 
-@pytest.mark.parametrize("wrong", ["high", None, True, [9, 1]])
-def test_what_is_no_grade_is_not_used(provider, graded_passages, rank, caplog, wrong):
-    provider.play(grades(3, wrong, 5))
+def test_what_is_no_grade_is_not_used(provider, graded_passages, rank, caplog):
+    provider.play(grades(3, "high", 5))
     ranking = rank(graded_passages(), QUERY, passages(3))
     assert ranking.order == (2, 0, 1)
     assert [item.status for item in ranking] == ["scored", "scored", "backfilled"]
@@ -207,16 +177,6 @@ def test_a_passage_that_is_left_out_follows(provider, graded_passages, rank, cap
     assert len(logged(caplog)) == 1
 
 
-def test_a_model_without_schemas_is_asked_for_json(provider, graded_passages, rank):
-    provider.schemaless = ["google"]
-    provider.play(grades(1, 2))
-    ranking = rank(graded_passages(), QUERY, passages(2))
-    assert ranking.order == (1, 0)
-    assert (provider.schemas_refused, len(provider.requests)) == (1, 1)
-    assert provider.requests[0].asks_for_json
-    assert [issue.code for issue in ranking.report.issues] == ["asked_again"]
-
-
 # ---------------------------------------------------------------------- edges
 
 
@@ -228,11 +188,10 @@ def test_no_passages_need_no_call(provider, graded_passages, rank):
     assert provider.calls == 0
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("order", [None, "learn", "research"])
-def test_one_passage_is_returned_as_it_is(provider, graded_passages, rank, caplog, order, strict):
+@pytest.mark.parametrize("order", [None, "learn"])
+def test_one_passage_is_returned_as_it_is(provider, graded_passages, rank, caplog, order):
     given = passages(1, ["advanced"])
-    [item] = ranking = rank(graded_passages(strict=strict), QUERY, given, order=order)
+    [item] = ranking = rank(graded_passages(strict=True), QUERY, given, order=order)
     assert (item.id, item.text, item.score, item.final_score) == ("p0", "passage 0", 1.0, 1.0)
     assert item.rerank_score is None
     assert item.metadata == {"author": "anon", "difficulty": "advanced", "rerank_score": None}
@@ -240,7 +199,7 @@ def test_one_passage_is_returned_as_it_is(provider, graded_passages, rank, caplo
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"difficulty": None}])
-@pytest.mark.parametrize("order", [None, "learn", "research"])
+@pytest.mark.parametrize("order", [None, "learn"])
 def test_missing_metadata(provider, graded_passages, rank, metadata, order):
     provider.play(grades(1, 5, 9))
     given = [
@@ -268,8 +227,6 @@ DIFFICULTIES = {
     "unknown is intermediate": ["advanced", "weird", "intermediate", "", "introductory"],
     "other types are intermediate": ["advanced", 0, None, ["introductory"], "introductory", True],
     "case counts": ["Introductory", "introductory", "ADVANCED", "intermediate"],
-    "all alike": ["advanced"] * 5,
-    "exactly the window": (["advanced", "introductory"] * 10)[:20],
     "one past the window": [*["advanced"] * 20, "introductory"],
     "two windows": ["advanced", "intermediate", "introductory", "unknown"] * 10,
 }
@@ -286,24 +243,6 @@ def test_learn_and_research(provider, graded_passages, rank, difficulties):
     assert rank(reranker, QUERY, given, order="learn").order == expected
     assert rank(reranker, QUERY, given).order == relevance
     assert rank(reranker, QUERY, given, order="learn", top_k=2).order == expected[:2]
-
-
-def test_learn_sorts_by_difficulty_what_was_sorted_by_grade(provider, graded_passages):
-    generator = random.Random(5)
-    given = [generator.randint(0, 4) for _ in range(50)]
-    difficulties = generator.choices([*BUCKETS, "unknown", None], k=50)
-    provider.play(grades(*given))
-    relevance = tuple(sorted(range(50), key=lambda at: -given[at]))
-    ranking = graded_passages().rerank(QUERY, passages(50, difficulties), order="learn")
-    assert ranking.order == learned(relevance, difficulties)
-    assert [item.rerank_score for item in ranking] == [given[at] for at in ranking.order]
-
-
-def test_a_passage_without_the_key(provider, graded_passages, rank):
-    provider.play(falling(3))
-    given = passages(3, ["advanced"])
-    given[2]["difficulty"] = "introductory"
-    assert rank(graded_passages(), QUERY, given, order="learn").order == (2, 1, 0)
 
 
 def test_the_modes_can_be_the_usual_one(provider, graded_passages, rank):
@@ -325,25 +264,8 @@ def test_a_mode_that_is_none_is_refused(provider, graded_passages, rank):
 
 FAULTS = {
     "500": (fake.status(500), "server_error"),
-    "429": (fake.status(429), "rate_limited"),
-    "403": (fake.status(403), "authentication"),
-    "404": (fake.status(404), "not_found"),
-    "a wrong key": (
-        fake.status(400, "API key not valid. Please pass a valid API key."),
-        "authentication",
-    ),
-    "reset": (fake.raw(fake.End.RESET), "connection"),
-    "a web page": (fake.page(), "bad_response"),
     "prose": (says("The first passage deserves a 9."), "reply_refused"),
-    "broken JSON": (says('{"grades": [{"index": 0, "sco'), "reply_refused"),
-    "another form": (says('{"grades": [9, 3, 4]}'), "reply_refused"),
-    "no grades": (says('{"grades": []}'), "reply_refused"),
-    "off the scale": (grades(90, 30, 40), "score_out_of_range"),
-    "one above the scale": (grades(3, 11, 5), "score_out_of_range"),
     "one below the scale": (grades(3, -1, 5), "score_out_of_range"),
-    "one just off the scale": (grades(3, 10.5, 5), "score_out_of_range"),
-    "one off the scale, as a string": (grades(3, "95", 5), "score_out_of_range"),
-    "nothing": (says(""), "empty_reply"),
 }
 
 
@@ -367,16 +289,6 @@ def test_faults(provider, graded_passages, rank, caplog, step, code, order):
     assert not any(secret in record.getMessage() for secret in (KEY, QUERY, "passage 0"))
 
 
-@pytest.mark.parametrize("seconds", [{"deadline": 0.3}, None])
-def test_silence(provider, graded_passages, rank, caplog, seconds):
-    provider.play(fake.silence())
-    reranker = graded_passages({"timeout": 0.1}, limits=seconds or {"retries": 0})
-    ranking = rank(reranker, QUERY, passages(3))
-    assert ranking.order == (0, 1, 2)
-    assert {"timeout", "deadline"} & {issue.code for issue in ranking.report.issues}
-    assert [record.levelno for record in logged(caplog)] == [logging.WARNING]
-
-
 def test_without_a_key(provider, graded_passages, rank, monkeypatch, caplog):
     monkeypatch.delenv("GOOGLE_API_KEY")
     reranker = Reranker.from_preset("graded_passages")
@@ -388,77 +300,7 @@ def test_without_a_key(provider, graded_passages, rank, monkeypatch, caplog):
     assert "GOOGLE_API_KEY or GEMINI_API_KEY" in record.getMessage()
 
 
-def test_strict_raises(provider, graded_passages, rank):
-    provider.play(fake.status(404))
-    with pytest.raises(RerankError, match="not_found") as caught:
-        rank(graded_passages(strict=True), QUERY, passages(3))
-    assert caught.value.ranking.order == (0, 1, 2)
-
-
 # ---------------------------------------------------------------------- frameworks
-
-
-def of_the_preset(provider, **settings):
-    method = {"llm": {"base_url": provider.base_url("google")}}
-    return config.preset("graded_passages", method=method, **settings)
-
-
-@pytest.mark.parametrize("fault", [False, True])
-def test_in_haystack(provider, fault):
-    haystack = pytest.importorskip("haystack")
-    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
-    long = "a passage " * 100
-    provider.play(fake.status(404) if fault else grades(9, 2, 7))
-    ranker = rankers.SecondPassRanker(of_the_preset(provider))
-    documents = [
-        haystack.Document(id=name, content=long, meta={"difficulty": difficulty})
-        for name, difficulty in (("a", "advanced"), ("b", "introductory"), ("c", "advanced"))
-    ]
-    outputs = {
-        "acb": [ranker.run(query=QUERY, documents=documents, order="research")],
-        "bac": [
-            ranker.run(query=QUERY, documents=documents, order="learn"),
-            asyncio.run(ranker.run_async(query=QUERY, documents=documents, order="learn")),
-        ],
-    }
-    ranker.close()
-    when_it_fails = {"acb": "abc", "bac": "bac"}
-    for order, results in outputs.items():
-        for output in results:
-            expected = when_it_fails[order] if fault else order
-            assert [one.id for one in output["documents"]] == list(expected)
-            assert {one.content for one in output["documents"]} == {long}
-            assert output["report"]["status"] == ("unchanged" if fault else "ok")
-    assert all(request.documents["0"] == long[:500] for request in provider.requests)
-
-
-@pytest.mark.parametrize("fault", [False, True])
-def test_in_llama_index(provider, fault):
-    """There a call has no mode, so each has a postprocessor of its own."""
-    schema = pytest.importorskip("llama_index.core.schema")
-    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
-    long = "a passage " * 100
-    provider.play(fake.status(404) if fault else grades(9, 2, 7))
-    nodes = [
-        schema.NodeWithScore(
-            node=schema.TextNode(id_=name, text=long, metadata={"difficulty": difficulty})
-        )
-        for name, difficulty in (("a", "advanced"), ("b", "introductory"), ("c", "advanced"))
-    ]
-    learn = config.preset("graded_passages")["orders"]["learn"]
-    for mode, order, when_it_fails in ((None, "acb", "abc"), (learn, "bac", "bac")):
-        rerank = postprocessor.SecondPassRerank(of_the_preset(provider, order=mode))
-        outputs = [
-            rerank.rerank_nodes(nodes, QUERY),
-            asyncio.run(rerank.arerank_nodes(nodes, QUERY)),
-        ]
-        rerank._reranker.close()
-        for ranked, report in outputs:
-            expected = when_it_fails if fault else order
-            assert [one.node.node_id for one in ranked] == list(expected)
-            assert {one.node.text for one in ranked} == {long}
-            assert report.status == ("unchanged" if fault else "ok")
-    assert all(request.documents["0"] == long[:500] for request in provider.requests)
 
 
 @pytest.mark.integration

@@ -5,10 +5,6 @@ Every row of its table goes through the real SDK to a provider on the loopback i
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import copy
-import itertools
 import json
 import logging
 import os
@@ -17,7 +13,7 @@ import pytest
 
 import fake_provider as fake
 from reference_replies import logged, says
-from secondpass import ConfigurationError, Reranker, RerankError, config
+from secondpass import Reranker
 
 KEY = "sk-ant-test-SECRET"
 QUERY = "how do I publish to PyPI?"
@@ -72,28 +68,6 @@ def test_what_is_sent(provider, listwise_guided, rank):
     assert request.body.keys() == {"model", "max_tokens", "messages", "system", "temperature"}
 
 
-def test_a_key_given_in_python_stands_over_the_environment(provider, listwise_guided, rank):
-    provider.play(backwards)
-    reranker = listwise_guided({"api_key": "sk-given"})
-    rank(reranker, QUERY, pages())
-    assert provider.requests[0].key == "sk-given"
-    assert "sk-given" not in repr(reranker) + repr(reranker.method.llm)
-
-
-def test_the_key_can_stand_in_another_variable(provider, listwise_guided, rank, monkeypatch):
-    monkeypatch.setenv("OTHER_KEY", "sk-other")
-    provider.play(backwards)
-    rank(listwise_guided({"api_key_env": "OTHER_KEY"}), QUERY, pages())
-    assert provider.requests[0].key == "sk-other"
-
-
-def test_the_address_may_come_from_the_sdks_variable(provider, rank, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.base_url("anthropic"))
-    provider.play(backwards)
-    with contextlib.closing(Reranker.from_preset("listwise_guided")) as reranker:
-        assert rank(reranker, QUERY, pages()).order == (3, 2, 1, 0)
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -123,17 +97,11 @@ def test_each_guideline_is_in_the_system_prompt(provider, listwise_guided, rank,
     provider.play(backwards)
     rank(listwise_guided(), QUERY, pages())
     [request] = provider.requests
-    [guideline] = [line for line in request.body["system"].splitlines() if words[0] in line][:1]
-    assert guideline.startswith("- ")
+    guidelines = [line for line in request.body["system"].splitlines() if line.startswith("- ")]
+    assert len(guidelines) == 4
+    guideline = next(line for line in guidelines if words[0] in line)
     assert all(word in guideline for word in words)
     assert words[-1] not in json.dumps(request.body["messages"])
-
-
-def test_the_guidelines_are_four(provider, listwise_guided):
-    provider.play(backwards)
-    listwise_guided().rerank(QUERY, pages())
-    system = provider.requests[0].body["system"]
-    assert len([line for line in system.splitlines() if line.startswith("- ")]) == 4
 
 
 def test_what_the_model_sees_of_a_page(provider, listwise_guided, rank):
@@ -161,19 +129,10 @@ def test_pages_without_a_path_or_a_text(provider, listwise_guided, rank):
     assert "no_text" in {issue.code for issue in ranking.report.issues}
 
 
-def test_the_same_input_gives_the_same_bytes(provider, listwise_guided):
-    provider.play(backwards)
-    for reranker in (listwise_guided(), listwise_guided()):
-        for _ in range(2):
-            reranker.rerank(QUERY, copy.deepcopy(pages()))
-    assert len({json.dumps(request.body) for request in provider.requests}) == 1
-    assert provider.calls == 4
-
-
 # ---------------------------------------------------------------------- the pool
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 5, 10, 40, 100])
+@pytest.mark.parametrize("wanted", [1, 40])
 def test_three_times_as_many_are_asked_for(provider, listwise_guided, rank, wanted):
     reranker = listwise_guided()
     needed = reranker.candidates_needed(wanted)
@@ -193,8 +152,8 @@ def test_the_multiplier_can_be_another(provider, listwise_guided):
 # ---------------------------------------------------------------------- the reply
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_every_permutation(provider, listwise_guided, rank, order):
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
+def test_a_permutation_is_the_order(provider, listwise_guided, rank, order):
     provider.play(says(json.dumps(order)))
     ranking = rank(listwise_guided(), QUERY, pages())
     assert ranking.order == order
@@ -211,12 +170,11 @@ def test_every_permutation(provider, listwise_guided, rank, order):
 
 READ = {
     "missing ones keep their order": ("[2]", (2, 0, 1, 3), {"not_in_reply"}),
-    "doubled": ("[2, 2, 1, 0, 3]", (2, 1, 0, 3), {"doubled_label"}),
-    "out of range": ("[9, 3, -1, 2, 1, 0]", (3, 2, 1, 0), {"unknown_label"}),
-    "both": ("[3, 3, 17]", (3, 0, 1, 2), {"not_in_reply", "doubled_label", "unknown_label"}),
-    "no indices": ('[3, null, "x", true, 1.5, 2]', (3, 2, 0, 1), {"not_in_reply", "unknown_label"}),
-    "as strings": ('["3", "2", "1", "0"]', (3, 2, 1, 0), set()),
-    "fenced": ("```json\n[3, 2, 1, 0]\n```", (3, 2, 1, 0), set()),
+    "doubled and out of range": (
+        "[3, 3, 17]",
+        (3, 0, 1, 2),
+        {"not_in_reply", "doubled_label", "unknown_label"},
+    ),
     "in prose": ("The best order is [3, 2, 1, 0].", (3, 2, 1, 0), set()),
 }
 
@@ -251,19 +209,8 @@ def test_where_there_is_nothing_to_order_nothing_is_asked(provider, listwise_gui
 # ---------------------------------------------------------------------- faults
 
 FAULTS = {
-    "500": (fake.status(500), "server_error"),
-    "529": (fake.status(529), "server_error"),
-    "429": (fake.status(429), "rate_limited"),
-    "401": (fake.status(401), "authentication"),
-    "402": (fake.status(402), "payment"),
-    "404": (fake.status(404), "not_found"),
     "no credit": (fake.status(400, "Your credit balance is too low"), "quota"),
-    "reset": (fake.raw(fake.End.RESET), "connection"),
-    "a web page": (fake.page(), "bad_response"),
     "prose": (says("Page 3 first, then page 1."), "reply_refused"),
-    "broken JSON": (says("[3, 2, "), "reply_refused"),
-    "an empty array": (says("[]"), "reply_refused"),
-    "nothing": (says(""), "empty_reply"),
 }
 
 
@@ -292,21 +239,8 @@ def test_at_the_usual_level_nothing_is_logged(provider, listwise_guided, rank, c
     assert ranking.report.status == "unchanged"
 
 
-def test_a_time_that_is_over(provider, listwise_guided, rank):
-    provider.play(fake.silence())
-    reranker = listwise_guided({"timeout": 0.1}, limits={"retries": 0})
-    ranking = rank(reranker, QUERY, pages())
-    assert ranking.order == (0, 1, 2, 3)
-    [issue] = ranking.report.issues
-    assert issue.code == "timeout"
-
-
-@pytest.mark.parametrize("value", [None, "", "  "])
-def test_without_a_key(provider, rank, monkeypatch, caplog, value):
-    if value is None:
-        monkeypatch.delenv("ANTHROPIC_API_KEY")
-    else:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", value)
+def test_without_a_key(provider, rank, monkeypatch, caplog):
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
     with caplog.at_level(logging.DEBUG, logger="secondpass"):
         ranking = rank(Reranker.from_preset("listwise_guided"), QUERY, pages())
     assert ranking.order == (0, 1, 2, 3)
@@ -316,88 +250,7 @@ def test_without_a_key(provider, rank, monkeypatch, caplog, value):
     assert [record.levelno for record in logged(caplog)] == [logging.DEBUG]
 
 
-def test_strict_raises(provider, listwise_guided, rank):
-    provider.play(fake.status(404))
-    with pytest.raises(RerankError, match="not_found") as caught:
-        rank(listwise_guided(strict=True), QUERY, pages())
-    assert caught.value.ranking.order == (0, 1, 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("llm", "told"),
-    [
-        ({"api_key": "a", "api_key_env": "B"}, "give one of them"),
-        ({"api_key": " "}, "api_key"),
-        ({"timeout": 0}, "timeout"),
-        ({"structured": "json_object"}, "structured"),
-        ({"base_url": "api.example"}, "base_url"),
-    ],
-)
-def test_settings_that_cannot_work(llm, told):
-    with pytest.raises(ConfigurationError, match=told):
-        Reranker.from_preset("listwise_guided", method={"llm": llm})
-
-
 # ---------------------------------------------------------------------- frameworks
-
-
-def of_the_preset(provider):
-    return config.preset(
-        "listwise_guided", method={"llm": {"base_url": provider.base_url("anthropic")}}
-    )
-
-
-@pytest.mark.parametrize("fault", [False, True])
-def test_in_haystack(provider, fault, caplog):
-    haystack = pytest.importorskip("haystack")
-    rankers = pytest.importorskip("haystack_integrations.components.rankers.secondpass")
-    provider.play(fake.status(404) if fault else backwards)
-    ranker = rankers.SecondPassRanker(of_the_preset(provider), top_k=2)
-    needed = ranker.reranker.candidates_needed(2)
-    documents = [
-        haystack.Document(id=str(at), content=f"Page {at}.", meta={"path": f"task-{at}.md"})
-        for at in range(needed)
-    ]
-    outputs = [
-        ranker.run(query=QUERY, documents=documents),
-        asyncio.run(ranker.run_async(query=QUERY, documents=documents)),
-    ]
-    ranker.close()
-    for output in outputs:
-        order = ["0", "1"] if fault else ["5", "4"]
-        assert [one.id for one in output["documents"]] == order
-        assert output["report"]["status"] == ("unchanged" if fault else "ok")
-    for request in provider.requests:
-        assert request.documents["4"] == "path: task-4.md\ntext: Page 4."
-    assert logged(caplog) == []
-
-
-@pytest.mark.parametrize("fault", [False, True])
-def test_in_llama_index(provider, fault, caplog):
-    schema = pytest.importorskip("llama_index.core.schema")
-    postprocessor = pytest.importorskip("llama_index.postprocessor.secondpass")
-    provider.play(fake.status(404) if fault else backwards)
-    rerank = postprocessor.SecondPassRerank(of_the_preset(provider), top_n=2)
-    nodes = [
-        schema.NodeWithScore(
-            node=schema.TextNode(
-                id_=str(at), text=f"Page {at}.", metadata={"path": f"task-{at}.md"}
-            )
-        )
-        for at in range(6)
-    ]
-    outputs = [
-        rerank.rerank_nodes(nodes, QUERY),
-        asyncio.run(rerank.arerank_nodes(nodes, QUERY)),
-    ]
-    rerank._reranker.close()
-    for ranked, report in outputs:
-        order = ["0", "1"] if fault else ["5", "4"]
-        assert [one.node.node_id for one in ranked] == order
-        assert report.status == ("unchanged" if fault else "ok")
-    for request in provider.requests:
-        assert request.documents["4"] == "path: task-4.md\ntext: Page 4."
-    assert logged(caplog) == []
 
 
 @pytest.mark.integration

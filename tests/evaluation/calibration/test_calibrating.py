@@ -209,12 +209,6 @@ def test_lists_that_are_shorter_than_the_depth(given, depth, noted):
     assert any("candidates at most" in note for note in result.notes) is noted
 
 
-@pytest.mark.parametrize("spec", [None, 3, ["lexical"]])
-def test_what_is_no_reranker(spec):
-    with pytest.raises(ConfigurationError, match="give a preset name, a mapping, a YAML path"):
-        calibrate(spec, SUITE)
-
-
 def test_a_configuration_that_was_tuned_is_warned_of(tmp_path):
     path = tmp_path / "tuned.yaml"
     path.write_text("# Written by secondpass tune, 2026-11-25.\nmethod: lexical\n")

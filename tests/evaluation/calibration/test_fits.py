@@ -3,6 +3,7 @@
 import pytest
 
 from fakes import ByTable
+from remembered_model import remember
 from secondpass import ConfigurationError, Reranker
 from secondpass.ranking.floors import Fit, Floor
 from secondpass.ranking.methods import doubts, precision_of
@@ -152,15 +153,6 @@ def of(stage="given", blended=True, **changes):
     return fingerprint(reranker, stage, blended=blended)
 
 
-def test_its_parts_are_settings_of_a_fit():
-    found = of()
-    assert found["method"] == "lexical"
-    assert (found["depth"], found["first_stage"]) == (20, "given")
-    assert found["blend"] == Reranker.from_config(LEXICAL).blend
-    assert Fit(**found).settings == found["settings"]
-    assert found == of()
-
-
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
@@ -176,13 +168,9 @@ def test_it_changes_with_what_scores_depend_on(changes, part):
     assert {name for name in usual if usual[name] != changed[name]} == ({part} - {None})
 
 
-def test_precision_is_that_of_the_rankings():
+def test_precision_is_that_of_the_rankings(monkeypatch):
+    remember(monkeypatch)
     reranker = Reranker.from_preset("embedded")
     assert fingerprint(reranker)["precision"] is None
     ranking = reranker.rerank("owl", ["an owl", "a train"])
     assert fingerprint(reranker, rankings=[ranking, ranking])["precision"]
-
-
-def test_nothing_is_known_of_the_settings_of_an_object():
-    found = fingerprint(Reranker(ByTable()))
-    assert (found["method"], found["settings"], found["template"]) == ("by-table", None, None)

@@ -73,19 +73,6 @@ def test_settings_without_a_file(secondpass, suite, config):
     assert record["found_empty"] >= 0.4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--keep", "1"], "keep: must be above 0 and below 1, not 1.0"),
-        (["--into", "calibrated.txt"], "must end in .yaml or .yml"),
-    ],
-)
-def test_what_cannot_be_calibrated(secondpass, suite, config, arguments, message):
-    result = calibrated(secondpass, suite, config, *arguments, code=1)
-    assert message in result.flat
-    assert "Traceback" not in result.flat
-
-
 def test_what_cannot_be_written_is_refused_before_the_work(secondpass, suite, config, tmp_path):
     path = tmp_path / "calibrated.yaml"
     key = "method={type: graded, llm: {type: openai, model: m, api_key: secret-key}}"
@@ -94,8 +81,3 @@ def test_what_cannot_be_written_is_refused_before_the_work(secondpass, suite, co
     assert "secret-key" not in result.err + result.out
     assert "query" not in result.flat
     assert not path.exists()
-
-
-def test_a_tuned_configuration_is_warned_of(secondpass, suite, config):
-    config.write_text(f"# Written by secondpass tune, 2026-11-25.\n{config.read_text()}")
-    assert "was chosen by tuning" in " ".join(calibrated(secondpass, suite, config).flat.split())

@@ -57,35 +57,6 @@ def test_a_change(secondpass, days):
     assert step.startswith("next: look at the model: its version, prompt,")
 
 
-def test_details(secondpass, days):
-    outcome = secondpass(
-        "drift", days("a.jsonl", days_of(60)), days("b.jsonl", days_of(60, seed=1)), "--details"
-    )
-    assert outcome.code == 0
-    assert len(outcome.out.splitlines()) == 2 + 4
-
-
-def test_several_subjects_and_shares(secondpass, days):
-    changed = days_of(
-        60, seed=1, change=lambda score: score + 5, statuses=["ok", "partial"], issues=["deadline"]
-    )
-    outcome = secondpass("drift", days("a.jsonl", days_of(60)), days("b.jsonl", changed))
-    assert outcome.out.startswith("Changed: ")
-    assert "scores" in outcome.out.splitlines()[0]
-    assert "faults" in outcome.out.splitlines()[0]
-    row = next(row for row in outcome.out.splitlines() if "issue deadline" in row)
-    assert row.split()[-4:-1] == ["0.0%", "50.0%", "0.500"]
-
-
-def test_json(secondpass, days):
-    outcome = secondpass(
-        "drift", days("a.jsonl", days_of(60)), days("b.jsonl", days_of(60, seed=1)), "--json"
-    )
-    record = json.loads(outcome.out)
-    assert (record["before"], record["after"], record["alarms"]) == (60, 60, 0)
-    assert len(record["changes"]) == 4
-
-
 @pytest.mark.parametrize(
     ("options", "rankings", "code"),
     [
@@ -135,9 +106,3 @@ def test_a_file_of_something_else(secondpass, days, write):
     outcome = secondpass("drift", days("a.jsonl", days_of(60)), path)
     assert outcome.code == 1
     assert "other.jsonl:1: is not a line of a monitor: `format` must be 1" in outcome.flat
-
-
-def test_a_file_that_is_absent(secondpass, tmp_path):
-    outcome = secondpass("drift", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
-    assert outcome.code == 1
-    assert "there is no such file" in outcome.flat

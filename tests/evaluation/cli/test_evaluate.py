@@ -7,10 +7,9 @@ import shlex
 import sys
 from pathlib import Path
 
-import ir_measures
 import pytest
 
-from fruit_suite import DOCUMENTS, QUERIES, announced, systems
+from fruit_suite import QUERIES, announced, systems
 from secondpass import ConfigurationError
 from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from terminals import on_a_terminal
@@ -48,34 +47,6 @@ def test_files_to_compare_may_follow_each_other(secondpass, given_suite, write):
     assert told.code == 2
     assert "only one is allowed" in told.flat
     assert "a preset needs --preset or --compare before it" in told.flat
-
-
-@pytest.mark.parametrize(
-    ("options", "depth"),
-    [
-        (["--compare", "lexical", "--rerank-top-n", "2"], 2),
-        (["--config", "without.yaml"], 50),
-        (["--config", "with.yaml", "--rerank-top-n", "2"], 2),
-    ],
-)
-def test_how_many_are_judged(secondpass, given_suite, write, monkeypatch, tmp_path, options, depth):
-    monkeypatch.chdir(tmp_path)
-    write("without.yaml", "method: lexical")
-    write("with.yaml", "method: lexical\ndepth: 4")
-    found = systems(secondpass("eval", given_suite, "--json", *options))
-    assert found["given+rerank"]["usage"]["pairs"] == len(QUERIES) * min(depth, len(DOCUMENTS))
-
-
-def test_rerankers_stand_behind_a_requested_mode_that_runs(secondpass, suite, monkeypatch):
-    call = ["eval", suite, "--json", "--preset", "lexical", "--mode", "lexical", "--mode", "hybrid"]
-    assert list(systems(secondpass(*call, "--no-cache"))) == ["lexical", "hybrid", "hybrid+rerank"]
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    found = systems(secondpass(*call))
-    assert {name: one["status"] for name, one in found.items()} == {
-        "lexical": "ran",
-        "hybrid": "not_run",
-        "lexical+rerank": "ran",
-    }
 
 
 def test_options_reach_the_comparison(secondpass, given_suite):
@@ -121,25 +92,6 @@ def test_what_cannot_be_measured_is_told(
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 
 
-def test_a_reranker_whose_server_is_down_is_not_measured(secondpass, given_suite, write):
-    endpoint = {"type": "endpoint", "api": "vllm", "model": "m", "base_url": "http://127.0.0.1:9"}
-    down = write("down.yaml", json.dumps({"method": endpoint, "limits": {"retries": 0}}))
-    told = secondpass("eval", given_suite, "--config", down, "--preset", "lexical", "--json")
-    found = systems(told)
-    assert told.code == 0
-    assert found["given+down"]["status"] == "not_measured"
-    assert found["given+down"]["statuses"] == {"unchanged": 3}
-    assert "warning: given+down is not measured: nothing was judged: 3 of 3 rankings" in told.flat
-
-
-def test_rerankers_stand_behind_each_mode_that_is_asked_for(secondpass, suite):
-    call = ["eval", suite, "--json", "--no-cache", "--preset", "lexical"]
-    stages = ["--behind", "vector", "--behind", "lexical"]
-    assert list(systems(secondpass(*call, *stages))) == [
-        "vector", "lexical", "hybrid", "vector+rerank", "lexical+rerank",
-    ]  # fmt: skip
-
-
 def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "an-ordinary-word")
     out = tmp_path / "out"
@@ -157,7 +109,7 @@ def test_the_report_says_when_how_and_where(secondpass, given_suite, tmp_path, m
     assert platform.node() not in settings["machine"].values()
 
 
-def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tmp_path, plots):
+def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tmp_path):
     secret, out = "s3cret-value", tmp_path / "out"
     endpoint = {"type": "endpoint", "api": "vllm", "model": "m"}
     endpoint["base_url"] = f"http://127.0.0.1:9/v1?code={secret}"
@@ -175,7 +127,6 @@ def test_no_file_has_a_key_of_a_configuration(secondpass, given_suite, write, tm
     )
     page = (out / "report.html").read_text()
     assert "&lt;hidden&gt;" in page
-    assert '<svg class="chart"' in page
     for text in (told.out, told.err, *(file.read_text() for file in out.glob("*.*"))):
         assert secret not in text
 
@@ -215,30 +166,6 @@ def test_what_models_will_cost_is_said_before_they_are_asked(
 def test_local_models_cost_nothing(secondpass, given_suite):
     told = secondpass("eval", given_suite, "--preset", "lexical", "--preset", "embedded")
     assert (told.code, told.err) == (0, "")
-
-
-def test_judgements_may_name_files(secondpass, tmp_path):
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    for name in ("owls", "seas"):
-        (docs / f"{name}.md").write_text(f"# {name}\n\nAll {name}.\n\n# More\n\n{name} again\n")
-    asked = tmp_path / "asked.jsonl"
-    lines = [{"query": name, "relevant": [f"{name}.md"]} for name in ("owls", "seas")]
-    asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    suite = [asked, "--corpus", docs, "--mode", "lexical", "-p", "lexical", "--measure", "nDCG@10"]
-    told = secondpass("eval", *suite, "--json", "--into", tmp_path / "results")
-    assert told.code == 0, told.err
-    assert json.loads(told.out)["notes"] == []
-    systems = json.loads(told.out)["systems"]
-    assert [one["means"]["nDCG@10"] for one in systems] == [1.0, 1.0]
-    qrels, *_ = tmp_path.glob("results/qrels.trec")
-    for run in tmp_path.glob("results/runs/*.trec"):
-        found = ir_measures.calc_aggregate(
-            [ir_measures.nDCG @ 10],
-            ir_measures.read_trec_qrels(str(qrels)),
-            ir_measures.read_trec_run(str(run)),
-        )
-        assert [*found.values()] == [1.0]
 
 
 # ---------------------------------------------------------------------- the rerankers that ``seco

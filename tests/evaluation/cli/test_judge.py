@@ -9,20 +9,15 @@ import typer
 from fake_provider import FakeProvider, content_filtered, good, refusing
 from judged_folders import GRADES, POOLS, QUERIES, mark, write_folder
 from secondpass import InputError, Reranker
-from secondpass.asking.dry_run import Expected
-from secondpass_evaluation.cli.first_stages import IndexStage
 from secondpass_evaluation.cli.judge import (
-    DryRunDoneError,
     folder_journal,
     open_inputs,
     pool_rerankers,
     print_judgements,
-    stop_before_asking,
 )
 from secondpass_evaluation.cli.suite_options import DocumentOptions
 from secondpass_evaluation.judging.judge import Judgements
 from secondpass_evaluation.judging.labels import locked
-from secondpass_evaluation.search.indexing import build_index
 
 PASSAGES = [
     {"_id": f"d{number}", "text": f"{fruit} grow on trees in garden {number}"}
@@ -73,38 +68,6 @@ def test_a_folder_is_a_marked_suite(call, secondpass):
     assert measured["corrected"] == []
 
 
-def test_judgements_of_texts_that_have_changed_are_named(call, secondpass):
-    assert call("--sample", 2).code == 0
-    lines = [json.loads(line) for line in call.corpus.read_text().splitlines()]
-    texts = [line["text"] for line in lines]
-    for line, text in zip(lines, [*texts[1:], texts[0]], strict=True):
-        line["text"] = text  # as if a section had been inserted or removed
-    call.corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    suite = [call.folder, "--corpus", call.corpus, "--mode", "lexical"]
-    measured = json.loads(secondpass("eval", *suite, "-p", "lexical", "--json").out)
-    judged = {line.split()[2] for line in (call.folder / "qrels.txt").read_text().splitlines()}
-    note = measured["notes"][1]
-    assert f"{len(judged)} of {len(judged)} judged documents have another text" in note
-    assert any(repr(name) in note for name in judged)
-
-
-def test_a_person_corrects_the_figures(call, secondpass):
-    told = call("--ask", 7, stdin=b"3\n0\n" * 3)
-    assert told.code == 0, told.err
-    assert "3 of 12 queries are complete" in told.out
-    answers = b"x\n1\nb\n2\n0\n" + b"0\n2\n" * 9
-    again = secondpass("judge", "--into", call.folder, "--ask", 7, stdin=answers)
-    assert again.code == 0, again.err
-    assert "answer one of 0, 1, 2, 3" in again.err
-    assert "7 of 12 queries are complete" in again.out
-    suite = ["eval", call.folder, "--corpus", call.corpus, "--mode", "lexical", "-p", "lexical"]
-    measured = json.loads(secondpass(*suite, "--json").out)
-    first = measured["corrected"][0]
-    assert (first["mean"]["people"], first["mean"]["queries"]) == (7, 12)
-    assert first["mean"]["low"] <= first["mean"]["mean"] <= first["mean"]["high"]
-    assert "by which the figures are corrected" in secondpass(*suite).out
-
-
 def test_a_dry_run_asks_nothing(call, provider):
     told = call("--dry-run", "--json", "--pool", "lexical")
     assert told.code == 0, told.err
@@ -129,13 +92,6 @@ def test_what_has_no_grade_is_asked_again(call, provider):
     again = json.loads(call("--resume", "--json").out)
     assert (again["documents"], again["ungraded"]) == (24, 0)
     assert 0 < provider.calls == ungraded
-
-
-def test_a_budget_stops(call):
-    told = call("--budget", 0.0000001, "--json")
-    assert told.code == 0, told.err
-    assert "the budget of 1e-07 was spent after 1 of 12 queries" in told.flat
-    assert json.loads(told.out)["queries"] == 1
 
 
 def test_files_of_others_are_not_overwritten_or_taken_for_the_models(call, provider, write):
@@ -326,19 +282,6 @@ def test_a_folder_has_queries_a_corpus_and_candidates(data, write, tmp_path):
     assert [item.id for item in documents["candidates"]["q"]] == ["d1"]
 
 
-def test_an_index_and_a_folder_of_documents_are_searched(data, write, tmp_path):
-    queries = data / "queries.jsonl"
-    build_index(data / "corpus.jsonl", tmp_path / "index", None)
-    _, documents, retriever = inputs(queries, corpus=tmp_path / "index")
-    assert {item.id for item in documents["corpus"]} == {*TEXTS}
-    assert found(retriever) == ["d1"]
-    assert isinstance(retriever(set(), None, lambda *_: None), IndexStage)
-    write("docs/pears.txt", "Pears grow. " * 30)
-    _, documents, retriever = inputs(queries, corpus=tmp_path / "docs", passage_size=200)
-    assert len(documents["corpus"]) > 1
-    assert found(retriever)[0].startswith("pears.txt#")
-
-
 @pytest.mark.parametrize(
     ("files", "source", "code", "message"),
     [
@@ -378,23 +321,6 @@ def test_judgements_are_counted_by_grade(capsys):
     assert "1,234 calls\n" in capsys.readouterr().out
 
 
-def test_json_has_the_same_numbers(capsys):
-    print_judgements(judged(cost=0.5, stopped="the budget was spent"), as_json=True)
-    assert json.loads(capsys.readouterr().out) == {
-        "model": "m",
-        "template": "umbrela-1",
-        "sampled_from": 9,
-        "queries": 3,
-        "documents": 5,
-        "grades": {"0": 1, "1": 2, "2": 1, "3": 1},
-        "ungraded": 0,
-        "pools": ["lexical"],
-        "calls": 1234,
-        "cost": 0.5,
-        "stopped": "the budget was spent",
-    }
-
-
 @pytest.mark.parametrize(
     ("judgements", "warning"),
     [
@@ -410,11 +336,3 @@ def test_json_has_the_same_numbers(capsys):
 def test_warnings(capsys, judgements, warning):
     print_judgements(judgements, as_json=False)
     assert capsys.readouterr().err == f"warning: {warning}\n"
-
-
-def test_a_dry_run_ends_with_its_estimate(capsys):
-    with pytest.raises(DryRunDoneError) as done:
-        stop_before_asking([Expected("m", calls=12, pairs=40)])
-    done.value.show(3, as_json=True)
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["queries"], printed["total"]["calls"]) == (3, 12)

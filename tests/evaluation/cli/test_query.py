@@ -15,7 +15,6 @@ from secondpass.cli.app import app
 from secondpass_evaluation import HybridRetriever, write_corpus
 from secondpass_evaluation.cli.query import print_table
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from secondpass_evaluation.search.indexing import build_index
 from terminals import on_a_terminal
 from tiny_models import write_classifier
@@ -121,22 +120,6 @@ def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
         assert (one["text"], one["metadata"]) == (original.text, dict(original.metadata))
 
 
-def test_the_first_of_the_fused_list_are_reranked_and_k_returned(here) -> None:
-    retriever = HybridRetriever(CORPUS, EmbeddedEmbedder())
-    lists = [retriever.retrieve("owl", 100, mode) for mode in ("vector", "lexical")]
-    fused = [one.id for one in reciprocal_rank_fusion(lists, rrf_k=1)]
-    options = ("-q", "owl", "--corpus", "index", "--hybrid", "--rrf-k", 1, "--rerank", "-p")
-    answer = asked(*options, "lexical", "--rerank-top-n", 3, "--k", 2)
-    assert len(answer["results"]) == 2
-    assert {one["id"] for one in answer["results"]} <= set(fused[:3])
-    assert answer["report"]["usage"]["pairs"] == 3
-    beyond = asked(*options, "lexical", "--rerank-top-n", 2, "--k", 5)["results"]
-    assert [one["id"] for one in beyond[2:]] == fused[2:]
-    assert [one["rerank_score"] for one in beyond[2:]] == [None] * (len(fused) - 2)
-    assert [one["status"] for one in beyond] == ["scored"] * 2 + ["tail"] * (len(fused) - 2)
-    assert [one["final_rank"] for one in beyond] == [*range(1, len(fused) + 1)]
-
-
 @pytest.fixture(scope="module")
 def indexed_many(tmp_path_factory) -> Path:
     """An index of 240 passages of eight lengths, each of which has an owl."""
@@ -183,13 +166,6 @@ def test_how_many_are_retrieved_and_judged(
     assert len(answer["results"]) == min(retrieved, answer["k"])
 
 
-def test_a_presets_depth_counts(many) -> None:
-    options = ("--lexical", "--rerank", "-p", "embedded", "--k", 3)
-    done = call("-q", "owl", "--corpus", "index", *options)
-    answer = json.loads(done.stdout)
-    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (100, 100)
-
-
 def test_an_order_can_be_given(many) -> None:
     usual = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical", "--k", 5)
     plain, laid = (
@@ -200,20 +176,6 @@ def test_an_order_can_be_given(many) -> None:
     wrong = call(*usual, "--order", "larn")
     assert wrong.exit_code == 2
     assert "--order: no ordering is named 'larn'" in wrong.stderr
-
-
-def test_an_instruction_that_is_not_used_is_told(here) -> None:
-    usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
-    found = asked(
-        *usual,
-        "--instruction",
-        "prefer owls",
-        stderr="warning: instruction_not_used: the method takes no instruction, so that of this "
-        "call had no effect (lexical)\n",
-    )
-    assert found["report"]["status"] == "ok"
-    assert found["results"] == asked(*usual)["results"]
-    assert "prefer" not in json.dumps(found)
 
 
 def test_an_instruction_reaches_the_model(here, monkeypatch) -> None:
@@ -235,6 +197,7 @@ def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
     asked(*OWL, *options, stderr=told)
 
 
+@pytest.mark.long  # imports torch
 def test_the_model_can_be_another(here, tmp_path) -> None:
     model = write_classifier(tmp_path / "tiny")
     answer = asked(*OWL, "--hybrid", "--rerank", "--rerank-model", model, "--device", "cpu")
@@ -307,13 +270,6 @@ def test_words_only_are_searched_by_words_only(here) -> None:
             "secondpass: words: has no vectors; use --lexical, or add vectors: "
             f"secondpass index {source} --into words\n"
         )
-
-
-def test_the_command_that_adds_vectors_keeps_passages(own) -> None:
-    build_index("corpus.jsonl", "index", passage_size=500, force=True)
-    done = call("-q", "owl", "--corpus", "index")
-    source = own / "corpus.jsonl"
-    assert done.stderr.endswith(f"index {source} --into index --passage-size 500\n")
 
 
 def test_without_the_extra_vectors_are_told_to_need_it(here, monkeypatch) -> None:
@@ -447,13 +403,6 @@ def test_results_are_explained(here) -> None:
     assert "--explain far: was not retrieved" in done.stderr
 
 
-def test_candidates_below_the_threshold_are_explained(here) -> None:
-    options = ["--corpus", "words", "--lexical", "--rerank", "-p", "lexical", "-s", "floor=99"]
-    output = on_a_terminal("query", "owl", *options, "--explain", "owls")
-    assert "No results." in output
-    assert "is below 99" in output
-
-
 def test_the_question_is_an_argument_too(here) -> None:
     options = ["--corpus", "words", "--lexical"]
     assert call("owl night", *options).stdout == call("-q", "owl night", *options).stdout
@@ -473,10 +422,6 @@ def shown(capsys, *rows):
 
 def row(**values):
     return {"final_rank": 1, "id": "a", "score": None, "text": "x", "metadata": {}, **values}
-
-
-def test_no_rows_are_a_sentence(capsys):
-    assert shown(capsys) == "No results.\n"
 
 
 @pytest.mark.parametrize(

@@ -124,11 +124,6 @@ def test_summary(ask):
     ]
 
 
-def test_enough_queries_need_no_hint(ask, monkeypatch):
-    monkeypatch.setattr("secondpass_evaluation.judging.inference.fewest_people", lambda: 1)
-    assert "needs" not in ask(1, b"1", b"3").out
-
-
 def test_terminal_escapes_are_shown_escaped(ask):
     pool = ask.folder / "pool.jsonl"
     pool.write_text(

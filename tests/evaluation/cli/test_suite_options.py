@@ -27,7 +27,7 @@ from secondpass_evaluation.cli.suite_options import (
     grouped,
 )
 from secondpass_evaluation.first_stages import FirstStages
-from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
+from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.suites import Suite
 
@@ -164,49 +164,6 @@ def test_a_folder_is_searched_in_all_modes(secondpass, asked, tmp_path):
     assert "picture.png" in told.flat
 
 
-def test_an_index_gives_what_its_folder_gives(secondpass, asked, tmp_path):
-    build_index(tmp_path / "docs", tmp_path / "docs.index", default_embedder())
-    call = ("eval", asked, "--preset", "lexical", "--json", "--no-cache", "--corpus")
-    one, other = (systems(secondpass(*call, tmp_path / name)) for name in ("docs", "docs.index"))
-    for name in one:
-        assert one[name]["per_query"] == other[name]["per_query"]
-
-
-def test_an_index_of_words_is_searched_by_words(secondpass, asked, tmp_path):
-    build_index(tmp_path / "docs", tmp_path / "words")
-    call = ("eval", asked, "--preset", "lexical", "--json", "--corpus", tmp_path / "words")
-    found = systems(secondpass(*call))
-    assert {name: one["status"] for name, one in found.items()} == {
-        "vector": "not_run",
-        "lexical": "ran",
-        "hybrid": "not_run",
-        "lexical+rerank": "ran",
-    }
-    assert "the index has no vectors" in found["vector"]["reason"]
-
-
-def test_a_stale_index_is_told_not_searched(secondpass, asked, tmp_path):
-    build_index(tmp_path / "docs", tmp_path / "words")
-    (tmp_path / "docs" / "new.txt").write_text("Bread is baked.")
-    call = ("eval", asked, "--mode", "lexical", "--json", "--corpus", tmp_path / "words")
-    told = secondpass(*call)
-    assert told.code == 1
-    assert "is stale: new.txt is new" in told.flat
-    assert "--stale-ok" in told.flat
-    told = secondpass(*call, "--stale-ok")
-    assert systems(told)["lexical"]["status"] == "ran"
-    assert "searching a stale index" in told.flat
-
-
-def test_the_size_of_passages_is_that_of_the_option(secondpass, asked, write, tmp_path):
-    write("docs/owl.md", "Owls are birds of the night, they say here.\n\n" * 3)
-    write("asked.jsonl", [{"query": "night", "relevant": ["owl.md#1", "owl.md#3"]}])
-    call = ("eval", asked, "--mode", "lexical", "--json", "--corpus", tmp_path / "docs")
-    whole, cut = (secondpass(*call, "--passage-size", size) for size in (1000, 50))
-    assert systems(whole)["lexical"]["means"]["R@100"] == 0.5
-    assert systems(cut)["lexical"]["means"]["R@100"] == 1.0
-
-
 def test_python_takes_them_too(asked, tmp_path):
     build_index(tmp_path / "docs", tmp_path / "words")
     index = open_index(tmp_path / "words")
@@ -293,13 +250,6 @@ def test_a_cache_that_cannot_be_written_is_told(secondpass, suite, write):
     told = secondpass("eval", suite, "--mode", "vector", "--cache", write("a-file", "x"))
     assert told.code == 0
     assert "cannot cache the vectors" in told.flat
-
-
-def test_vectors_are_kept_in_a_folder_of_the_platform(secondpass, suite, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert secondpass("eval", suite, "--mode", "vector").code == 0
-    assert len([*(tmp_path / "xdg" / "secondpass").iterdir()]) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from fake_provider import FakeProvider
 from secondpass.config import load
 from secondpass_evaluation import write_qrels, write_queries
 from tuning_suites import FIRST, LAST, suite_of
@@ -113,18 +112,6 @@ def test_no_suite_and_too_few_queries_are_one_sentence(secondpass, tmp_path):
     assert not (tmp_path / "rerank.yaml").exists()
 
 
-def test_names_and_what_cannot_be_loaded(secondpass, last, tmp_path):
-    config = tmp_path / "mine.yaml"
-    config.write_text("method: lexical\ndepth: 4\n")
-    call = ["tune", last, "--json", "--try", config, "--try", "words=lexical", "--try", "lexical"]
-    found = json.loads(secondpass(*call, "--depths", "6").out)
-    assert [trial["name"] for trial in found["trials"]] == ["mine", "words", "lexical"]
-    config.write_text("method: lexical\ndepht: 4\n")
-    told = secondpass(*call)
-    assert told.code == 1
-    assert "mine.yaml: depht: unknown key" in told.flat
-
-
 def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch):
     from secondpass_evaluation.tuning import tuning as choosing
 
@@ -146,18 +133,6 @@ def test_an_interrupted_run_is_continued(secondpass, last, tmp_path, monkeypatch
     assert "30 finished rankings were read from" in told.flat
     assert into.exists()
     assert not journal.exists()
-
-
-def test_what_a_service_takes_is_said_first(secondpass, last, tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with FakeProvider() as provider:
-        llm = {"type": "openai", "model": "m", "base_url": provider.base_url("openai")}
-        config = tmp_path / "graded.yaml"
-        config.write_text(json.dumps({"method": {"type": "graded", "llm": llm}, "depth": 3}))
-        told = secondpass("tune", last, "--try", config, "--json")
-    assert told.code == 0
-    assert "given+graded@3 will ask" in told.flat
-    assert "30 calls" in told.flat
 
 
 def test_kept_rankings_are_not_made_again(secondpass, last, tmp_path):

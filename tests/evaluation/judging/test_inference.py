@@ -92,8 +92,7 @@ def test_intervals_cover_and_the_judge_alone_does_not():
     assert judge_alone < 0.05 * 200
 
 
-@pytest.mark.parametrize(("right", "covers"), [(1.0, 0.93), (0.9, 0.93)])
-def test_intervals_cover_where_few_queries_differ(right, covers):
+def test_intervals_cover_where_few_queries_differ():
     """One relevant passage a query, which four of five rankings have first."""
     values, shares = (1.0, 0.63, 0.5, 0.0), (0.8, 0.05, 0.05, 0.1)
     truth = math.fsum(value * share for value, share in zip(values, shares, strict=True))
@@ -102,14 +101,14 @@ def test_intervals_cover_where_few_queries_differ(right, covers):
         rng = random.Random(seed)
         person = rng.choices(values, shares, k=200)
         others = rng.choices(values, shares, k=200)
-        judged = [p if rng.random() < right else o for p, o in zip(person, others, strict=True)]
+        judged = [p if rng.random() < 0.9 else o for p, o in zip(person, others, strict=True)]
         try:
             found = corrected_mean("m", by_query(judged), by_query(person[:20]))
         except InputError:  # all of the person's values are equal
             covered += 1
             continue
         covered += found.low <= truth <= found.high
-    assert covered >= covers * 300
+    assert covered >= 0.93 * 300
 
 
 def test_differences_are_paired():

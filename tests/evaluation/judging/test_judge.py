@@ -84,12 +84,6 @@ def test_a_query_whose_questions_failed_is_not_in_the_journal(tmp_path):
     assert not (tmp_path / "j.jsonl").exists()
 
 
-def test_of_a_reranker_its_language_model_is_asked():
-    model = Counting()
-    reranker = Reranker({"type": "listwise", "llm": model})
-    assert judged(reranker).judged_by.model == judged(model).judged_by.model
-
-
 def test_the_folder_is_a_marked_suite(tmp_path):
     found = judged()
     assert {path.name for path in tmp_path.iterdir()} < {*map(_name, found.write(tmp_path))}
@@ -99,12 +93,6 @@ def test_the_folder_is_a_marked_suite(tmp_path):
     assert suite.notes[0] == found.judged_by.note
     assert "not by people: the figures stand on its grades alone" in suite.notes[0]
     assert suite.first(3).judged_by is suite.judged_by
-
-
-def test_lone_surrogates_do_not_lose_what_was_paid_for(tmp_path):
-    options = {"corpus": CORPUS, "first_stages": ["lexical"]}
-    judge({"q": "pears \ud800"}, Counting(), **options).write(tmp_path)
-    assert "pears ?" in (tmp_path / "queries.jsonl").read_text(encoding="utf-8")
 
 
 def test_unwritable_ids_fail_before_the_first_call():

@@ -35,9 +35,7 @@ def placed(*places: tuple[float, float]):
 
 
 PLACES = {
-    "spread": [(0.1 * index, 0.01 * index) for index in range(1, 9)],
     "close": [(0.4 + 0.001 * index, 0.1 + 0.0001 * index) for index in range(12)],
-    "a row": [(0.4, 0.001 * 1.1**index) for index in range(11)],
     "a column": [(0.4 + 0.002 * index, 0.1) for index in range(11)],
     "the same": [(0.9, 0.1)] * 12,
 }
@@ -162,13 +160,6 @@ def test_titles_and_text_stay_text(drawn):
     assert mark[0].tag == "title"
     assert "\x00" not in mark[0].text
     assert any((part.text or "").strip() == "<b> $x$" for part in drawn.iter("text"))
-
-
-@pytest.mark.parametrize(
-    ("value", "tone"), [(0.1, svg.GAIN), (-0.1, svg.LOSS), (0.0, svg.MUTED), (1e-12, svg.MUTED)]
-)
-def test_tones(value, tone):
-    assert svg.tone(value) == tone
 
 
 # ---------------------------------------------------------------------- query charts

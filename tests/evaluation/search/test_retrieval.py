@@ -45,16 +45,6 @@ def test_lexical_mode_keeps_corpus_order_in_ties(retriever) -> None:
     assert (retrieved[0].text, retrieved[0].metadata) == (CORPUS[0].text, {"year": 0})
 
 
-def test_lexical_scores_are_bm25(retriever) -> None:
-    corpus = [Candidate("owl owl", "1"), Candidate("cat", "2"), Candidate("owl cat dog", "3")]
-    retrieved = HybridRetriever(corpus).retrieve("owl", 3, "lexical")
-    rarity = np.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
-    for candidate, times, length in zip(retrieved, (2, 1), (2, 3), strict=True):
-        damping = 1.2 * (1 - 0.75 + 0.75 * length / 2)
-        expected = rarity * times / (times + damping)
-        assert candidate.score == pytest.approx(expected, rel=1e-6)
-
-
 def test_vectors_rank_everything_by_cosine(retriever) -> None:
     retrieved = retriever.retrieve("the owl hunts mice", 10, "vector")
     assert names(retrieved)[:3] == ["owl", "copy", "mouse"]
@@ -147,12 +137,6 @@ def test_scores_of_other_languages_are_those_of_bm25s(stem, corpus, query) -> No
 def test_query_without_known_words_finds_nothing(retriever, query: str) -> None:
     assert retriever.retrieve(query, 5, "lexical") == []
     assert len(retriever.retrieve(query, 3)) == 3
-
-
-def test_corpus_without_words() -> None:
-    retriever = HybridRetriever([Candidate("", "1"), Candidate("?", "2")], LetterEmbedder())
-    assert retriever.retrieve("owl", 5, "lexical") == []
-    assert names(retriever.retrieve("owl", 5)) == ["1", "2"]
 
 
 def test_only_lexical_mode_without_vectors() -> None:

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from reports import INJECTIONS, Parsed, check, without
+from reports import Parsed, check, without
 from secondpass_evaluation.report.text import NONE
 from secondpass_evaluation.tuning.result import front_plot, tables
 from secondpass_evaluation.tuning.tuning import _why_not
-from tuning_results import ADOPTED, FRONT, NOT_TRIED, TRIED, held, kept, tuning
+from tuning_results import ADOPTED, TRIED, held, kept, tuning
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,6 @@ def test_pages():
 # ---------------------------------------------------------------------- the plot of quality again
 
 
-def test_the_first_stage_alone_has_no_plot():
-    pytest.importorskip("matplotlib")
-    assert front_plot(tuning(front=FRONT[:1])) is None
-
-
 def test_each_point_is_numbered_named_and_described():
     pytest.importorskip("matplotlib")
     svg = Parsed(front_plot(tuning()))
@@ -145,21 +140,4 @@ def test_each_point_is_numbered_named_and_described():
     assert label.startswith("1 lexical, no second pass: 0.4000, 0 ms. 2 words")
 
 
-def test_names_stay_text():
-    pytest.importorskip("matplotlib")
-    points = (FRONT[0], replace(FRONT[1], name=INJECTIONS["script"], cost=None))
-    svg = Parsed(front_plot(tuning(front=points)))
-    assert "script" not in svg.tags
-    assert any("<script" in text for text in svg.texts)
-
-
 # ---------------------------------------------------------------------- records of what was tried
-
-
-@pytest.mark.parametrize("record", [ADOPTED, NOT_TRIED, *FRONT], ids=lambda record: record.name)
-def test_records_are_plain_without_keys(record):
-    values = record.to_dict()
-    assert values.keys() == {*record.__slots__}
-    assert (values["config"] is None) == (record.config is None)
-    assert "sk-secret" not in str(values)
-    assert "sk-secret" not in repr(record)

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from fakes import ByTable, Model
 from secondpass import Candidate, Reranker
 from secondpass.ranking.blending import Blend
 from secondpass_evaluation.tuning.trials import (
@@ -86,12 +85,6 @@ def test_cost_of_services(prices, cost, reason):
     assert attempt.reason.startswith(reason)
     assert bool(attempt.reason) == bool(reason)
     reranker.close()
-
-
-def test_an_object_has_no_configuration():
-    for reranker in (Reranker(ByTable()), Reranker({"type": "graded", "llm": Model()})):
-        reason = prepare("a", reranker, observed(), None, None).reason
-        assert reason.startswith("it cannot be written as a configuration")
 
 
 def test_settings_that_are_fitted_are_left_out():

@@ -8,8 +8,8 @@ import pytest
 from fake_provider import FakeProvider
 from secondpass import Reranker
 from secondpass.config import load
-from secondpass.errors import ConfigurationError, InputError, ModelLoadError
-from secondpass_evaluation import Journal, evaluate, make_suite, ranking_to_run, tune
+from secondpass.errors import InputError, ModelLoadError
+from secondpass_evaluation import evaluate, make_suite, ranking_to_run, tune
 from secondpass_evaluation.observations import Observations
 from topic_suites import FirstIsBest
 from tuning_suites import FIRST, LAST, suite_of
@@ -85,13 +85,6 @@ def test_too_little_evidence_says_how_many_more_queries_it_takes():
     assert "(95% interval " in tuning.verdict
 
 
-def test_of_equal_gains_none_is_called_larger():
-    tuning = tune(LAST, {"a": "lexical", "b": "lexical"})
-    assert (tuning.adopted, tuning["b"].reason) == ("a", "a gains as much")
-    held = tuning["a"].held
-    assert (held.deviation, held.low > 0) == (0.0, True)  # all gains are equal
-
-
 def test_figures_are_reproducible_and_plain(adopted):
     again = tune(LAST, {"words": "lexical"})
     assert again["words"].held == adopted["words"].held
@@ -102,13 +95,6 @@ def test_figures_are_reproducible_and_plain(adopted):
     text = json.dumps(record) + adopted.to_markdown() + repr(adopted)
     assert "nothing of that kind" not in text  # no passage
     assert "word3" not in text  # no query
-
-
-def test_what_takes_too_long_is_not_tried():
-    tuning = tune(LAST, "lexical", latency=0.0)
-    assert tuning["lexical"].reason.startswith("takes ")
-    assert tuning.verdict == "Keep the first stage, given: no reranker could be tried."
-    assert tuning.gain is None
 
 
 @pytest.mark.parametrize(
@@ -169,13 +155,6 @@ def test_rankings_that_failed_are_told(monkeypatch):
     assert note == "lexical: of 30 rankings, 2 degraded; its figures include these"
 
 
-def test_a_configuration_with_an_ordering_is_tried_as_it_is():
-    config = {"method": "lexical", "order": {"type": "lost_in_the_middle"}, "depth": 5}
-    trial = tune(LAST, {"ordered": config})["ordered"]
-    assert (trial.variants, trial.setting) == (1, "depth 5, no blend")
-    assert trial.config["order"] == {"type": "lost_in_the_middle"}
-
-
 def test_a_dropped_tail_is_missing_from_the_figures():
     """The relevant passage is beyond the depth."""
     config = {"method": "lexical", "tail": "drop"}
@@ -185,28 +164,12 @@ def test_a_dropped_tail_is_missing_from_the_figures():
     assert kept["words"].mean == pytest.approx(kept.baseline)
 
 
-def test_a_floor_of_other_scores_is_left_out(adopted):
-    config = {"method": "lexical", "floor": 0.5, "blend": {"original": 0.1, "normalize": "rrf"}}
-    trial = tune(LAST, {"words": config})["words"]
-    assert "floor" not in trial.config
-    assert trial.variants == adopted["words"].variants + 1  # its own blend
-
-
 def test_probabilities_of_other_settings_are_left_out():
     fitted = {"method": "lexical", "depth": 100}
     mapping = {"slope": 1.0, "intercept": 0.0, "fitted": fitted}
     trial = tune(LAST, {"words": {"method": "lexical", "probabilities": mapping}})["words"]
     assert trial.status == "adopted"
     assert "probabilities" not in trial.config
-
-
-def test_finished_rankings_are_not_made_again(tmp_path):
-    with Journal(tmp_path / "rankings.jsonl") as journal:
-        first = tune(LAST, "lexical", journal=journal)
-        assert journal.reused == 0
-        again = tune(LAST, "lexical", journal=journal)
-        assert journal.reused == journal.added > 0
-    assert first["lexical"].held == again["lexical"].held
 
 
 @pytest.fixture
@@ -237,13 +200,6 @@ def test_cost_is_announced_before_a_service_is_asked(provider, monkeypatch):
     assert tuning["graded"].cost > 0
 
 
-def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    tuning = tune(LAST, {"graded": graded(provider)}, cost=1.0)
-    assert not provider.requests
-    assert tuning["graded"].reason.startswith("its cost is not known; set `prices`")
-
-
 @pytest.mark.parametrize(
     ("suite", "options", "message"),
     [
@@ -264,8 +220,3 @@ def test_a_service_beyond_the_cost_is_never_asked(provider, monkeypatch):
 def test_wrong_arguments(suite, options, message):
     with pytest.raises(InputError, match=message):
         tune(suite, "lexical", **options)
-
-
-def test_a_wrong_configuration_is_an_error():
-    with pytest.raises(ConfigurationError, match="mode"):
-        tune(LAST, {"a": {"method": {"type": "lexical", "mode": 1}}})

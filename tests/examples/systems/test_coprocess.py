@@ -41,12 +41,6 @@ def test_the_same_as_in_this_process(coprocess):
         assert answer["report"]["status"] == ranking.report.status
 
 
-def test_settings_of_a_request(coprocess):
-    assert len(coprocess.rerank("cats", CANDIDATES, top_k=1)["ranking"]) == 1
-    assert len(coprocess.rerank("cats", CANDIDATES)["ranking"]) == 3
-    assert coprocess.rerank("cats", [])["ranking"] == []
-
-
 def test_threads_get_their_own_answers(coprocess):
     answers = {}
 
@@ -69,10 +63,6 @@ def test_a_malformed_request_ends_the_process(capfd):
         coprocess.rerank("cats", CANDIDATES)
     assert coprocess.close() == 1
     assert "candidate 1" in capfd.readouterr().err
-
-
-def test_a_process_that_is_not_needed_ends_well():
-    assert Coprocess("--preset", "lexical").close() == 0
 
 
 def test_options_of_a_language_model():

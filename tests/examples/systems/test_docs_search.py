@@ -28,17 +28,6 @@ def test_the_guidelines_decide(query, preferred, instead_of):
     assert NAME in ranking.report.method
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_three_times_as_many_pages_are_read(served, k):
-    query = PUBLISH + " tests changelog"
-    with ScriptedModel() as model:
-        served(model)
-        seen, ranking = search(query, k)
-    assert seen == min(3 * k, len(keyword_search(query, 100)))
-    assert len(model.prompts[0].documents) == seen
-    assert len(ranking) == k
-
-
 def test_paths_are_shown_to_the_model(served):
     with ScriptedModel() as model:
         served(model)

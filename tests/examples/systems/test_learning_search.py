@@ -32,17 +32,6 @@ def test_learn_begins_with_what_is_easy():
         assert grades == sorted(grades, reverse=True)
 
 
-def test_both_modes_have_the_same_passages():
-    modes = [{item.id for item in search(QUERY, mode)} for mode in ("learn", "research")]
-    assert modes[0] == modes[1]
-
-
-def test_weak_passages_are_left_out():
-    ranking = search(QUERY, "research")
-    assert all(item.rerank_score >= 3 for item in ranking)
-    assert ranking.report.left_out["floor"]
-
-
 @pytest.mark.parametrize("mode", ["learn", "research"])
 def test_a_model_that_fails(mode, caplog):
     ranking = search(QUERY, mode, fails=True)

@@ -55,13 +55,6 @@ def test_the_list_is_reranked_before_it_is_cut(index, mode):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_the_constant_of_the_fusion(index):
-    scores = [
-        query(index, QUESTION, "hybrid", k=1, rrf_k=k)["results"][0]["score"] for k in (1, 60)
-    ]
-    assert scores[0] > scores[1]
-
-
 def test_a_model_that_cannot_be_loaded_keeps_the_order(index, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     absent = Reranker.from_config(configuration(model=str(tmp_path / "absent")))
@@ -70,12 +63,6 @@ def test_a_model_that_cannot_be_loaded_keeps_the_order(index, tmp_path, monkeypa
     assert [item["id"] for item in answer["results"]] == expected
     assert answer["status"] == "unchanged"
     assert "model_not_loaded" in caplog.text
-
-
-def test_the_configuration():
-    assert configuration("cross_encoder_hybrid", "some/model", 7)["method"]["model"] == "some/model"
-    assert configuration(top_n=7)["depth"] == 7
-    assert configuration("embedded")["method"] == {"type": "embedded"}
 
 
 def test_the_questions_are_judged_by_passages_that_exist(index):
@@ -90,15 +77,6 @@ def test_evaluation_without_a_reranker(index):
     *ran, missing = comparison.results
     assert all(result.status == "ran" for result in ran)
     assert (missing.status, missing.reason) == ("not_run", "no reranker was given")
-
-
-def test_evaluation_of_a_model_that_cannot_be_loaded(index, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    comparison = evaluate(index, QUESTIONS, configuration(model=str(tmp_path / "absent")))
-    result = comparison.results[-1]
-    assert result.name == "hybrid+rerank"
-    assert result.evaluation is None
-    assert result.reason
 
 
 def test_the_commands(tmp_path, monkeypatch, capsys):

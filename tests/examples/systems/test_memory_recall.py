@@ -37,40 +37,12 @@ def test_final_scores_are_blended(memory):
     assert finals == sorted(finals, reverse=True)
 
 
-def test_weak_matches_are_gone(memory):
-    before = memory.search(QUERY)
-    ranking = recall(QUERY, memory)
-    dropped = ranking.report.left_out["floor"]
-    assert dropped
-    assert all(0.4 * before[at]["score"] < 0.05 for at in dropped)
-    assert all(item.final_score >= 0.05 for item in ranking)
-    assert len(ranking) + len(dropped) == len(before)
-
-
 def test_a_model_that_fails(memory):
     before = memory.search(QUERY)
     ranking = recall(QUERY, memory, fails=True)
     assert ranking.report.status == "unchanged"
     assert [item.id for item in ranking] == [item["id"] for item in before]
     assert [item.final_score for item in ranking] == [item["score"] for item in before]
-
-
-def test_one_try(served, memory):
-    with ScriptedModel(fails=True) as model:
-        served(model)
-        recall(QUERY, memory)
-    assert len(model.prompts) == 1
-
-
-def test_at_most_twenty_are_shown(served, tmp_path):
-    memories = [{"id": f"m{n}", "content": f"tea {n}", "prominence": 0.5} for n in range(30)]
-    path = tmp_path / "memories.json"
-    path.write_text(json.dumps(memories))
-    with ScriptedModel() as model:
-        served(model)
-        ranking = recall("tea", Memory(path))
-    assert len(model.prompts[0].documents) == 20
-    assert len(ranking) == 20
 
 
 def test_records(memory, capsys):

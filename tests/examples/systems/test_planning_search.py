@@ -1,7 +1,5 @@
 """The planning tool: heuristic, filter, reranking for the state of the project, limit."""
 
-import shutil
-
 import pytest
 from planning_search import over_coprocess, validate
 from planning_search.__main__ import main
@@ -74,16 +72,6 @@ def test_the_filter_comes_before_the_model(served):
     assert set(model.prompts[0].documents) == {"shard-database", "choose-database"}
 
 
-def test_the_depth_is_a_variable(store, served, monkeypatch, capsys):
-    monkeypatch.setenv("TACTICIAN_RERANK_LIMIT", "2")
-    with ScriptedModel() as model:
-        served(model)
-        main(["database", "--llm-rerank", "--limit", "4"])
-    before = names(store.search("database"))
-    assert list(model.prompts[0].documents) == before[:2]
-    assert shown(capsys.readouterr().out)[2:] == before[2:4]
-
-
 def test_a_model_that_fails_keeps_the_order(store, served, capsys, caplog):
     with ScriptedModel(fails=True) as model:
         served(model)
@@ -92,23 +80,6 @@ def test_a_model_that_fails_keeps_the_order(store, served, capsys, caplog):
     assert shown(out) == names(store.search("database"))[:5]
     assert out.endswith("unchanged: ordered by the heuristic\n")
     assert "reply_refused" in caplog.text
-
-
-def test_strict(served, capsys):
-    with ScriptedModel(fails=True) as model:
-        served(model)
-        assert main(["database", "--llm-rerank", "--strict"]) == 1
-    streams = capsys.readouterr()
-    assert streams.out == ""
-    assert "reply_refused" in streams.err
-
-
-def test_another_store(tmp_path, capsys):
-    folder = shutil.copytree(STORE, tmp_path / "store")
-    tactics = '- {id: dig, type: work, output: A hole, description: "", tags: [], match: []}\n'
-    (folder / "tactics.yaml").write_text(tactics)
-    assert main(["hole", "--store", str(folder)]) == 0
-    assert shown(capsys.readouterr().out) == ["dig"]
 
 
 # ---------------------------------------------------------------------- validation and coprocess
@@ -124,16 +95,6 @@ def test_the_validation_script(tmp_path, capsys):
     assert "Completed: 3" in text
     assert '"status": "ok"' in text
     assert "Scripted model" in capsys.readouterr().err
-
-
-def test_the_validation_of_a_model_that_fails(tmp_path, served):
-    output = tmp_path / "review.md"
-    with ScriptedModel(fails=True) as model:
-        served(model)
-        validate.main(["--output", str(output)])
-    text = output.read_text(encoding="utf-8")
-    assert "unchanged: ordered by the heuristic." in text
-    assert "- reply_refused: " in text
 
 
 def test_the_same_through_a_coprocess(capfd):

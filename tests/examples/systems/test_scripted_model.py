@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from scripted_model import NAME, ScriptedModel, language_model, word_overlap, words
+from scripted_model import NAME, ScriptedModel, language_model, word_overlap
 
 from secondpass import Reranker
 
@@ -76,10 +76,6 @@ def test_a_model_that_fails():
     assert ranking.report.issues[-1].code == "reply_refused"
 
 
-def test_words_with_digits_count():
-    assert words("The screens say E71, not E-17!") == {"screen", "say", "e71", "17"}
-
-
 def post(address, path, body):
     request = urllib.request.Request(f"{address}{path}", json.dumps(body).encode())
     with urllib.request.urlopen(request, timeout=60) as response:
@@ -102,14 +98,6 @@ def test_a_question_about_sources(path):
     message = answer.get("message") or answer["choices"][0]["message"]
     said = "(scripted, no language model) The first source says: Tea is green. [1]"
     assert message["content"] == said
-
-
-def test_other_paths_do_not_exist():
-    with ScriptedModel() as model:
-        request = urllib.request.Request(f"{model.base_url}/embeddings", json.dumps({}).encode())
-        with pytest.raises(urllib.error.HTTPError, match="404") as caught:
-            urllib.request.urlopen(request, timeout=60)
-        caught.value.close()
 
 
 # ---------------------------------------------------------------------- the choice of a model

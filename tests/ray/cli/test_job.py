@@ -78,26 +78,6 @@ def test_rows_equal_those_of_rerank(secondpass, job, write, tmp_path):
     }
 
 
-def test_a_run_equals_that_of_rerank(secondpass, job, write, tmp_path):
-    given = requests(9)
-    run = "".join(
-        f"{one['query_id']} Q0 {document['id']} {rank} {10 - rank} tag\n"
-        for one in given
-        for rank, document in enumerate(one["candidates"], 1)
-    )
-    documents = [
-        {"_id": document["id"], "text": document["text"], "title": "Ä", "n": [10**20, 0.1]}
-        for one in given
-        for document in one["candidates"]
-    ]
-    queries = "".join(f"{one['query_id']}\t{one['query']}\n" for one in given)
-    files = ("--run", write("run.trec", run), "--queries", write("q.tsv", queries))
-    files = (*files, "--corpus", write("corpus.jsonl", documents), "-p", "lexical")
-    told = job(*files, "--block", 4)
-    assert told.code == 0, told.err
-    assert without_numbers(rows(tmp_path / "out")) == plain(secondpass, tmp_path, *files)
-
-
 def test_parquet(secondpass, job, write, tmp_path, cluster):
     import pyarrow
     import pyarrow.parquet
@@ -144,18 +124,6 @@ def test_input_and_output_by_uri(secondpass, job, write, tmp_path, cluster):
     assert "secret" not in told.err
     told = job("-i", "nowhere://bucket/in.jsonl", "-p", "lexical")
     assert (told.code, "nowhere" in told.flat) == (1, True)
-
-
-def test_wrong_rows_have_errors_and_the_others_are_ranked(job, write, tmp_path):
-    given = json_lines(requests(3)) + b'{"query": "q"}\n' + json_lines(requests(2))
-    told = job("-i", write("in.jsonl", given), "-p", "lexical")
-    assert told.code == 1
-    assert "1 rows are not requests" in told.flat
-    message = '"message": "in.jsonl:4: needs \'candidates\''  # whatever the folder is
-    assert message in b"".join(rows(tmp_path / "out")).decode()
-    found = [json.loads(line) for line in rows(tmp_path / "out")]
-    assert ["error" in row for row in found] == [False] * 3 + [True, False, False]
-    assert job("-i", tmp_path / "in.jsonl", "-p", "lexical", "--resume").code == 1
 
 
 @pytest.mark.parametrize(
@@ -241,14 +209,6 @@ def test_a_budget_is_kept_and_continued(job, write, tmp_path, provider, graded):
     assert len(rows(tmp_path / "out")) == 12
     assert all(path.exists() for path in done)
     assert f"tokens: {12 * INPUT_TOKENS:,} in" in told.flat
-
-
-def test_concurrency_is_divided(job, write, provider, graded):
-    call = ("-i", write("in.jsonl", requests(12)), "-c", graded, "--block", 3)
-    assert job(*call, "--concurrency", 2).code == 0
-    assert provider.most_at_once <= 2
-    told = job(*call, "--force", "--concurrency", 1)
-    assert (told.code, "--concurrency: must be at least" in told.flat) == (2, True)
 
 
 def test_neither_keys_nor_texts_reach_logs(job, write, tmp_path, graded, cluster):

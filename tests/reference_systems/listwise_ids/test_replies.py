@@ -15,17 +15,10 @@ from tactic_candidates import KEY, QUERY, backwards, ids, nodes, tactic, tactics
 
 READ = {
     "valid": ('["t2", "t0", "t3", "t1"]', "t2 t0 t3 t1"),
-    "as it was": ('["t0", "t1", "t2", "t3"]', "t0 t1 t2 t3"),
     "missing ids keep their old order": ('["t3"]', "t3 t0 t1 t2"),
-    "two are missing": ('["t2", "t1"]', "t2 t1 t0 t3"),
     "unknown ids are ignored": ('["x9", "t2", "t0", "nope", "t3", "t1"]', "t2 t0 t3 t1"),
-    "unknown and missing": ('["x9", "t2"]', "t2 t0 t1 t3"),
     "an id of the tail is unknown": ('["t4", "t3", "t2", "t1", "t0"]', "t3 t2 t1 t0"),
-    "twice: the first counts": ('["t3", "t1", "t3", "t0", "t2"]', "t3 t1 t0 t2"),
-    "fenced": ('```json\n["t2", "t0", "t3", "t1"]\n```', "t2 t0 t3 t1"),
-    "in prose": ('Here you are: ["t2", "t0", "t3", "t1"]. Enjoy!', "t2 t0 t3 t1"),
-    "in an object": ('{"order": ["t2", "t0", "t3", "t1"]}', "t2 t0 t3 t1"),
-    "things that are no ids": ('["t2", null, 7, {"a": 1}, ["t0"], "t1"]', "t2 t1 t0 t3"),
+    "fenced, one twice": ('```json\n["t3", "t1", "t3", "t0", "t2"]\n```', "t3 t1 t0 t2"),
 }
 
 
@@ -97,7 +90,7 @@ def test_the_limit_of_the_output_comes_last(provider, listwise_ids, rank):
     assert ids(rank(listwise_ids(), QUERY, baseline, top_k=3)) == names[9:6:-1]
 
 
-@pytest.mark.parametrize("depth", [2, 3, 10, 40])
+@pytest.mark.parametrize("depth", [3, 40])
 def test_candidates_beyond_the_limit_keep_their_order(provider, listwise_ids, rank, depth):
     provider.play(backwards)
     ranking = rank(listwise_ids(depth=depth), QUERY, tactics(15))
@@ -116,20 +109,9 @@ def test_nothing_to_order_sends_nothing(provider, listwise_ids, rank, count):
 
 
 FAULTS = {
-    "500": (fake.status(500), "server_error"),
-    "429": (fake.status(429), "rate_limited"),
-    "401": (fake.status(401), "authentication"),
-    "404": (fake.status(404), "not_found"),
     "no credit": (fake.status(429, error_code="insufficient_quota"), "quota"),
-    "reset": (fake.raw(fake.End.RESET), "connection"),
-    "a web page": (fake.page(), "bad_response"),
     "prose": (says("t2 is the best, then t0."), "reply_refused"),
-    "broken JSON": (says('["t2", "t0'), "reply_refused"),
-    "two arrays": (says('["t2", "t0"] or ["t0", "t2"]'), "reply_refused"),
-    "an empty array": (says("[]"), "reply_refused"),
     "unknown ids only": (says('["x", "y"]'), "reply_refused"),
-    "an object": (says('{"t2": 1, "t0": 2}'), "reply_refused"),
-    "nothing": (says(""), "empty_reply"),
 }
 
 
@@ -158,12 +140,8 @@ def test_faults(provider, listwise_ids, rank, caplog, step, code, strict):
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("value", [None, "", " "])
-def test_without_a_key(provider, rank, monkeypatch, caplog, value, strict):
-    if value is None:
-        monkeypatch.delenv("OPENAI_API_KEY")
-    else:
-        monkeypatch.setenv("OPENAI_API_KEY", value)
+def test_without_a_key(provider, rank, monkeypatch, caplog, strict):
+    monkeypatch.delenv("OPENAI_API_KEY")
     # No address either, so a request would leave this machine: the key is looked for first.
     reranker = Reranker.from_preset("listwise_ids", strict=strict)
     if strict:

@@ -20,7 +20,7 @@ from loopback_server import http_client
 from raw_http import until
 from secondpass_server.http import server, workers
 
-CLIENTS = 8
+CLIENTS = 4
 BODY = {"query": "cat food", "documents": [f"{n} cats, food" for n in range(40)]}
 
 
@@ -93,10 +93,10 @@ class Load:
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, id="2", marks=pytest.mark.long)])
 def test_sigterm_under_load(workers):
-    options = ("-p", "lexical", "--drain", "2", "--workers", str(workers))
+    options = ("-p", "lexical", "--drain", "0.5", "--workers", str(workers))
     with process(*options) as (running, url):
         load = Load(url, until_ready(url))
-        until(lambda: load.answered >= 50)
+        until(lambda: load.answered >= 20)
         running.send_signal(signal.SIGTERM)
         load.join()
         assert running.wait(60) == 0
@@ -140,7 +140,7 @@ def test_requests_under_way_are_answered():
         assert running.wait(60) == 0
 
 
-@pytest.mark.parametrize("workers", [pytest.param("1", id="1", marks=pytest.mark.long), "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", id="2", marks=pytest.mark.long)])
 def test_requests_before_the_first_is_accepted_are_answered(workers):
     options = ("-p", "lexical", "--drain", "0", "--workers", workers)
     with process(*options) as (running, url):

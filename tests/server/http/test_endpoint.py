@@ -62,18 +62,6 @@ def test_raw_scores_are_the_final_scores(api, serving):
     assert [item.rerank_score for item in ranking] == sorted(KINDS["logit"], reverse=True)
 
 
-def test_presets_through_the_server(serving):
-    local = Reranker.from_preset("lexical")
-    texts = [f"{number % 7} cats, {number % 5} owls " * (number % 3 + 1) for number in range(50)]
-    server = serving(local)
-    config = {"type": "endpoint", "api": "tei", "base_url": server.url, "batch_size": 50}
-    remote = Reranker.from_config({"method": config})
-    try:
-        assert remote.rerank("owls", texts).order == local.rerank("owls", texts).order
-    finally:
-        remote.close()
-
-
 class Marking:
     """Finds what is in angle brackets."""
 

@@ -14,8 +14,6 @@ from secondpass.effects import ListScores
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass_server.http import service
 from secondpass_server.http.application import create_app
-from secondpass_server.http.service import Service
-from secondpass_server.http.settings import ServerSettings
 
 BODY = {"query": "q", "documents": ["a", "ccc", "bb"]}
 MARKER = "wombats of 1899"
@@ -85,11 +83,6 @@ def test_models(model, strict, expected, serving):
 def test_names_that_no_header_can_hold(name):
     with pytest.raises(ConfigurationError, match="printable ASCII"):
         create_app({name: Reranker(ByTable())})
-
-
-def test_no_reranker():
-    with pytest.raises(ConfigurationError, match="at least one"):
-        Service({}, ServerSettings())
 
 
 def test_not_ready_until_the_models_are_loaded(serving):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from secondpass_server.http.settings import ServerSettings, is_loopback
+from secondpass_server.http.settings import is_loopback
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,3 @@ from secondpass_server.http.settings import ServerSettings, is_loopback
 )
 def test_loopback(host, expected):
     assert is_loopback(host) == expected
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [({}, False), ({"api_key_env": "A"}, True), ({"api_key_file": "a"}, True)],
-)
-def test_demands_key(settings, expected):
-    assert ServerSettings(**settings).demands_key == expected

@@ -8,7 +8,7 @@ from fakes import Answering, ByTable
 from secondpass import Reranker
 from secondpass_server.http.fields import Fields
 from secondpass_server.http.settings import ServerSettings
-from secondpass_server.http.shapes import SHAPES, shape_of
+from secondpass_server.http.shapes import shape_of
 
 QUERY, TEXTS = "q", ["a", "ccc", "bb"]
 BEST_FIRST = [1, 2, 0]
@@ -51,12 +51,6 @@ REQUESTS = {
         "results relevance_score",
         RANKS,
     ),
-    "jina": (
-        "/jina/v1/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "m", "return_documents": False},
-        "results relevance_score",
-        LENGTHS,
-    ),
     "jina, documents by default": (
         "/jina/v1/rerank",
         {"query": QUERY, "documents": TEXTS, "model": "m"},
@@ -66,12 +60,6 @@ REQUESTS = {
     "voyage SDK": (
         "/v1/rerank",
         {"query": QUERY, "documents": TEXTS, "model": "m", "top_k": None, "truncation": True},
-        "data relevance_score",
-        RANKS,
-    ),
-    "voyage SDK, prefix": (
-        "/voyage/v1/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "m", "truncation": True},
         "data relevance_score",
         RANKS,
     ),
@@ -111,12 +99,6 @@ REQUESTS = {
         {"query": QUERY, "documents": TEXTS, "model": "m", "return_documents": True},
         "results relevance_score document",
         RANKS,
-    ),
-    "infinity, raw scores": (
-        "/infinity/rerank",
-        {"query": QUERY, "documents": TEXTS, "raw_scores": True},
-        "results relevance_score",
-        LENGTHS,
     ),
     "llama.cpp": (
         "/llama_cpp/v1/rerank",
@@ -253,10 +235,6 @@ def test_errors_have_the_form_of_the_api(name, lengths):
     assert response.status_code == status
     for part in parts:
         assert part.items() <= response.json().items()
-
-
-def test_every_shape_has_its_errors_tested():
-    assert set(ERRORS) == {*SHAPES, "common"}
 
 
 BODIES = {

@@ -27,13 +27,6 @@ def test_results(text):
     assert best.span is None
 
 
-@pytest.mark.parametrize("id_", [3, "3", None])
-def test_ids_are_kept_as_given(id_):
-    document = Document(text="a", id=id_)
-    ranking = Reranker(ByTable()).rerank("q", [Candidate(document.text, document.id)])
-    assert result(ranking[0], text=False).model_dump()["id"] == id_
-
-
 @pytest.mark.parametrize(
     "document",
     [{}, {"text": 1}, {"text": "a", "title": "b"}, {"text": "a", "id": True}],
