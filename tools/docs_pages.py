@@ -3,8 +3,8 @@
     python tools/docs_pages.py
 
 - ``docs/settings.md``: every setting, from the JSON Schema and the docstrings of the classes.
-- the tables of ``docs/rerank-apis.md`` and ``docs/models.md``, from the descriptions of the APIs and of
-  the families of rerankers.
+- the tables of ``docs/rerank-apis.md`` and ``docs/models.md``, from the descriptions of the APIs
+  and of the families of rerankers.
 - ``docs/api/*.md``: the public names that the API reference documents, from ``__all__``.
 - the table of ``docs/which-method.md``: figures of ``docs/evidence.md``.
 
@@ -178,7 +178,8 @@ def sections() -> dict[str, list[Part]]:
             Part("fitted", Fit, "`fitted:` of `floor` and `probabilities`."),
             Part("render", Rendering, "`render:`."),
             Part("passages", Passages, "`passages:`."),
-            Part("when", When, "`when:`. [When to skip the pass](how-to/caching-and-concurrency.md#skip-the-pass)."),
+            Part("when", When, "`when:`. [When to skip the pass]"
+                 "(how-to/caching-and-concurrency.md#skip-the-pass)."),
             Part("when: range", Range, "The conditions of `when`, such as `margin:`."),
             Part("when: agreement", Agreement, "The condition `agreement:` of `when`."),
             Part("limits", Limits, "`limits:`."),
@@ -207,7 +208,8 @@ def sections() -> dict[str, list[Part]]:
         "Language models": [
             *_registered("llms", f"`llm:` of {_strategies()}."),
             Part("prices", Prices, "`prices:` of a language model."),
-            Part("api", RerankApi, "`api:` of `endpoint`: a [description](rerank-apis.md#describe-your-own)."),
+            Part("api", RerankApi, "`api:` of `endpoint`: a [description]"
+                 "(rerank-apis.md#describe-your-own)."),
             Part("auth", Auth, "`auth:` of such a description."),
             Part("spans", RerankSpans, "`spans:` of such a description."),
             Part("verified", Verified, "`verified:` of such a description."),
