@@ -244,3 +244,32 @@ def test_every_benchmark_that_the_docs_run_has_these_options():
                 assert f'"{option}"' in path.read_text() + shared, f"{page.name}: {name} {option}"
                 seen += 1
     assert seen > 20
+
+
+# ---------------------------------------------------------------------- words
+
+ELSEWHERE = {
+    "floor": "threshold",
+    "gate": "condition",
+    "backfilled": "missing",
+    "exchangeable": "like",
+    "regret": "loss",
+}
+"""Words that users' pages have as names in code only -> what they say instead."""
+
+
+def test_pages_for_users_have_one_word_for_one_thing():
+    config = yaml.load(
+        re.sub("!ENV", "", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")), yaml.SafeLoader
+    )
+    others = (*config["not_in_nav"].split(), "api/", "settings.md")
+    for page in DOCS:
+        if page.relative_to(ROOT / "docs").as_posix().startswith(others):
+            continue
+        text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
+        found = set(re.findall(r"\w+", text.lower())) & {
+            *ELSEWHERE,
+            *(f"{word}s" for word in ELSEWHERE),
+        }
+        assert found == set(), page.name
