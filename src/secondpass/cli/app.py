@@ -20,6 +20,7 @@ GROUPS = {
         "job": "secondpass_ray.cli:job",
     },
     "Search": {
+        "example": "secondpass_evaluation.cli.example:example",
         "index": "secondpass_evaluation.cli.index:index",
         "query": "secondpass_evaluation.cli.query:query",
     },
