@@ -3,7 +3,7 @@
     python benchmarks/embedded_agreement.py
 
 Prints a Markdown table. The reference is onnxruntime in float32. For each collection, the first
-stage's 100 candidates of every query are scored. docs/quality.md quotes it.
+stage's 100 candidates of every query are scored. docs/evidence.md quotes it.
 """
 
 from __future__ import annotations

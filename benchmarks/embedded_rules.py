@@ -5,7 +5,7 @@
 Prints Markdown tables at depth 100: nDCG@10 of rules for pairs; how rules for lists change it, with
 95 % intervals, blended as in the preset `embedded`; for each English run, the rule for lists that
 is best on the other runs, and its change on this one; the chosen rule blended with several weights
-of the retrieval score. docs/quality.md quotes all. Each distinct passage is encoded once, which
+of the retrieval score. docs/data/tables.md quotes all. Each distinct passage is encoded once, which
 takes some minutes.
 """
 

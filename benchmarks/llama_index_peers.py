@@ -7,6 +7,7 @@ have no such setting; they are abandoned after a second. LLMRerank has a complet
 StructuredLLMRerank one that calls tools, the others chat models. Nothing leaves the machine.
 
     python benchmarks/llama_index_peers.py
+    python benchmarks/llama_index_peers.py --docs    # also writes the table of docs/data/tables.md
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ from misbehaving_replies import (
 TIMEOUT = 1.0  # seconds
 MODES = (False, True)
 """Whether the call is asynchronous."""
+PAGE = Path(__file__).parents[1] / "docs" / "data" / "tables.md"
+BEGIN = "<!-- begin: faults, written by `python benchmarks/llama_index_peers.py --docs` -->\n"
+END = "<!-- end -->"
 COUNT = 100
 ROUNDS = 10
 
@@ -224,18 +228,13 @@ def milliseconds(column: Column) -> tuple[float, int]:
     return best * 1000, calls
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
-    logging.disable(logging.CRITICAL)
-    for column in COLUMNS:
-        for asynchronous in MODES:
-            found = outcome_of(HONEST, column, asynchronous)
-            assert found.numbers == tuple(ALL), f"{column.name} cannot rank correct replies"
+def table() -> str:
+    """What each reranker returns in each case, as Markdown."""
     kept = dict.fromkeys(COLUMNS, 0)
     right = dict.fromkeys(COLUMNS, 0)
     cases = dict.fromkeys(COLUMNS, 0)
-    print("| reply | " + " | ".join(column.name for column in COLUMNS) + " |")
-    print("| --- |" + " --- |" * len(COLUMNS))
+    lines = ["| reply | " + " | ".join(column.name for column in COLUMNS) + " |"]
+    lines.append("| --- |" + " --- |" * len(COLUMNS))
     for case in CASES:
         cells = []
         for column in COLUMNS:
@@ -249,10 +248,29 @@ def main() -> None:
             right[column] += all(one.kept and not one.misread for one in outcomes)
             texts = list(dict.fromkeys(map(str, outcomes)))
             cells.append(texts[0] if len(texts) == 1 else f"{texts[0]}; async: {texts[1]}")
-        print(f"| {case.name} | " + " | ".join(cells) + " |")
+        lines.append(f"| {case.name} | " + " | ".join(cells) + " |")
     for name, count in (("every node returned once", kept), ("… and no order misread", right)):
         cells = [f"**{count[column]} of {cases[column]}**" for column in COLUMNS]
-        print(f"| **{name}** | " + " | ".join(cells) + " |")
+        lines.append(f"| **{name}** | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--docs", action="store_true", help="also write docs/data/tables.md")
+    docs = parser.parse_args().docs
+    logging.disable(logging.CRITICAL)
+    for column in COLUMNS:
+        for asynchronous in MODES:
+            found = outcome_of(HONEST, column, asynchronous)
+            assert found.numbers == tuple(ALL), f"{column.name} cannot rank correct replies"
+    faults = table()
+    print(faults)
+    if docs:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text(
+            f"{before}{BEGIN}\n{faults}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8"
+        )
 
     print(f"\n| {COUNT} nodes, a model that answers immediately | ms of CPU | calls |")
     print("| --- | ---: | ---: |")

@@ -168,7 +168,7 @@ def main() -> int:
     parser.add_argument("--queries", type=int, help="measure only the first N queries", metavar="N")
     parser.add_argument("--reuse", action="store_true", help="report the last measurements")
     parser.add_argument(
-        "--docs", action="store_true", help="rewrite README, docs/quality.md and plots"
+        "--docs", action="store_true", help="rewrite README, docs/evidence.md and plots"
     )
     arguments = parser.parse_args()
 

@@ -228,8 +228,8 @@ def markdown(records: Sequence[Record]) -> str:
 
 
 def write_docs(records: Sequence[Record], root: Path) -> None:
-    """Replace the marked tables of README.md and docs/quality.md, and draw the plots."""
-    for path in (root / "README.md", root / "docs" / "quality.md"):
+    """Replace the marked tables of README.md and docs/evidence.md, and draw the plots."""
+    for path in (root / "README.md", root / "docs" / "evidence.md"):
         text = path.read_text(encoding="utf-8")
         text = MARKS.sub(lambda mark: f"{mark[1]}\n{SECTIONS[mark[2]](records)}\n{mark[3]}", text)
         path.write_text(text, encoding="utf-8")

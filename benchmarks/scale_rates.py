@@ -1,4 +1,4 @@
-"""Measures the rates of one worker, from which docs/scale.md estimates large jobs.
+"""Measures the rates of one worker, from which docs/evidence.md estimates large jobs.
 
     python -m benchmarks.scale_rates
     python -m benchmarks.scale_rates --queries 200
@@ -34,7 +34,7 @@ from secondpass_ray.scanning import LINES, InputFile, scan
 
 SECONDS = 0.3
 DOCUMENTED = {"`cross_encoder`, `auto`": 192.4, "`cross_encoder`, `exact`": 111.3}
-"""Pairs of workload A per CPU second on the first processor of docs/performance.md."""
+"""Pairs of workload A per CPU second on the first processor of docs/data/speed.md."""
 Requests = Sequence[tuple[str, list[str]]]
 
 

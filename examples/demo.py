@@ -60,7 +60,7 @@ It was not chosen by these figures: most questions were written to avoid the wor
 REASON = (
     "The second pass is judged after vector search, because most of these questions avoid the "
     "words of their answers, which BM25 needs; after vector search, 20 candidates keep most of the "
-    "gain (docs/quality.md)."
+    "gain (docs/evidence.md)."
 )
 
 

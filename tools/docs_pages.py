@@ -3,10 +3,10 @@
     python tools/docs_pages.py
 
 - ``docs/settings.md``: every setting, from the JSON Schema and the docstrings of the classes.
-- the tables of ``docs/rerank-apis.md`` and ``docs/model-families.md``, from the descriptions of the
-  APIs and of the families of rerankers.
+- the tables of ``docs/rerank-apis.md`` and ``docs/models.md``, from the descriptions of the APIs
+  and of the families of rerankers.
 - ``docs/api/*.md``: the public names that the API reference documents, from ``__all__``.
-- the table of ``docs/which-method.md``: figures of ``docs/quality.md`` and ``docs/performance.md``.
+- the table of ``docs/which-method.md``: figures of ``docs/evidence.md``.
 
 ``tests/docs/test_written_pages.py`` fails while one of them is out of date.
 """
@@ -67,8 +67,8 @@ def pages() -> dict[str, str]:
         "rerank-apis.md": _with_tables(
             "rerank-apis.md", {"apis": _rerank_apis(), "placeholders": _placeholders(PLACEHOLDERS)}
         ),
-        "model-families.md": _with_tables(
-            "model-families.md",
+        "models.md": _with_tables(
+            "models.md",
             {"families": _families(), "placeholders": _placeholders(families.PLACEHOLDERS)},
         ),
     }
@@ -178,7 +178,8 @@ def sections() -> dict[str, list[Part]]:
             Part("fitted", Fit, "`fitted:` of `floor` and `probabilities`."),
             Part("render", Rendering, "`render:`."),
             Part("passages", Passages, "`passages:`."),
-            Part("when", When, "`when:`. [When to skip the pass](how-to/when.md)."),
+            Part("when", When, "`when:`. [When to skip the pass]"
+                 "(how-to/caching-and-concurrency.md#skip-the-pass)."),
             Part("when: range", Range, "The conditions of `when`, such as `margin:`."),
             Part("when: agreement", Agreement, "The condition `agreement:` of `when`."),
             Part("limits", Limits, "`limits:`."),
@@ -193,7 +194,7 @@ def sections() -> dict[str, list[Part]]:
         ],
         "Families of rerankers": [
             Part("family", Family, "`family:` of `cross_encoder`: [a description]"
-                 "(model-families.md)."),
+                 "(models.md#your-own-family)."),
             Part("match", families.Match, "`match:` of such a description."),
             Part("input", families.Input, "`input:` of such a description."),
             Part("parts", families.Part, "An entry of `parts:` of `input`."),
@@ -207,7 +208,8 @@ def sections() -> dict[str, list[Part]]:
         "Language models": [
             *_registered("llms", f"`llm:` of {_strategies()}."),
             Part("prices", Prices, "`prices:` of a language model."),
-            Part("api", RerankApi, "`api:` of `endpoint`: a [description](rerank-apis.md)."),
+            Part("api", RerankApi, "`api:` of `endpoint`: a [description]"
+                 "(rerank-apis.md#describe-your-own)."),
             Part("auth", Auth, "`auth:` of such a description."),
             Part("spans", RerankSpans, "`spans:` of such a description."),
             Part("verified", Verified, "`verified:` of such a description."),
@@ -413,10 +415,20 @@ def _member(module: str, name: str) -> Any:
         return name
 
 
+FIRST = ("Reranker", "Candidate", "Ranking", "Limits", "Report", "Ranked")
+"""The names that a reader looks for, before all others."""
+
+
 def public_names(module: str) -> list[str]:
-    """``__all__``, classes first."""
-    names = importlib.import_module(module).__all__
-    return sorted(names, key=lambda name: (not inspect.isclass(_member(module, name)), name))
+    """``__all__``: ``FIRST``, other classes, functions, exceptions."""
+
+    def place(name: str) -> tuple[int, bool, bool, str]:
+        value = _member(module, name)
+        exception = inspect.isclass(value) and issubclass(value, BaseException)
+        first = FIRST.index(name) if name in FIRST else len(FIRST)
+        return first, exception, not inspect.isclass(value), name
+
+    return sorted(importlib.import_module(module).__all__, key=place)
 
 
 # ---------------------------------------------------------------------- which method
@@ -424,13 +436,13 @@ def public_names(module: str) -> list[str]:
 
 def measured_table() -> str:
     """Methods by quality, time and cost, with the figures of the pages that measure them."""
-    quality = (DOCS / "quality.md").read_text(encoding="utf-8")
-    speed = (DOCS / "performance.md").read_text(encoding="utf-8")
-    dl19 = _row(quality, "TREC DL 2019", "BM25")  # collection, first stage, queries, figures
-    by_words, by_vectors = _tables(quality, "95 % interval", "share of the gain at 100")
+    evidence = (DOCS / "evidence.md").read_text(encoding="utf-8")
+    speed = (DOCS / "data" / "speed.md").read_text(encoding="utf-8")
+    dl19 = _row(evidence, "TREC DL 2019", "BM25")  # collection, first stage, queries, figures
+    by_words, by_vectors = _tables(evidence, "95 % interval", "share of the gain at 100")
     fast = 100 / float(_row(speed, "secondpass, auto")[1])  # pairs per CPU second, workload A
-    slow = 100 / float(_row(speed, "secondpass, auto (OpenVINO, float32)")[1])
-    published = _row(quality, "ms-marco-MiniLM-L6-v2")[1]
+    slow = 100 / float(_row(evidence, "secondpass, auto (OpenVINO, float32)")[1])
+    published = _row(evidence, "ms-marco-MiniLM-L6-v2")[1]
 
     def embedded(depth: int) -> tuple[str, str]:
         column = by_words["columns"].index(str(depth))

@@ -4,7 +4,7 @@
 
 No model runs. Lengths of pairs are drawn like those of workload A. The first table has rules for
 what shares a batch: 32 calls with a list each, the first of which is alone when its batches begin,
-on two threads, as on the machine of docs/performance.md.
+on two threads, as on the machine of docs/data/speed.md.
 `one list` are all pairs in one call, `rounds` what ``scorers/engines/joining.py`` does.
 
 The second table has the engine's own planning, with a simulated clock: a batch takes 1.5 ms and

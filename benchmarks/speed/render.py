@@ -1,9 +1,9 @@
 """Writes tables and plots of the speed benchmarks from the JSON files of ``build/bench-speed``.
 
     python -m benchmarks.speed.render           # build/bench-speed/report.md and its plots
-    python -m benchmarks.speed.render --docs    # also docs/performance.md and docs/speed-*.svg
+    python -m benchmarks.speed.render --docs    # also docs/data/speed.md and docs/speed-*.svg
 
-Nothing is measured here. In ``docs/performance.md``, only the text between two comments is
+Nothing is measured here. In ``docs/data/speed.md``, only the text between two comments is
 replaced.
 """
 
@@ -22,7 +22,7 @@ from benchmarks.speed import plots
 from benchmarks.speed.driver import ROOT
 
 FOLDER = ROOT / "build" / "bench-speed"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "data" / "speed.md"
 BEGIN = "<!-- begin: written by `python -m benchmarks.speed.render --docs` -->"
 END = "<!-- end -->"
 BASELINE = "sentence-transformers"
@@ -419,7 +419,7 @@ def write_page(page: Path, text: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the JSON files")
-    parser.add_argument("--docs", action="store_true", help="write docs/performance.md as well")
+    parser.add_argument("--docs", action="store_true", help="write docs/data/speed.md as well")
     arguments = parser.parse_args()
     folder: Path = arguments.folder
     try:
@@ -431,8 +431,8 @@ def main() -> int:
     (folder / "report.md").write_text("# Speed\n\n" + sections(speed, folder, ""), encoding="utf-8")
     print(folder / "report.md")
     if arguments.docs:
-        plots.draw(speed, PAGE.parent)
-        write_page(PAGE, sections(speed, folder, ""))
+        plots.draw(speed, PAGE.parents[1])
+        write_page(PAGE, sections(speed, folder, "../"))
         print(PAGE)
     return 0
 

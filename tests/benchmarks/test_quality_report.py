@@ -83,14 +83,14 @@ def test_unseen_collections_stand_apart(report, records):
 
 def test_the_docs_are_written_in_place(report, records, tmp_path):
     (tmp_path / "docs").mkdir()
-    for name in ("README.md", "docs/quality.md"):
+    for name in ("README.md", "docs/evidence.md"):
         (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     report.write_docs(records, tmp_path)
-    first = [(tmp_path / name).read_text() for name in ("README.md", "docs/quality.md")]
+    first = [(tmp_path / name).read_text() for name in ("README.md", "docs/evidence.md")]
     assert all("| Cranfield | BM25 | 8 | .400 |" in text for text in first)
     assert "share of the gain at 100" in first[1]
     report.write_docs(records, tmp_path)
-    assert [(tmp_path / name).read_text() for name in ("README.md", "docs/quality.md")] == first
+    assert [(tmp_path / name).read_text() for name in ("README.md", "docs/evidence.md")] == first
     for name in ("quality.svg", "before-after.svg"):
         root = ElementTree.fromstring((tmp_path / "docs" / name).read_text(encoding="utf-8"))
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -96,7 +96,7 @@ def test_tables_name_every_row(folder):
 
 
 def test_page_keeps_its_text(tmp_path):
-    page = tmp_path / "performance.md"
+    page = tmp_path / "speed.md"
     page.write_text(f"Before.\n{render.BEGIN}\nold\n{render.END}\nAfter.\n")
     render.write_page(page, "new")
     render.write_page(page, "newer")

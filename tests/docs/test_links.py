@@ -95,11 +95,25 @@ def navigation(entries: Any) -> list[str]:
     return [path for value in values for path in navigation(value)]
 
 
-def test_every_page_is_in_the_navigation():
-    excluded = tuple(configuration()["exclude_docs"].split())
+def test_every_page_of_users_is_in_the_navigation():
+    others = f"{configuration()['exclude_docs']} {configuration()['not_in_nav']}"
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
-    shown = {page for page in pages if not page.startswith(excluded)}
+    shown = {page for page in pages if not page.startswith(tuple(others.split()))}
     assert sorted(navigation(configuration()["nav"])) == sorted(shown)
+
+
+def test_every_other_page_is_linked():
+    """The pages of contributors, which the navigation leaves out."""
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in DOCS.rglob("*.md")
+        for link in links(page)
+        if "://" not in link
+    }
+    for name in configuration()["not_in_nav"].split():
+        pages = [DOCS / name] if name.endswith(".md") else [*(DOCS / name).glob("*.md")]
+        for page in pages:
+            assert page in linked or page.parent in linked, page
 
 
 # ---------------------------------------------------------------------- hooks of the site
@@ -122,10 +136,10 @@ REPOSITORY = "https://github.com/secondpass/secondpass"
     [
         ("haystack.md", "configuration.md#blend", "configuration.md#blend"),
         ("haystack.md", "#install", "#install"),
-        ("how-to/gpu.md", "../quality.md", "../quality.md"),
+        ("how-to/ray.md", "../evidence.md", "../evidence.md"),
         ("haystack.md", "https://a.example/b.md", "https://a.example/b.md"),
         ("haystack.md", "../NOTICE", f"{REPOSITORY}/blob/main/NOTICE"),
-        ("how-to/gpu.md", "../../Makefile#x", f"{REPOSITORY}/blob/main/Makefile#x"),
+        ("how-to/ray.md", "../../Makefile#x", f"{REPOSITORY}/blob/main/Makefile#x"),
         ("haystack.md", "../examples/haystack", f"{REPOSITORY}/tree/main/examples/haystack"),
     ],
 )

@@ -110,7 +110,7 @@ def test_a_key_over_a_preset_is_refused(path):
 
 def test_presets():
     assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
-    assert Reranker.from_preset("embedded").depth == 20  # docs/quality.md, "How deep"
+    assert Reranker.from_preset("embedded").depth == 20  # docs/evidence.md, "How deep"
     assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
 
 

@@ -1,6 +1,6 @@
 """Beside LlamaIndex's own rerankers: the same nodes in the same order, as docs promise.
 
-``docs/coming-from-llama-index.md`` says which configuration equals which peer. The peers here are
+``docs/coming-from.md`` says which configuration equals which peer. The peers here are
 the real ones. Their LLM is scripted, and of one mind whichever form it is asked in.
 """
 

@@ -1,7 +1,7 @@
 """Similarity by a small embedding model, without a hub, a key or torch.
 
 Query and passages are encoded separately, so this is not a cross-encoder. English only.
-:mod:`secondpass.scorers.similarity` has the rule of the scores; docs/quality.md has measurements,
+:mod:`secondpass.scorers.similarity` has the rule of the scores; docs/evidence.md has measurements,
 and the rules that were tried.
 
 One call, one round; cost is linear in the number of candidates.

@@ -47,7 +47,7 @@ _VOCABULARY = "bert-base-uncased-vocab.txt"
 Choice: TypeAlias = Literal["auto", "onnx", "openvino"]
 
 _BUDGETS: dict[Backend, int] = {"openvino": 1024, "onnx": 512}
-"""Padded tokens of a batch: the fastest of 512, 1,024, 2,048 and one text (docs/quality.md)."""
+"""Padded tokens of a batch: the fastest of 512, 1,024, 2,048 and one text (docs/evidence.md)."""
 _NEEDED_FOR = "the embedded model"
 
 

