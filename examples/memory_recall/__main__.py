@@ -6,6 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+# `python examples/memory_recall` finds the modules beside that folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from memory_recall.recall import Memory, records, shown
 from scripted_model import language_model

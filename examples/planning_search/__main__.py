@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+# `python examples/planning_search` finds the modules beside that folder.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from planning_search.search import STORE, Store
 from scripted_model import language_model
 

@@ -112,7 +112,7 @@ def job(
         bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
     ] = False,
 ) -> None:
-    """Rerank many requests on Ray: on all cores and GPUs of this machine, or of a cluster.
+    """Rerank many requests on Ray, on a machine or a cluster.
 
     The input has requests as `secondpass rerank` reads them: JSON lines, Parquet with the columns
     `query` and `candidates`, or a TREC run. Rankings are written to parts in a folder, one row for

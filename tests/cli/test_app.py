@@ -25,6 +25,17 @@ def test_every_command_has_help(secondpass, command, option):
     assert told.err == ""
 
 
+def test_the_help_groups_commands_with_whole_summaries(secondpass):
+    told = secondpass("--help")
+    assert told.code == 0
+    lines = told.out.partition("\nRank:\n")[2].splitlines()
+    names = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert names == list(app.COMMANDS)  # a line for each, so that none is wrapped or cut
+    assert [line for line in lines if "…" in line or "..." in line] == []
+    headings = [line.rstrip(":") for line in lines if line and not line.startswith(" ")]
+    assert ["Rank", *headings] == list(app.GROUPS)
+
+
 def test_the_version_is_the_package_s(secondpass):
     assert secondpass("--version").out == f"secondpass {package.__version__}\n"
 

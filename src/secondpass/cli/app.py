@@ -13,29 +13,43 @@ from typer.main import get_command
 from secondpass import __version__
 from secondpass.cli.running import Subcommand, report_errors
 
-COMMANDS = {
-    "rerank": "secondpass.cli.commands.rerank:rerank",
-    "job": "secondpass_ray.cli:job",
-    "index": "secondpass_evaluation.cli.index:index",
-    "query": "secondpass_evaluation.cli.query:query",
-    "serve": "secondpass_server.cli.serve:serve",
-    "mcp": "secondpass_server.cli.mcp:mcp",
-    "export": "secondpass_server.cli.export:export",
-    "plan": "secondpass.cli.commands.plan:plan",
-    "presets": "secondpass.cli.commands.presets:presets",
-    "schema": "secondpass.cli.commands.schema:schema",
-    "doctor": "secondpass.cli.commands.doctor:doctor",
-    "eval": "secondpass_evaluation.cli.evaluate:evaluate",
-    "judge": "secondpass_evaluation.cli.judge:judge",
-    "tune": "secondpass_evaluation.cli.tune:tune",
-    "drift": "secondpass_evaluation.cli.drift:drift",
-    "calibrate": "secondpass_evaluation.cli.calibrate:calibrate",
-    "config": "secondpass.cli.commands.config:config_app",
+GROUPS = {
+    "Rank": {
+        "rerank": "secondpass.cli.commands.rerank:rerank",
+        "plan": "secondpass.cli.commands.plan:plan",
+        "job": "secondpass_ray.cli:job",
+    },
+    "Search": {
+        "example": "secondpass_evaluation.cli.example:example",
+        "index": "secondpass_evaluation.cli.index:index",
+        "query": "secondpass_evaluation.cli.query:query",
+    },
+    "Evaluate": {
+        "eval": "secondpass_evaluation.cli.evaluate:evaluate",
+        "tune": "secondpass_evaluation.cli.tune:tune",
+        "calibrate": "secondpass_evaluation.cli.calibrate:calibrate",
+        "judge": "secondpass_evaluation.cli.judge:judge",
+        "drift": "secondpass_evaluation.cli.drift:drift",
+    },
+    "Serve": {
+        "serve": "secondpass_server.cli.serve:serve",
+        "mcp": "secondpass_server.cli.mcp:mcp",
+    },
+    "Models and configurations": {
+        "presets": "secondpass.cli.commands.presets:presets",
+        "config": "secondpass.cli.commands.config:config_app",
+        "schema": "secondpass.cli.commands.schema:schema",
+        "doctor": "secondpass.cli.commands.doctor:doctor",
+        "export": "secondpass_server.cli.export:export",
+    },
 }
-"""Module and function of each subcommand, in the order of the help.
+"""Module and function of each subcommand, as the help groups them.
 
 The one place of the core that names the packages beside it.
 """
+
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+"""The same without the groups."""
 
 
 class _LazyGroup(TyperGroup):
@@ -50,6 +64,25 @@ class _LazyGroup(TyperGroup):
             if name not in self.commands:
                 self.commands[name] = _build(name)
         return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands of each group with the whole first paragraph of their help."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name.ljust(_NAME_WIDTH), _summary(self.get_command(ctx, name)))
+                        for name in names
+                    ]
+                )
+
+
+_NAME_WIDTH = max(map(len, COMMANDS))
+"""The same for all groups, so that their columns are aligned."""
+
+
+def _summary(command: Any) -> str:
+    return " ".join(command.help.split("\n\n")[0].split()).removesuffix(".")
 
 
 @cache

@@ -15,7 +15,7 @@ from secondpass.prompts.replies.first_token import is_answered
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.echoes import Sent
 from secondpass.services.provider_errors import ErrorResponse
-from secondpass.settings import SECRET, Secret, Variables, nested
+from secondpass.settings import SECRET, Secret, Variables, nested, show_types
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
@@ -65,6 +65,7 @@ class Provider(Client[Prompt]):
     has_logprobs: ClassVar[bool] = False
     length_names: ClassVar[tuple[str, ...]] = ()
 
+    @show_types
     def __init__(
         self,
         model: Annotated[str, MinLen(1)],

@@ -1,6 +1,6 @@
 """Options of one call, and the settings of a ranking pass that they override."""
 
-# No `from __future__ import annotations`: signatures show the annotations of CallOptions.
+from __future__ import annotations
 
 import inspect
 import math
@@ -163,7 +163,7 @@ class PassSettings:
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
-    ) -> "PassSettings":
+    ) -> PassSettings:
         """Validate the options and apply them to these settings.
 
         Raises:
@@ -193,7 +193,12 @@ def show_call_options(function: F) -> F:
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     parameters += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=annotation.__forward_arg__,  # as written, like those of the function
+        )
         for name, annotation in CallOptions.__annotations__.items()
     ]
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

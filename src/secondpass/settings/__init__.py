@@ -22,6 +22,7 @@ from secondpass.settings.signature import (
     is_configurable,
     model_of,
     nested,
+    show_types,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "model_of",
     "nested",
     "not_serializable",
+    "show_types",
     "suggestion",
     "to_mapping",
     "variable",

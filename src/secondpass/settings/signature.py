@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 _configurable: set[type] = set()
@@ -62,9 +63,36 @@ def configurable(cls: C) -> C:
         except ConfigurationError as error:
             raise ConfigurationError(error.problems, cls.__name__) from None
 
-    cls.__init__ = checked  # type: ignore[misc]
+    cls.__init__ = show_types(checked)  # type: ignore[misc]
     _configurable.add(cls)
     return cls
+
+
+def show_types(function: F) -> F:
+    """Show types without constraints in the signature of a function, in ``help()`` and editors."""
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(annotation=_without_constraints(parameter.annotation))
+        for parameter in signature.parameters.values()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function
+
+
+def _without_constraints(annotation: Any) -> Any:
+    """A postponed annotation with the type alone in place of each ``Annotated[type, …]``."""
+    start = annotation.rfind("Annotated[") if isinstance(annotation, str) else -1
+    if start < 0:
+        return annotation
+    inside, depth, first = start + len("Annotated["), 1, 0
+    for end in range(inside, len(annotation)):
+        depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(annotation[end], 0)
+        if depth == 1 and annotation[end] == "," and not first:
+            first = end
+        elif depth == 0:
+            break
+    bare = annotation[:start] + annotation[inside:first] + annotation[end + 1 :]
+    return _without_constraints(bare)
 
 
 def is_configurable(value: object) -> bool:

@@ -80,11 +80,11 @@ def calibrate(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     output: OutputOptions,
 ) -> None:
-    """Fit a threshold (`floor`) that keeps a share of the relevant candidates.
+    """Fit a threshold that keeps a share of what is relevant.
 
-    The threshold is bound to the method, its model and settings, the blend and the depth; a
-    configuration in which one of these differs does not load. If the best score finds enough
-    lists without a relevant candidate, reports also have `nothing_relevant`. For example:
+    The threshold (`floor`) is bound to the method, its model and settings, the blend and the
+    depth; a configuration in which one of these differs does not load. If the best score finds
+    enough lists without a relevant candidate, reports also have `nothing_relevant`. For example:
 
     `secondpass calibrate suite --keep 0.9 --config rerank.yaml --into calibrated.yaml`
     """

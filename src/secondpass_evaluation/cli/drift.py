@@ -68,9 +68,10 @@ def drift(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether scores, moves, candidates or errors changed between two periods of a monitor.
+    """Test whether scores changed between two periods.
 
-    The exit code is 0 without an alarm, and 3 with one. For example:
+    The input is what `--monitor FOLDER` wrote, or two such folders or files. It compares scores,
+    moves, candidates and errors. The exit code is 0 without an alarm, and 3 with one. For example:
 
     - `secondpass drift monitoring --after 2026-11-15..`
 

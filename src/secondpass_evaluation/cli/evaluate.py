@@ -131,7 +131,7 @@ def evaluate(
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:
-    """Measure what reranking gains: first stages, and rerankers behind them, on one suite.
+    """Measure what reranking gains and costs on judged queries.
 
     A suite is a folder in BEIR's format; a file of `{"query": "…", "relevant": ["d1"]}` lines with
     `--corpus`; or `--queries`, `--qrels` and `--corpus` or `--run`. Vectors are computed by the

@@ -53,7 +53,7 @@ def index(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Index documents for `secondpass query`, by words and by vectors.
+    """Index documents by words and by vectors.
 
     Folders are read recursively, except hidden ones and indexes. A file is split into passages
     between paragraphs and before headings; a passage has the id `path#number`. Files that are not

@@ -115,7 +115,7 @@ def judge(
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:
-    """Have a language model judge the results of searches and rerankers, and a person some of them.
+    """Have a language model judge results, and a person some.
 
     The judge is the language model of the reranker that `--preset` or `--config` describes. It
     grades the first results of each system from 0 to 3. The folder is then a suite for `eval`, with

@@ -79,11 +79,9 @@ def query(
         ),
     ],
     hybrid: Annotated[
-        bool,
-        typer.Option(
-            "--hybrid", help="Search by vectors and words, fused. Default: by vectors alone."
-        ),
+        bool, typer.Option("--hybrid", help="Search by vectors and words, fused. The default.")
     ] = False,
+    vector: Annotated[bool, typer.Option("--vector", help="Search by vectors alone.")] = False,
     lexical: Annotated[
         bool, typer.Option("--lexical", help="Search by words alone (BM25).")
     ] = False,
@@ -113,24 +111,22 @@ def query(
     monitor: MonitorFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search documents, by vectors by default, and rerank the results.
+    """Search documents, and rerank the results.
 
-    For example: `secondpass query "How do I cancel?" --corpus docs/ --hybrid --rerank`
+    For example: `secondpass query "How do I cancel?" --corpus docs/ --rerank --preset embedded`
 
     On a terminal the results are a table. In a pipe, and with `--json`, they are JSON with a
     `mode`: `vector`, `lexical` or `hybrid`, with `+rerank` appended if they were reranked.
     """
     check_installed("secondpass query")
     question = decode_argument(_question(argument, question))
-    _check_call(question, rrf_k, hybrid=hybrid, lexical=lexical)
+    mode = _mode(hybrid=hybrid, vector=vector, lexical=lexical)
+    _check_call(question, rrf_k)
     if not rerank and (dry_run or explain):
         fail(f"{'--dry-run' if dry_run else '--explain'}: needs --rerank", USAGE_ERROR)
-    mode: Mode = "hybrid" if hybrid else "lexical" if lexical else "vector"
     reranker = None
     options: dict[str, Any] = {"top_k": k}
     if rerank:
-        if mode == "vector":
-            warn("--rerank without --hybrid reranks the results of the vector search alone")
         config_values = with_depth(configured.read(), rerank_top_n)
         reranker = _load_reranker(config_values, rerank_model, device)
         options["order"] = parse_order(reranker, order)
@@ -202,9 +198,13 @@ def _question(argument: str | None, option: str | None) -> str:
     return question
 
 
-def _check_call(question: str, rrf_k: float, *, hybrid: bool, lexical: bool) -> None:
-    if hybrid and lexical:
-        fail("--hybrid, --lexical: give one of them", USAGE_ERROR)
+def _mode(*, hybrid: bool, vector: bool, lexical: bool) -> Mode:
+    if hybrid + vector + lexical > 1:
+        fail("--hybrid, --vector, --lexical: give one of them", USAGE_ERROR)
+    return "vector" if vector else "lexical" if lexical else "hybrid"
+
+
+def _check_call(question: str, rrf_k: float) -> None:
     if not question.strip():
         fail("the question is empty", USAGE_ERROR)
     if not math.isfinite(rrf_k):

@@ -96,7 +96,7 @@ def tune(
     ] = False,
     output: OutputOptions,
 ) -> None:
-    """Choose a reranker, its depth and its blend on judged queries, or keep the first stage.
+    """Choose a reranker, its depth and blend, or the search alone.
 
     A reranker is adopted only if its gain on held-out queries is significant, corrected for
     everything that was tried, and at least the smallest gain. Otherwise nothing is written, and the

@@ -193,9 +193,10 @@ class Tuning:
         if self.adopted is not None:
             trial = self[self.adopted]
             assert trial.held is not None
+            at = f", at {takes}" if (takes := _takes(trial)) else ""
             text = (
-                f"Adopt {trial.name}, {trial.setting}: on queries that had no part in the choice, "
-                f"{self.measure} gains {_gain(self, trial.held)} over the first "
+                f"Adopt {trial.name}, {trial.setting}{at}: on queries that had no part in the "
+                f"choice, {self.measure} gains {_gain(self, trial.held)} over the first "
                 f"stage, {self.stage} "
                 f"({_p(trial.held)}, corrected for {_tried(self)})."
             )
@@ -203,8 +204,6 @@ class Tuning:
                 text += f" The choice among the rerankers gains {self.gain.mean:+.4f}."
             if trial.held.low is not None and trial.held.low < trial.held.mean / 2:
                 text += " Expect less: it was adopted because it was high."
-            if takes := _takes(trial):
-                text += f" It takes {takes}."
             return f"{text} {_rule_of_three(self.queries)}"
         text = (
             f"Keep the first stage, {self.stage}: no reranker is sure to gain enough "

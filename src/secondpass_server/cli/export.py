@@ -71,7 +71,7 @@ def export(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make an ONNX or OpenVINO file of a cross-encoder, which runs faster and without torch.
+    """Convert a cross-encoder to ONNX or OpenVINO.
 
     The file is written to `onnx/` or `openvino/` in the folder of the model, or in that of
     `--into`. It is compared with the original on sample pairs, and rejected if fewer than 98 % of

@@ -61,7 +61,7 @@ def mcp(
     ] = 200_000,
     issue_messages: IssueMessages = False,
 ) -> None:
-    """Serve rerankers to agents as tools of the Model Context Protocol.
+    """Serve rerankers to agents (Model Context Protocol).
 
     The tools are `rerank`, `explain` and `pack` (the best passages within a number of tokens, with
     sources). Each result says whether it was reranked, and if not, why. For example:

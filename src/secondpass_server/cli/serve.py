@@ -82,12 +82,12 @@ def serve(
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM file with its key.")] = None,
 ) -> None:
-    """Serve rerankers over HTTP, to clients of Cohere, Jina, Voyage, TEI, vLLM and others.
+    """Serve rerankers to clients of Cohere, Jina, TEI and others.
 
-    Set a client's base URL to the server's; with a prefix (`/cohere`, `/jina`, `/voyage`, `/tei`,
-    `/vllm`, `/infinity`, `/llama_cpp`, `/mixedbread`) it answers as that API does. Further paths:
-    `/health`, `/ready`, `/v1/models`, `/metrics`. On SIGTERM, requests are finished before the
-    server stops. For example:
+    HTTP: set a client's base URL to the server's; with a prefix (`/cohere`, `/jina`, `/voyage`,
+    `/tei`, `/vllm`, `/infinity`, `/llama_cpp`, `/mixedbread`) it answers as that API does. Further
+    paths: `/health`, `/ready`, `/v1/models`, `/metrics`. On SIGTERM, requests are finished before
+    the server stops. For example:
 
     - `secondpass serve --preset embedded --port 8080`
 

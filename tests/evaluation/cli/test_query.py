@@ -70,7 +70,12 @@ OWL = ("--question", "owl at night", "--corpus", "index")
 
 @pytest.mark.parametrize(
     ("options", "mode"),
-    [((), "vector"), (("--lexical",), "lexical"), (("--hybrid", "--rrf-k", 5), "hybrid")],
+    [
+        (("--vector",), "vector"),
+        (("--lexical",), "lexical"),
+        (("--rrf-k", 5), "hybrid"),
+        (("--hybrid", "--rrf-k", 5), "hybrid"),
+    ],
 )
 def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
     told = asked(*OWL, *options, "--k", 3)
@@ -92,18 +97,10 @@ def test_each_mode_is_that_of_the_retriever(here, options, mode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "mode", "stderr"),
-    [
-        (("--hybrid",), "hybrid+rerank", ""),
-        (
-            (),
-            "vector+rerank",
-            "warning: --rerank without --hybrid reranks the results of the vector search alone\n",
-        ),
-    ],
+    ("options", "mode"), [((), "hybrid+rerank"), (("--vector",), "vector+rerank")]
 )
-def test_what_is_found_is_reranked(here, options, mode, stderr) -> None:
-    answer = asked(*OWL, *options, "--rerank", "--preset", "lexical", stderr=stderr)
+def test_what_is_found_is_reranked(here, options, mode) -> None:
+    answer = asked(*OWL, *options, "--rerank", "--preset", "lexical")
     assert answer["mode"] == mode
     assert answer["rerank_top_n"] == 50
     retrieved = [one["retrieval_rank"] for one in answer["results"]]
@@ -200,14 +197,14 @@ def test_an_option_of_the_second_pass_without_it_is_told(here, options) -> None:
 @pytest.mark.long  # imports torch
 def test_the_model_can_be_another(here, tmp_path) -> None:
     model = write_classifier(tmp_path / "tiny")
-    answer = asked(*OWL, "--hybrid", "--rerank", "--rerank-model", model, "--device", "cpu")
+    answer = asked(*OWL, "--rerank", "--rerank-model", model, "--device", "cpu")
     assert answer["report"]["status"] == "ok"
     assert answer["report"]["method"] == str(model)
     assert all(isinstance(one["rerank_score"], float) for one in answer["results"])
 
 
 def test_a_fallback_ranks_if_a_model_cannot_be_loaded(here) -> None:
-    done = call(*OWL, "--hybrid", "--rerank", "--rerank-model", "./absent")
+    done = call(*OWL, "--rerank", "--rerank-model", "./absent")
     assert done.exit_code == 0
     assert done.stderr.startswith("warning: the results were reranked by a fallback (")
     assert done.stderr.count("\n") == 1
@@ -218,11 +215,11 @@ def test_a_fallback_ranks_if_a_model_cannot_be_loaded(here) -> None:
 
 def test_where_nothing_can_rerank_the_order_that_came_in_is_told(here) -> None:
     model = ("--set", "method.model=./absent", "-s", "fallback=[]")
-    done = call(*OWL, "--hybrid", "--rerank", *model)
+    done = call(*OWL, "--rerank", *model)
     assert done.exit_code == 0
     assert done.stderr.startswith("warning: the results were not reranked: ")
     answer = json.loads(done.stdout)
-    plain = asked(*OWL, "--hybrid")["results"]
+    plain = asked(*OWL)["results"]
     assert [one["id"] for one in answer["results"]] == [one["id"] for one in plain]
     assert {one["rerank_score"] for one in answer["results"]} == {None}
 
@@ -236,7 +233,7 @@ def test_nothing_found_is_no_fault(here) -> None:
 # ------------------------------------------------------------------ what is searched
 
 
-@pytest.mark.parametrize("options", [("--lexical",), ("--hybrid",)])
+@pytest.mark.parametrize("options", [("--lexical",), ()])
 def test_a_corpus_can_be_indexed_in_memory(here, options) -> None:
     stderr = (
         "warning: corpus.jsonl is not an index and is indexed in memory for this query; "
@@ -262,7 +259,7 @@ def test_words_only_are_searched_by_words_only(here) -> None:
     assert asked(*words, "--lexical") == asked(*OWL[2:], "-q", "owl", "--lexical") | {
         "corpus": "words"
     }
-    for options in ((), ("--hybrid",)):
+    for options in ((), ("--vector",)):
         done = call(*words, *options)
         source = here / "corpus.jsonl"
         assert done.exit_code == 1
@@ -327,7 +324,7 @@ LEXICAL = ("-q", "owl", "--lexical", "--corpus")
         (None, (*LEXICAL, "index", "--k", 0), 2, "--k"),
         (None, (*LEXICAL, "index", "--rerank-top-n", 0), 2, "--rerank-top-n"),
         (None, (*LEXICAL, "index", "--rrf-k", -1), 2, "--rrf-k"),
-        (None, (*LEXICAL, "index", "--hybrid"), 2, "--hybrid, --lexical: give one of them"),
+        (None, (*LEXICAL, "index", "--vector"), 2, "--hybrid, --vector, --lexical: give one"),
     ],
 )
 def test_faults_are_told_in_a_sentence(own, spoil, arguments, code, told) -> None:

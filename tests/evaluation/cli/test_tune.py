@@ -33,7 +33,7 @@ def test_what_is_adopted_is_written_with_its_evidence(secondpass, last, tmp_path
     into, report = tmp_path / "rerank.yaml", tmp_path / "report.html"
     told = secondpass("tune", last, "--try", "lexical", "--into", into, "--report", report)
     assert told.code == 0
-    assert "**Adopt lexical, depth 6, no blend:" in told.out
+    assert "**Adopt lexical, depth 6, no blend, at " in told.out
     assert f"written: {into}" in told.flat
     assert f"written: {report}" in told.flat
     text = into.read_text()

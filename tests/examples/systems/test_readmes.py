@@ -113,6 +113,18 @@ def test_console_blocks(folder, tmp_path):
             assert done.stdout == block.output
 
 
+def test_the_commands_of_the_table_run_from_the_root(tmp_path):
+    """As they are printed, one process each, in a copy, because some write files."""
+    copied(EXAMPLES, tmp_path)
+    (block,) = console_blocks(EXAMPLES / "README.md")
+    install, *commands = block.commands.splitlines()
+    assert install.startswith("pip install ")
+    for command in commands:
+        done = run(Block(command, None), tmp_path)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stdout
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_one_page(folder):
     assert len((EXAMPLES / folder / "README.md").read_text().splitlines()) <= 100

@@ -141,7 +141,7 @@ def _checked(
 
 
 config_app = typer.Typer(
-    help="Check configurations without running them, and show them resolved.",
+    help="Check configurations, or show them resolved; nothing is run.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -76,7 +76,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is installed, and check whether a configuration can run.
+    """Show what is installed, and whether a configuration runs.
 
     With `--preset` or `--config`, the reranker is constructed, its models are loaded, and it ranks
     two sentences; a model behind an API receives one request. `--network` opens a connection to

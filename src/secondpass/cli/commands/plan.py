@@ -63,7 +63,7 @@ def plan(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate calls, rounds, tokens, cost and time of a ranking, without calling a model.
+    """Estimate calls, tokens, cost and time before a model is called.
 
     The packages that the models need do not have to be installed. Calls and rounds are exact if
     nothing fails and `when` skips nothing; requests that an API's limit of tokens splits are

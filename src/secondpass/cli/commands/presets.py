@@ -21,7 +21,7 @@ def presets(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the presets, or show one as YAML, to start your own configuration from.
+    """List the presets, or show one as YAML.
 
     On a terminal the list is a table. In a pipe, and with `--json`, it is JSON.
     """

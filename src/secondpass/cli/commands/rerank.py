@@ -111,7 +111,7 @@ def rerank(
         bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
     ] = False,
 ) -> None:
-    """Rerank the candidates of one query, of many queries, or of a TREC run.
+    """Rerank the candidates of one query or many, or a TREC run.
 
     Input is JSON lines from a file or standard input. With `--query` each line is a candidate:
     `{"id": "d1", "text": "…", "score": 0.5}`. Without, each line is a query with its candidates:

@@ -1,0 +1,50 @@
+"""``secondpass example``: documents and judged questions to try the commands on."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from secondpass.cli.shared import fail, one_line, write
+from secondpass_evaluation import check_installed
+
+_SUITE = ("corpus.jsonl", "queries.jsonl", "qrels.tsv")
+_QUESTION = "Is there a discount for pensioners?"
+_FOUND = 10
+"""Candidates of the question in ``found.jsonl``."""
+
+
+def example(
+    into: Annotated[
+        Path, typer.Argument(metavar="INTO", help="Folder to write to; it must not exist yet.")
+    ],
+) -> None:
+    """Write documents and judged questions to try the commands on.
+
+    The folder has the handbook of a bicycle-sharing scheme as `docs/`, the same with 12 judged
+    questions as `suite/`, `found.jsonl` with what a search by words finds for one of them, and a
+    configuration, `rerank.yaml`. All texts are invented.
+    """
+    check_installed("secondpass example")
+    from secondpass.formats.shared import read_corpus, to_json, write_lines
+    from secondpass_evaluation.search.retrieval import HybridRetriever
+
+    if into.exists():
+        fail(f"{into}: already exists")
+    for name in ("docs", "suite"):
+        (into / name).mkdir(parents=True)
+    for name in _SUITE:
+        text = files("secondpass_evaluation").joinpath("data/example", name).read_text("utf-8")
+        write_lines(into / "suite" / name, [text])
+    pages = list(read_corpus(into / "suite" / "corpus.jsonl"))
+    for page in pages:
+        text = f"# {page.metadata['title']}\n\n{page.text}\n"
+        write_lines(into / "docs" / f"{page.id}.md", [text])
+    found = HybridRetriever(pages).retrieve(_QUESTION, _FOUND, "lexical")
+    records = [{"id": one.id, "text": one.text, "score": one.score} for one in found]
+    write_lines(into / "found.jsonl", [to_json(record) + "\n" for record in records])
+    write_lines(into / "rerank.yaml", ["preset: embedded\n", "depth: 100\n"])
+    write(one_line(f"{into}: {len(pages)} documents, 12 judged questions") + "\n")

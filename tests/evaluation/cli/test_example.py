@@ -1,0 +1,39 @@
+"""``secondpass example``, and that the commands of a newcomer run on what it writes."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from secondpass_evaluation import load_suite
+
+RECIPES = Path(__file__).parents[3] / "examples/recipes/suite"
+
+
+def test_the_folder_is_a_suite_with_documents_and_candidates(secondpass, tmp_path):
+    folder = tmp_path / "try"
+    told = secondpass("example", folder)
+    assert (told.code, told.err) == (0, "")
+    assert told.out == f"{folder}: 24 documents, 12 judged questions\n"
+    suite = load_suite(folder / "suite")
+    assert len(suite.queries) == len(suite.qrels) == 12
+    pages = {path.stem: path.read_text() for path in (folder / "docs").iterdir()}
+    assert pages.keys() == {page.id for page in suite.corpus}
+    assert pages["cancel"].startswith("# Cancel a pass\n\nOpen Account")
+    found = [json.loads(line) for line in (folder / "found.jsonl").read_text().splitlines()]
+    scores = [one["score"] for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert {one["id"] for one in found} <= pages.keys()
+    shown = secondpass("config", "show", folder / "rerank.yaml", "--json")
+    assert json.loads(shown.out)["depth"] == 100
+
+
+def test_an_existing_folder_is_left_alone(secondpass, tmp_path):
+    told = secondpass("example", tmp_path)
+    assert (told.code, told.out) == (1, "")
+    assert told.err == f"secondpass: {tmp_path}: already exists\n"
+
+
+def test_the_recipes_have_the_same_handbook():
+    packaged = files("secondpass_evaluation").joinpath("data/example")
+    for path in RECIPES.iterdir():
+        assert packaged.joinpath(path.name).read_bytes() == path.read_bytes()
