@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -228,3 +229,20 @@ def test_holm_wrong_p_values(p) -> None:
 
 
 # ------------------------------------------------------------------ another package
+
+
+@pytest.mark.long
+def test_as_in_ranx() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the packages that ranx brings
+        pytest.importorskip("ranx")
+        from ranx.statistical_tests import fisher_randomization_test, paired_student_t_test
+
+        rng = np.random.default_rng(3)
+        for shift in (0.0, 0.03, 0.1):
+            values, others = rng.random(60), rng.random(60) - shift
+            own, base = (dict(enumerate(each.tolist())) for each in (values, others))
+            p, _ = paired_student_t_test(values, others, 0.05)
+            assert difference("m", own, base, test="t").p == pytest.approx(p, abs=1e-9)
+            p, _ = fisher_randomization_test(values, others, 10_000, 0.05, random_seed=1)
+            assert difference("m", own, base).p == pytest.approx(p, abs=0.02)  # both are samples

@@ -27,6 +27,7 @@ from llama_index.core.postprocessor import (
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
+from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from tiny_models import write_classifier
 
@@ -252,3 +253,59 @@ def test_sentence_transformer_rerank(folder: str, top_n: int) -> None:
 def both_ways_about_cats(reranker: SecondPassRerank) -> Iterator[list[NodeWithScore]]:
     yield reranker.postprocess_nodes(about_cats(), query_str="cat food")
     yield asyncio.run(reranker.apostprocess_nodes(about_cats(), query_str="cat food"))
+
+
+# ---------------------------------------------------------------- APIs, by packages of their own
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with FakeProvider() as served:
+        yield served
+
+
+def closed(peer: Any) -> None:
+    """Close a peer's connections, which it leaves to the garbage collector."""
+    if session := getattr(peer, "_session", None):
+        session.close()
+    if client := getattr(peer, "_client", None):
+        client.__exit__(None, None, None)
+
+
+def on_loopback(flavour: str, url: str) -> tuple[Any, SecondPassRerank]:
+    """A peer and its equal, which ask the same provider."""
+    common: dict[str, Any] = {"top_n": 3}
+    method = {"type": "endpoint", "api": flavour, "base_url": url}
+    if flavour == "cohere":
+        package = pytest.importorskip("llama_index.postprocessor.cohere_rerank")
+        theirs = package.CohereRerank(model="m", api_key="k", base_url=url, max_retries=1, **common)
+        mode = MetadataMode.EMBED
+    elif flavour == "jina":
+        package = pytest.importorskip("llama_index.postprocessor.jinaai_rerank")
+        theirs = package.JinaRerank(model="m", api_key="k", base_url=url, **common)
+        mode = MetadataMode.EMBED
+    else:
+        package = pytest.importorskip("llama_index.postprocessor.tei_rerank")
+        theirs = package.TextEmbeddingInference(base_url=url, auth_token="Bearer k", **common)
+        mode = MetadataMode.NONE
+    named = {} if flavour == "tei" else {"model": "m"}
+    ours = SecondPassRerank({"method": method}, api_key="k", metadata_mode=mode, **named, **common)
+    return theirs, ours
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("flavour", ["cohere", "jina", "tei"])
+def test_rerank_apis(flavour: str, provider: FakeProvider) -> None:
+    theirs, ours = on_loopback(flavour, provider.base_url(flavour))
+    grades = [2, 9, 4, 10, 1, 7]
+    expected = theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+    assert order(expected) != order(nodes_of(grades))[:3]
+    for found in both_ways(ours, lambda: nodes_of(grades)):
+        assert scored(found) == scored(expected)
+    first, *others = provider.requests
+    for other in others:
+        assert other.documents == first.documents
+        assert (other.key, other.path) == ("k", first.path)
+        assert other.body.get("model") == first.body.get("model")
+    ours._reranker.close()
+    closed(theirs)

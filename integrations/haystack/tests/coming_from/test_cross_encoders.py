@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from haystack import Document
+from haystack.utils import ComponentDevice
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_peers import QUERY, both
@@ -127,3 +128,24 @@ def test_scores_are_those_of_the_cross_encoder(
     gaps = [first - second for (_, first), (_, second) in itertools.pairwise(expected)]
     assert min(gaps) > 1e-5, "the order would be one of chance"
     agree(both(ranked_by(model, **parameters), QUERY, documents), expected)
+
+
+# ---------------------------------------------------------------------- peers of other packages
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("parameters", [given for given, _ in CASES.values()], ids=CASES)
+def test_sentence_transformers_similarity_ranker_gives_the_same(
+    model: Path, parameters: dict[str, Any]
+) -> None:
+    peers = pytest.importorskip("haystack_integrations.components.rankers.sentence_transformers")
+    documents = [document for document in passages() if document.meta["title"] != ""]
+    common = {"device": ComponentDevice.from_str("cpu"), "top_k": 5, **parameters}
+    theirs = peers.SentenceTransformersSimilarityRanker(model=str(model), token=None, **common)
+    expected = theirs.run(query=QUERY, documents=documents)
+    pairs = list(zip(ids(expected), scores(expected), strict=True))
+    agree(both(ranked_by(model, **common), QUERY, documents), pairs)
+    threshold = pairs[2][1] - 1e-5
+    thresholded = theirs.run(query=QUERY, documents=documents, top_k=4, score_threshold=threshold)
+    again = both(ranked_by(model, **common), QUERY, documents, top_k=4, score_threshold=threshold)
+    assert ids(again) == ids(thresholded) == [pair for pair, _ in pairs[:3]]

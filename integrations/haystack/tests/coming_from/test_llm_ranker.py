@@ -56,6 +56,24 @@ def test_a_full_order_is_followed_as_llmranker_does(
     assert expected == [f"d{number - 1}" for number in order][: of_the_call or own]
 
 
+@examples(20)
+@given(data=st.data(), order=orders)
+def test_left_out_documents_follow_those_of_llmranker(
+    data: st.DataObject, order: list[int]
+) -> None:
+    documents = named(len(order))
+    reply = indices(*order[: data.draw(st.integers(1, len(order)))])
+    theirs = LLMRanker(chat_generator=Says(reply), top_k=len(order)).run(QUERY, documents)
+    ours = SecondPassRanker(BY_INDEX, chat_generator=Says(reply)).run(QUERY, documents)
+    count = len(theirs["documents"])
+    assert ids(ours)[:count] == ids(theirs)
+    left_out = [document.id for document in documents if document.id not in ids(theirs)]
+    assert ids(ours)[count:] == left_out
+    if len(documents) > 1:  # a single document is in order without a question
+        statuses = [document.meta["rerank_status"] for document in ours["documents"]]
+        assert statuses == ["scored"] * count + ["backfilled"] * len(left_out)
+
+
 @pytest.mark.parametrize(
     ("reply", "theirs", "ours"),
     [

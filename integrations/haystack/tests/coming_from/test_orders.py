@@ -42,6 +42,18 @@ class ByNumber:
         return [float(document) for document in documents]
 
 
+class ByPlace:
+    """The same as shares of the place, the best 1."""
+
+    model_name = "by-place"
+    score_kind = "probability"
+    pointwise = False
+
+    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+        best_first = sorted(documents, key=float, reverse=True)
+        return [1 - best_first.index(document) / len(documents) for document in documents]
+
+
 def rated(seed: int, count: int = 8) -> list[Document]:
     ratings = random.Random(seed).sample(range(100), count)
     return [
@@ -66,3 +78,19 @@ def test_ranks_by_metadata_are_fused_as_meta_field_ranker_does(weight: float, se
     assert ids(ours) == ids(theirs)
     if weight:  # with none it leaves the scores as they came
         assert scores(ours) == pytest.approx(scores(theirs))
+
+
+@rotating(seed=range(5), weight=[0.2, 0.5, 1.0])
+def test_places_by_metadata_are_added_as_meta_field_ranker_does(weight: float, seed: int) -> None:
+    documents = rated(seed)
+    theirs = MetaFieldRanker("rating", weight=weight, ranking_mode="linear_score").run(documents)
+    config = {
+        "method": ByPlace(),
+        "render": {"fields": ["rating"]},
+        "blend": {"original": 1 - weight, "normalize": "none"},
+    }
+    ours = both(SecondPassRanker(config), QUERY, documents)
+    assert scores(ours) == pytest.approx(scores(theirs))
+    apart = [one for one in zip(ids(ours), ids(theirs), strict=True) if one[0] != one[1]]
+    ties = {round(score, 9) for score in scores(ours)}
+    assert not apart or len(ties) < len(documents)
