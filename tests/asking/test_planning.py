@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_provider import FakeProvider
-from fakes import ByTable, Model, graded, shown_in
+from fakes import ByTable, Model, graded, ranked, shown_in
 from sampling import examples
-from secondpass import InputError, Reranker
+from secondpass import Candidate, InputError, Reranker
 from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
 from secondpass.effects import Ask, Completion, Judgement
@@ -193,6 +193,18 @@ def test_what_depends_on_answers_is_not_known(answered):
     assert "? calls in ? rounds, about ? tokens in" in repr(planned)
     both = [{"method": Own()}, {"method": Graded(Model()), "depth": 5}]
     assert Reranker(Cascade(both)).plan(30).total.calls is None
+
+
+@pytest.mark.parametrize(("kind", "reply"), [("listwise", ranked), ("graded", graded)])
+def test_a_sample_is_estimated_as_a_dry_run_does(kind, reply):
+    reranker = Reranker({"type": kind, "llm": Model(reply, prices=PRICES)})
+    texts = [Candidate("kiwi " * number, str(number)) for number in range(1, 60)]
+    planned = reranker.plan(texts, query="which fruit").total
+    (expected,) = reranker.expected_use([("which fruit", texts)])
+    assert (planned.calls, planned.pairs) == (expected.calls, expected.pairs)
+    assert planned.input_tokens == pytest.approx(expected.input_tokens)
+    assert planned.output_tokens == pytest.approx(expected.output_tokens)
+    assert planned.cost == pytest.approx(expected.cost)
 
 
 TIMES = [
