@@ -205,6 +205,16 @@ def test_nothing_usable(asynchronous, generate, message):
     assert message in issue.message
 
 
+def test_rerank_many_gives_the_same():
+    scorer = InLists(positions)
+    requests = [("q", list("abcd")), ("r", []), ("s", list("ef"))]
+    many = Reranker(scorer).rerank_many(requests)
+    assert scorer.calls == [(2, False)]
+    assert [scores_of(ranking) for ranking in many] == [
+        scores_of(Reranker(scorer).rerank(*request)) for request in requests
+    ]
+
+
 # ---------------------------------------------------------------------- what lists may hold
 
 GOOD = Issue("code", "message", (1,), (), "part")
