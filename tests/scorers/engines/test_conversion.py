@@ -19,14 +19,13 @@ def _remembered_trace(monkeypatch):
     remember(monkeypatch)
 
 
-# These are built as BERT, or as XLM-R, which test_files.py exports.
-LIKE_OTHERS = {"electra", "distilbert", "roberta", "xlm-roberta"}
+QUICK = {"bert", "modernbert"}
 
 
 @pytest.mark.parametrize(
     "architecture",
     [
-        pytest.param(name, id=name, marks=pytest.mark.long if name in LIKE_OTHERS else ())
+        pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long)
         for name in CONFIGS
     ],
 )
