@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import threading
 
 import pytest
@@ -179,7 +180,9 @@ def graded(function):
 
 MADE_FOR_EACH_CALL = {
     "lambda": (8, lambda owner: graded(lambda messages: owner.ask([*messages]))),
+    "partial": (8, lambda owner: graded(functools.partial(lambda owner, _: owner.hang(), owner))),
     "method": (8, lambda owner: graded(MadeModel(owner).ask)),
+    "awaitable": (8, lambda owner: graded(lambda messages: owner.ignore([*messages]))),
     "coroutine": (8, lambda owner: graded(ignoring(owner))),
     "scorer": (drivers._SCORER_GATE.width, lambda owner: Made(owner.score_pairs)),
 }
@@ -249,6 +252,22 @@ def test_an_asynchronous_function_that_ends_when_it_is_cancelled_is_called_again
     reranker = Reranker(graded(model), limits={"concurrency": 1, "retries": 0})
     assert codes(*rank(reranker, mode)) == {"timeout"}
     assert len(calls) == len(TEXTS)
+
+
+def test_other_functions_are_called_meanwhile():
+    hanging, healthy = Hanging(), Hanging()
+    healthy.release.set()
+    limits = {"deadline": 0.05}
+    reranker = Reranker(hanging, limits=limits, fallback=[healthy])
+    try:
+        for _ in range(drivers._SCORER_GATE.width + 1):
+            ranking = reranker.rerank("q", TEXTS)
+        assert codes(ranking) == {"abandoned_calls"}
+        assert ranking.report.status == "degraded"
+        assert all(item.status == "scored" for item in ranking.items)
+        assert ranking.report.seconds < 0.05
+    finally:
+        hanging.release.set()
 
 
 @NEEDS_FORK
