@@ -12,6 +12,7 @@ import pytest
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
 from secondpass.apis.descriptions import APIS, RerankApi
+from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import request_body, request_url
 
 CLIENTS = json.loads(
@@ -135,3 +136,11 @@ def test_a_request_that_refers_to_itself():
     request["x"] = request
     with pytest.raises(ConfigurationError, match="request: is nested more than 64 deep"):
         APIS.resolve({"request": request})
+
+
+def test_wrong_paths_in_place_of_the_apis():
+    for path in ("/$query", "/a b", "/a#b"):
+        with pytest.raises(ConfigurationError, match="path: "):
+            Endpoint("tei", base_url="http://h", path=path)
+    with pytest.raises(ConfigurationError, match="model: is required"):
+        Endpoint("tei", base_url="http://h", path="/$model")
