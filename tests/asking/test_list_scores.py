@@ -10,7 +10,7 @@ from batch_scorers import both, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking.gate import Gate
-from secondpass.asking.list_scores import read_lists
+from secondpass.asking.list_scores import LatestLists, read_lists
 from secondpass.asking.scheduler import CallLists, PartialList, Pass, schedule
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -257,6 +257,17 @@ def test_extras_are_validated(extras, used, issue):
     else:
         assert result.issues == issues
     assert (result.original, result.spans) == (used.get("original"), used.get("spans"))
+
+
+def test_lists_are_copied():
+    scores, spans = [1.0], [(0, 1)]
+    collected = LatestLists([("q", ["a"])])
+    assert collected.add([ListScores(scores, spans=spans)])
+    scores[0], spans[0] = 2.0, None
+    (partial,) = collected.take()
+    assert (partial.result.scores, partial.result.spans) == ([1.0], [(0, 1)])
+    assert not collected.add([ListScores([3.0])])
+    assert partial.result.scores == [1.0]
 
 
 def ordered_by(order_scores, scores=(0.1, 0.9, 0.5)):

@@ -119,6 +119,10 @@ def test_address_of_the_request():
     assert error.retryable
 
 
+def test_repr():
+    assert repr(Echo()) == "<Echo 'm'>"
+
+
 # ---------------------------------------------------------------------- keys
 
 
