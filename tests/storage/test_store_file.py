@@ -133,6 +133,14 @@ def test_texts_stored_while_the_clock_was_ahead_are_not_found(path, clock):
         assert file.get_many(KEYS[:2]) == {KEYS[0]: "again", KEYS[1]: "b"}
 
 
+def test_only_texts_before_a_time(file, clock):
+    file.put_many({KEYS[0]: "a"})
+    before, clock[0] = clock[0], clock[0] + 1
+    file.put_many({KEYS[1]: "b"})
+    assert file.get_many(KEYS[:2], clock[0]) == {KEYS[0]: "a"}
+    assert file.get_many(KEYS[:2], before) == {}
+
+
 # ---------------------------------------------------------------------- what is kept
 
 
