@@ -11,7 +11,7 @@ import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
-from secondpass.apis.descriptions import APIS, RerankApi
+from secondpass.apis.descriptions import APIS, RerankApi, check_url
 from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import request_body, request_url
 
@@ -144,3 +144,18 @@ def test_wrong_paths_in_place_of_the_apis():
             Endpoint("tei", base_url="http://h", path=path)
     with pytest.raises(ConfigurationError, match="model: is required"):
         Endpoint("tei", base_url="http://h", path="/$model")
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("localhost", "base_url: must begin with http:// or https://"),
+        ("ftp://h", "base_url: must begin with"),
+        ("http://[::1", "base_url: is not a valid URL"),
+        ("https://user:secret@h", "base_url: must not contain a password"),
+    ],
+)
+def test_wrong_urls(url, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        check_url(url, "base_url")
+    assert "secret" not in str(caught.value)

@@ -298,6 +298,10 @@ def test_repeated_passages_have_equal_scores(small_batches, scorer, rule):
     assert len({*zip(texts, ordering(last), strict=True)}) == len({*texts})
 
 
+def test_no_documents():
+    assert EmbeddedScorer().score_pairs("q", []) == []
+
+
 def test_lone_surrogates(scorer):
     scorer = EmbeddedScorer(
         backend=scorer.backend, precision=scorer.precision, threads=1, max_length=32

@@ -364,6 +364,15 @@ def test_a_proxy_that_has_nothing_does_not_hide_the_cache(hub, caches, backend):
     assert load(backend, cache) == expected
 
 
+@pytest.mark.parametrize("settings", [{}, {"local_files_only": True}])
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_a_cache_without_the_file_of_the_backend(hub, caches, backend, settings):
+    hub.answer = lambda path: 503
+    reason = f"no file for the backend '{backend}' in the cache, and {UNREACHABLE}$"
+    with pytest.raises(ModelLoadError, match=reason):
+        load(backend, caches["torch"][0], **settings)
+
+
 @pytest.mark.parametrize(
     ("backend", "file"),
     [
