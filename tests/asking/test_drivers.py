@@ -106,24 +106,6 @@ def test_scores_and_answers(asynchronous, deadline):
 
 
 @both
-def test_each_pass_goes_on_when_answered(asynchronous):
-    """The first pass is answered only after the second has put its second question."""
-    go = threading.Event()
-
-    async def wait():
-        while not go.is_set():
-            await asyncio.sleep(0.001)
-
-    async def release():
-        go.set()
-
-    first = pass_of(ask(Service(wait), "slow"), deadline=60)
-    second = pass_of(ask(Service(), "a"), ask(Service(release), "b"))
-    ((slow,),), (_, (fast,)) = drive(asynchronous, first, second)
-    assert (slow.value, fast.value) == ("slow", "b")
-
-
-@both
 def test_pending_questions_are_cancelled(asynchronous):
     """When one plan raises, questions of another one do not stay behind."""
     begun, ended = threading.Event(), threading.Event()
@@ -346,27 +328,6 @@ def test_overdue_questions_are_given_up():
     ] * 2
     assert [name for name, future in futures.items() if future.cancelled()] == ["overdue"]
     assert list(started) == [future for name, future in futures.items() if name != "overdue"]
-
-
-@both
-def test_blocked_loop_is_given_up(asynchronous, monkeypatch):
-    """A question that does not end itself is given up by the driver."""
-    release = threading.Event()
-
-    async def never(effect, ledger, gate):
-        while not release.is_set():
-            await asyncio.sleep(0.001)
-
-    monkeypatch.setattr("secondpass.asking.dispatch.ask", never)
-    waited = []
-    original = drivers._wait_seconds
-    monkeypatch.setattr(
-        drivers, "_wait_seconds", lambda s: waited.append(original(s)) or waited[-1]
-    )
-    ((answers,),) = drive(asynchronous, pass_of(ask(None, "x"), deadline=0.05))
-    release.set()
-    assert [str(answer.error) for answer in answers] == [NOT_ANSWERED]
-    assert waited[0] <= 0.05 + 0.1  # what is to be waited, not what was
 
 
 def test_scorer_that_empties_its_lists():

@@ -10,7 +10,7 @@ from batch_scorers import both, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking.gate import Gate
-from secondpass.asking.list_scores import read_lists
+from secondpass.asking.list_scores import LatestLists, read_lists
 from secondpass.asking.scheduler import CallLists, PartialList, Pass, schedule
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError
@@ -205,6 +205,16 @@ def test_nothing_usable(asynchronous, generate, message):
     assert message in issue.message
 
 
+def test_rerank_many_gives_the_same():
+    scorer = InLists(positions)
+    requests = [("q", list("abcd")), ("r", []), ("s", list("ef"))]
+    many = Reranker(scorer).rerank_many(requests)
+    assert scorer.calls == [(2, False)]
+    assert [scores_of(ranking) for ranking in many] == [
+        scores_of(Reranker(scorer).rerank(*request)) for request in requests
+    ]
+
+
 # ---------------------------------------------------------------------- what lists may hold
 
 GOOD = Issue("code", "message", (1,), (), "part")
@@ -247,6 +257,17 @@ def test_extras_are_validated(extras, used, issue):
     else:
         assert result.issues == issues
     assert (result.original, result.spans) == (used.get("original"), used.get("spans"))
+
+
+def test_lists_are_copied():
+    scores, spans = [1.0], [(0, 1)]
+    collected = LatestLists([("q", ["a"])])
+    assert collected.add([ListScores(scores, spans=spans)])
+    scores[0], spans[0] = 2.0, None
+    (partial,) = collected.take()
+    assert (partial.result.scores, partial.result.spans) == ([1.0], [(0, 1)])
+    assert not collected.add([ListScores([3.0])])
+    assert partial.result.scores == [1.0]
 
 
 def ordered_by(order_scores, scores=(0.1, 0.9, 0.5)):

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_provider import FakeProvider
-from fakes import ByTable, Model, graded, shown_in
+from fakes import ByTable, Model, graded, ranked, shown_in
 from sampling import examples
-from secondpass import InputError, Reranker
+from secondpass import Candidate, InputError, Reranker
 from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
 from secondpass.effects import Ask, Completion, Judgement
 from secondpass.limits import Prices
+from secondpass.prompts.questions import Questions
 from secondpass.ranking.candidates import to_requests
 from secondpass.ranking.cost_plan import ExceededLimit
 from secondpass.strategies.blocks import Blocks
@@ -195,6 +196,18 @@ def test_what_depends_on_answers_is_not_known(answered):
     assert Reranker(Cascade(both)).plan(30).total.calls is None
 
 
+@pytest.mark.parametrize(("kind", "reply"), [("listwise", ranked), ("graded", graded)])
+def test_a_sample_is_estimated_as_a_dry_run_does(kind, reply):
+    reranker = Reranker({"type": kind, "llm": Model(reply, prices=PRICES)})
+    texts = [Candidate("kiwi " * number, str(number)) for number in range(1, 60)]
+    planned = reranker.plan(texts, query="which fruit").total
+    (expected,) = reranker.expected_use([("which fruit", texts)])
+    assert (planned.calls, planned.pairs) == (expected.calls, expected.pairs)
+    assert planned.input_tokens == pytest.approx(expected.input_tokens)
+    assert planned.output_tokens == pytest.approx(expected.output_tokens)
+    assert planned.cost == pytest.approx(expected.cost)
+
+
 TIMES = [
     # method, concurrency, seconds
     (Listwise(Model()), 8, 9 * 1.5),
@@ -315,6 +328,13 @@ def test_wrong_arguments_are_input_errors(arguments, message):
     count, options = arguments
     with pytest.raises(InputError, match=message):
         Reranker(Graded(Model())).plan(count, **options)
+
+
+@pytest.mark.parametrize("kind", ["blocks", "graded", "listwise"])
+def test_no_prompt_is_rendered(monkeypatch, kind):
+    monkeypatch.delattr(Questions, "_prompt")
+    planned = Reranker({"type": kind, "llm": Model()}, limits={"tokens": 9000}).plan(100)
+    assert planned.total.input_tokens > 100 * 100
 
 
 def test_an_instruction_is_part_of_every_prompt():

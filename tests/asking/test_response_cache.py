@@ -19,7 +19,10 @@ from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.response_cache import LAYOUT, ResponseCache
 from secondpass.effects import Ask, Completion
 from secondpass.errors import LLMError
+from secondpass.limits import Limits
 from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.methods import to_method
 from secondpass.storage.store_file import StoreFile
 
 TEXTS = numbered([3, 1, 2, 5, 4, 9, 7, 8])
@@ -254,6 +257,19 @@ def test_without_threads_the_model_is_asked(path, monkeypatch):
     assert "no thread could be started" in ranking.report.issues[0].message
 
 
+@pytest.mark.parametrize(("waiting", "found"), [(True, {0}), (False, set())])
+def test_rankings_that_wait_for_others_look_up_too(path, waiting, found):
+    """Their clock has not started, so their deadline has not passed."""
+    llm = model()
+    grading(llm, path).rerank("q", TEXTS)
+    effect = next(to_method({"type": "graded", "llm": llm}).judge(task_of(TEXTS, "q")))
+    ledger = Ledger(Limits(deadline=1e-9), waiting=waiting)
+    cache = ResponseCache(str(path))
+    assert asyncio.run(cache.find(llm, effect.questions, ledger)).keys() == found
+    assert ledger.cached == len(found)
+    cache.close()
+
+
 def test_an_interruption_loses_no_answer(path):
     """Answers are stored as they come, not at the end of their round."""
 
@@ -434,6 +450,15 @@ def test_a_relative_path_is_that_of_the_beginning(tmp_path, monkeypatch):
     assert (tmp_path / "answers.sqlite").exists()
     cache.delete()
     assert not (tmp_path / "answers.sqlite").exists()
+
+
+def test_a_closed_reranker_opens_its_file_again(path):
+    llm = model()
+    reranker = grading(llm, path)
+    reranker.rerank("q", TEXTS)
+    reranker.close()
+    assert not path.with_name(f"{path.name}-wal").exists()
+    assert reranker.rerank("q", TEXTS).report.usage.cached == 1
 
 
 def test_a_cache_for_a_while(path):

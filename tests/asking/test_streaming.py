@@ -66,3 +66,18 @@ def test_closing_waits_until_the_work_is_cancelled():
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(act)
+
+
+def test_an_error_that_nobody_waits_for_is_not_logged(caplog):
+    async def work(listener):
+        listener(1)
+        raise LookupError("wrong")
+
+    async def act():
+        results = stream(work)
+        await anext(results)
+        await asyncio.sleep(0)
+        await results.aclose()
+
+    run(act)
+    assert caplog.records == []

@@ -50,6 +50,7 @@ def run(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.long
 def test_an_invented_collection(data, run):
     options = ["--splits", 1, "--comparisons", 2, "--rounds", 1, "--cache", data / "journal"]
     printed = run("--data", data, "--sets", "invented", *options)

@@ -64,6 +64,7 @@ def folder(tmp_path_factory, model):
     return folder
 
 
+@pytest.mark.long
 def test_run_writes_all_rows(folder):
     data = json.loads((folder / "speed.json").read_text())
     rows = {row["name"]: row for row in data["rows"]}
@@ -74,6 +75,7 @@ def test_run_writes_all_rows(folder):
     assert {point["point"] for point in data["grids"]["length"]} == {16, 64}
 
 
+@pytest.mark.long
 def test_tables_name_every_row(folder):
     results.write("caches", "Caches", "", ["a"], [["b"]], [], folder)
     text = render.sections(

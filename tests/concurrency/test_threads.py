@@ -114,6 +114,15 @@ def test_a_coroutine_that_a_late_thread_returns_is_closed(recwarn):
 # ---------------------------------------------------------------------- waiting
 
 
+def test_threads_are_unlimited():
+    barrier = threading.Barrier(40)
+
+    async def use():
+        await asyncio.gather(*(in_thread(lambda: barrier.wait(60)) for _ in range(40)))
+
+    asyncio.run(use())
+
+
 def test_with_timeout_leaves_work_behind():
     ended = []
 

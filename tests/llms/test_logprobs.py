@@ -309,6 +309,23 @@ def test_a_server_that_refuses_the_short_limit_for_any_reason(provider, model, f
     assert provider.calls == calls + 1
 
 
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (fake.status(400, "invalid api key"), "authentication"),
+        (fake.status(400, "blocked by the content filter"), "content_filter"),
+        (fake.too_long(), "too_long"),
+        (fake.status(500, "failed"), "server_error"),
+    ],
+)
+def test_other_errors_are_not_blamed_on_the_short_limit(provider, model, step, code):
+    provider.play(step, replying("Yes", YES))
+    llm = model("openai")
+    assert error_of(llm, ONE_WORD).code == code
+    ask(llm, ONE_WORD)
+    assert limit_of(provider.requests[-1]) == LIMITS["openai"]
+
+
 def test_the_same_refusal_without_the_limit_is_final(provider, model):
     provider.play(fake.status(400, "not valid"))
     llm = model("openai")

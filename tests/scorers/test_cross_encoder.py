@@ -101,6 +101,15 @@ def test_a_score_does_not_depend_on_the_others(scorer):
     assert together == pytest.approx(alone, abs=1e-5)
 
 
+def test_many_requests_share_their_batches(scorer):
+    requests = [("cat", DOCUMENTS[:2]), ("dog", []), ("mat", DOCUMENTS)]
+    assert scorer.score_many(requests) == [
+        pytest.approx(scorer.score_pairs(query, documents), abs=1e-5)
+        for query, documents in requests
+    ]
+    assert scorer.score_many([("cat", [])]) == [[]]
+
+
 def test_causal_models_answer_yes_or_no(tmp_path):
     import torch
     from sentence_transformers import CrossEncoder
@@ -198,6 +207,11 @@ def test_settings_of_torch(folder, settings):
     )
     ours = CrossEncoderScorer(folder, backend="torch", precision="exact", **settings)
     assert ours.score_pairs("cat", DOCUMENTS) == pytest.approx(theirs.tolist(), abs=1e-5)
+
+
+def test_what_the_loader_says_is_told(folder):
+    with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
+        CrossEncoderScorer(folder, device="bogus").warm_up()
 
 
 def test_load_failure_is_remembered(monkeypatch):

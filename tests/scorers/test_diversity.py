@@ -13,7 +13,7 @@ from secondpass.asking.dry_run import SimulatedLedger, dry_run
 from secondpass.effects import Call
 from secondpass.ranking.ordering import to_ordering
 from secondpass.scorers import minilm
-from secondpass.scorers.diversity import Diverse
+from secondpass.scorers.diversity import Diverse, Encoder
 
 
 def ranked(texts, **members):
@@ -155,6 +155,15 @@ def test_embedded_similarity(asynchronous):
     assert [engine.method for engine in ranking.report.engines] == [minilm.MODEL_NAME]
     direct = Diverse(relevance=0.5, similarity="embedded")(ranked(LIKE))
     assert positions(direct) == list(ranking.order)
+
+
+def test_vectors_have_length_one():
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("tokenizers")
+    vectors = np.stack(Encoder().score_pairs("", ["A cat.", "\U0001f600", ""]))
+    assert vectors.shape == (3, minilm.DIMENSIONS)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1.0, 0.0, 0.0], abs=1e-5)
+    assert Encoder().score_pairs("", []) == []
 
 
 def test_dry_run_counts_the_passages():

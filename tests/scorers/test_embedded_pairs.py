@@ -47,6 +47,17 @@ def same(one, other):
     return one.cosine == pytest.approx(other.cosine, abs=1e-6)
 
 
+def test_settings_are_those_of_the_model(model):
+    pairs = EmbeddedPairs(model)
+    assert (pairs.backend, pairs.threads, pairs.budget) == ("onnx", 2, 64)
+    assert pairs.identity() == {
+        "model": "all-MiniLM-L6-v2-int8",
+        "backend": "onnx",
+        "version": "1.0",
+        "precision": "float32",
+    }
+
+
 def test_passages_that_are_not_read_whole(model):
     pairs = EmbeddedPairs(model)
     passages = ["a dog", "a dog ran far " * 3, "cats"]

@@ -1,14 +1,21 @@
 """Models by name, and what is said of one that cannot be loaded."""
 
+import hashlib
 import json
 import re
+import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import httpx
+import huggingface_hub
 import pytest
+from huggingface_hub import constants
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
-from loopback_hub import loopback_hub
 from rotation import rotated
 from secondpass import ModelLoadError
 from secondpass.scorers import hub as scorers_hub
@@ -16,6 +23,150 @@ from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.late_interaction import LateInteractionScorer
 from tiny_models import write_classifier, write_late_interaction, write_onnx
+
+# ---------------------------------------------------------------------- a hub on the loopback
+
+
+COMMIT = "c0ffee" + "0" * 34
+
+
+class LoopbackHub:
+    """Serves folders as models, on the routes that `huggingface_hub` uses to load them.
+
+    ``answer`` decides by the path within the hub how a request is answered: a status, ``gated``,
+    ``hang``, ``cut`` (in the middle of the file), or None as the hub does.
+    """
+
+    def __init__(self, models):
+        self.models = models
+        self.answer = lambda path: None
+        self.requests = []
+        self.over = threading.Event()
+
+        class Handler(_Handler):
+            hub = self
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()  # ends answers that hang
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(60)
+
+    def downloads(self):
+        """The files that were downloaded, sorted."""
+        return sorted(
+            path.split(f"/resolve/{COMMIT}/")[-1].split("/resolve/main/")[-1]
+            for method, path in self.requests
+            if method == "GET" and "/resolve/" in path
+        )
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self._serve()
+
+    def do_GET(self):
+        self._serve()
+
+    def _serve(self):
+        path = urlsplit(self.path).path
+        self.hub.requests.append((self.command, path))
+        answer = self.hub.answer(path)
+        if answer == "hang":
+            self.hub.over.wait(60)
+            self.close_connection = True
+        elif isinstance(answer, int):
+            self._send(answer, b"")
+        elif answer == "gated":
+            self._send(401, b"", **{"X-Error-Code": "GatedRepo"})
+        elif path.startswith("/api/models/"):
+            self._describe(path.removeprefix("/api/models/"))
+        else:
+            self._resolve(path, cut=answer == "cut")
+
+    def _describe(self, path):
+        name = "/".join(path.split("/")[:2])
+        folder = self.hub.models.get(name)
+        if folder is None:
+            return self._send(404, b"", **{"X-Error-Code": "RepoNotFound"})
+        files = [one for one in sorted(folder.rglob("*")) if one.is_file()]
+        names = [str(one.relative_to(folder)) for one in files]
+        if "/tree/" in path:
+            below = path.partition("/tree/")[2].partition("/")[2]
+            content = [
+                {"type": "file", "path": name, "size": one.stat().st_size, "oid": "0"}
+                for name, one in zip(names, files, strict=True)
+                if name.startswith(below)
+            ]
+            if not content:
+                return self._send(404, b"", **{"X-Error-Code": "EntryNotFound"})
+        else:
+            siblings = [{"rfilename": name} for name in names]
+            content = {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "tags": []}
+        return self._send(200, json.dumps(content).encode(), **{"Content-Type": "application/json"})
+
+    def _resolve(self, path, cut):
+        name, _, rest = path.lstrip("/").partition("/resolve/")
+        revision, _, file = rest.partition("/")
+        folder = self.hub.models.get(name)
+        commit = {"X-Repo-Commit": COMMIT}
+        if folder is None:
+            return self._send(404, b"", **{"X-Error-Code": "RepoNotFound"})
+        if revision not in ("main", COMMIT):
+            return self._send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
+        if not (folder / file).is_file():
+            return self._send(404, b"", **commit, **{"X-Error-Code": "EntryNotFound"})
+        content = (folder / file).read_bytes()
+        start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") :].partition("-")[0])
+        etag = f'"{hashlib.sha1(content).hexdigest()}"'
+        if start:
+            commit["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        return self._send(206 if start else 200, content[start:], cut=cut, ETag=etag, **commit)
+
+    def _send(self, status, body, *, cut=False, **headers):
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            resumed = "Content-Range" in headers
+            self.wfile.write(body[: 0 if resumed else len(body) // 2] if cut else body)
+        self.close_connection = self.close_connection or cut
+
+
+@contextmanager
+def loopback_hub(models):
+    """A hub that this process takes for the Hugging Face hub."""
+    with LoopbackHub(models) as hub, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", hub.url)
+        template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(huggingface_hub.hf_api.api, "endpoint", hub.url)
+        patch.setattr("transformers.utils.hub._hf_api", None)
+        impatient = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
+        patch.setattr(huggingface_hub.file_download, "time", impatient)
+        huggingface_hub.utils.close_session()
+        yield hub
+        huggingface_hub.utils.close_session()
+
+
+# ---------------------------------------------------------------------- models by name
+
 
 UNREACHABLE = "the hub was not contacted or did not answer"
 
@@ -211,6 +362,15 @@ def test_a_proxy_that_has_nothing_does_not_hide_the_cache(hub, caches, backend):
     expected = load(backend, cache, local_files_only=True)
     hub.answer = lambda path: 404
     assert load(backend, cache) == expected
+
+
+@pytest.mark.parametrize("settings", [{}, {"local_files_only": True}])
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_a_cache_without_the_file_of_the_backend(hub, caches, backend, settings):
+    hub.answer = lambda path: 503
+    reason = f"no file for the backend '{backend}' in the cache, and {UNREACHABLE}$"
+    with pytest.raises(ModelLoadError, match=reason):
+        load(backend, caches["torch"][0], **settings)
 
 
 @pytest.mark.parametrize(

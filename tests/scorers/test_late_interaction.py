@@ -95,6 +95,22 @@ def test_texts_that_are_not_read_whole_are_reported(folder):
     assert issue.positions == tuple(range(len(DOCUMENTS)))
 
 
+def test_many_requests(scorer, monkeypatch):
+    requests = [("cat", DOCUMENTS), ("dog", []), ("", DOCUMENTS[:2]), ("cat", ["mat", "a"])]
+    alone = [scorer.score_pairs(query, documents) for query, documents in requests]
+    model = scorer._model.get()
+    encoded = []
+    encode = model.passages
+    monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
+    for block in (256, 3, 1):
+        monkeypatch.setattr("secondpass.scorers.late_interaction._BLOCK", block)
+        encoded.clear()
+        assert scorer.score_many(requests) == [close(scores) for scores in alone]
+        assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
+    assert scorer.score_many([("cat", [])]) == [[]]
+    assert scorer.score_many([]) == []
+
+
 def test_lengths(folder, expanding):
     def shorten(model):
         model[0].query_length, model[0].document_length = 8, 10
@@ -200,6 +216,15 @@ def test_a_slow_batch(folder, monkeypatch):
     assert score(0.0) == score(-1.0) == 0
 
 
+def test_kept_passages_take_no_time(folder, monkeypatch):
+    hurried = LateInteractionScorer(folder, remember=100)
+    clock = Clock(monkeypatch, hurried._model.get())
+    hurried.score_pairs("cat", MANY[40:])
+    list(hurried.score_batches([("cat", MANY[:5])], clock.now + 1))
+    found = hurried.score_batches([("cat", MANY[5:10] + MANY[40:])], clock.now + 0.06)
+    assert sum(map(len, found)) == 65
+
+
 def test_prompts(folder, scorer):
     other = LateInteractionScorer(folder, prompts={"query": "food ", "document": "mat "})
     theirs = reference(
@@ -302,3 +327,17 @@ def test_settings(folder):
     ):
         with pytest.raises(ConfigurationError, match=told):
             Reranker({"type": "late_interaction", **wrong})
+
+
+def test_token_sources(folder, monkeypatch):
+    from secondpass.scorers.hub import HubModel
+
+    given = []
+    monkeypatch.setattr(HubModel, "is_offline", lambda source: bool(given.append(source.token)))
+    monkeypatch.setenv("SECOND", "hf_second")
+    monkeypatch.delenv("FIRST", raising=False)
+    for settings in ({"token": "hf_given"}, {"token_env": ["FIRST", "SECOND"]}, {}):
+        LateInteractionScorer(folder, **settings).score_pairs("q", ["a"])
+    assert given == ["hf_given", "hf_second", None]
+    reranker = Reranker({"type": "late_interaction", "model": folder, "token_env": "SECOND"})
+    assert "hf_second" not in repr(reranker) + repr(reranker.to_config()) + repr(vars(reranker))

@@ -5,9 +5,18 @@ import sys
 import numpy as np
 import pytest
 
-from embedded_texts import PASSAGES
+from embedded_texts import ODD, PASSAGES, SAME
 from secondpass.errors import MissingExtraError
 from secondpass.scorers import minilm
+
+
+def test_embeddings_have_unit_length():
+    model = minilm.MiniLM()
+    rows = model.embed(PASSAGES)
+    assert rows.shape == (6, 384)
+    assert rows.dtype == np.float32
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    assert model.embed([]).shape == (0, 384)
 
 
 def test_the_tokenizer_is_that_of_bert_uncased():
@@ -23,6 +32,11 @@ def test_the_tokenizer_is_that_of_bert_uncased():
         "x" * 300,
     ]:
         assert ours.encode(text).ids == theirs(text, truncation=True, max_length=512)["input_ids"]
+
+
+def test_lone_surrogates_in_embeddings():
+    model = minilm.MiniLM(max_tokens=32)
+    assert (model.embed(ODD) == model.embed(SAME)).all()
 
 
 def test_special_tokens_in_a_text_are_text():

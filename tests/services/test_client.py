@@ -112,11 +112,19 @@ def test_origin(name, monkeypatch):
     assert str(error_of(client, LLMError("no reply", "bad_response"))) == f"no reply {origin}"
 
 
+def test_origin_without_a_key():
+    assert Echo(api_key_env="NONE").origin == ""
+
+
 def test_address_of_the_request():
     client = Echo(base_url="http://h/v1")
     error = error_of(client, Status(500, "https://user:pw@other/path?key=1"))
     assert str(error) == "server error (status 500) [https://other/path, model m, key of ECHO_KEY]"
     assert error.retryable
+
+
+def test_repr():
+    assert repr(Echo()) == "<Echo 'm'>"
 
 
 # ---------------------------------------------------------------------- keys

@@ -260,6 +260,20 @@ def test_surplus_bytes_answer_no_later_request(flavour, make, provider):
     assert provider.connections == before + 1
 
 
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_surplus_behind_an_error(flavour, make, provider):
+    one = make(flavour)
+
+    def step(request):
+        yield http(500, {"error": "no"}) + http(200, good_text(request).encode())
+
+    provider.play(step, fake.good())
+    assert one.rerank("q", GIVEN).report.status == "unchanged"
+    ranking = one.rerank("q", ["9 a", "1 b", "8 c"])
+    assert (ranking.report.status, ranking.order) == ("ok", (0, 2, 1))
+    assert len(provider.requests) == 2
+
+
 def test_nothing_is_reused_unseen(make, provider, monkeypatch):
     """As with a version of the HTTP library that keeps its state elsewhere."""
     monkeypatch.setattr(module, "_INNER", ())

@@ -80,6 +80,14 @@ def test_values_come_back_and_none_deletes(opened, kind, get, put):
     assert store.issues() == []
 
 
+def test_nothing_is_opened_before_it_is_used(store, tmp_path):
+    assert read(store, []) == store.get_many([]) == {}
+    asyncio.run(store.written(None))
+    store.put_many({})
+    store.check()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_time_nothing_is_read(store, kind):
     write(store, kind.values(0, 1))
     assert read(store, seconds=0) == {}

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -131,6 +132,14 @@ def test_texts_stored_while_the_clock_was_ahead_are_not_found(path, clock):
     with ANSWERS.opened(path) as file:  # texts of any age
         clock[0] -= 10_000
         assert file.get_many(KEYS[:2]) == {KEYS[0]: "again", KEYS[1]: "b"}
+
+
+def test_only_texts_before_a_time(file, clock):
+    file.put_many({KEYS[0]: "a"})
+    before, clock[0] = clock[0], clock[0] + 1
+    file.put_many({KEYS[1]: "b"})
+    assert file.get_many(KEYS[:2], clock[0]) == {KEYS[0]: "a"}
+    assert file.get_many(KEYS[:2], before) == {}
 
 
 # ---------------------------------------------------------------------- what is kept
@@ -276,6 +285,16 @@ def test_damage_in_use_is_noticed_by_all(kind, path):
         assert second.get_many(KEYS) == kind.values(0, 1)
         assert (first.set_aside is None, second.set_aside) == (False, None)
     assert len([one for one in path.parent.iterdir() if "set-aside" in one.name]) == 1
+
+
+def test_threads_that_meet_the_same_damage_go_on(kind, path):
+    """Those that waited for the connection use the new file."""
+    kind.fill(path)
+    value = kind.layout.columns.split(", ")[2]
+    kind.change(path, f"UPDATE {{table}} SET {value} = x'00'")
+    with kind.opened(path) as file, ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: file.get_many(KEYS), range(16), timeout=60))
+    assert found == [{}] * 16
 
 
 def test_the_target_of_a_link_is_set_aside_with_its_log(tmp_path):

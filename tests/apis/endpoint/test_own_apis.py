@@ -8,7 +8,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import http
-from rankings import scores
+from rankings import codes, scores
 from rerank_answers import KEY, documents, where
 from rerank_dialects import NUMBERS
 from secondpass import Reranker
@@ -134,6 +134,17 @@ def test_signed_requests(make, rank, provider, caplog):
 def rejecting_empty(status=400, message="documents must not be empty"):
     rejected = fake.raw(http(status, {"message": message}))
     return where(lambda r: any(not text.strip() for text in documents(r)), rejected)
+
+
+def test_no_aws_credentials(make, provider, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    ranking = make("bedrock").rerank("q", NUMBERS)
+    assert codes(ranking) == {"no_key"}
+    assert ranking.report.usage.calls == 0
+    assert not provider.requests
 
 
 @pytest.mark.parametrize("api", ["cohere", "voyage", "nvidia", "deepinfra", "vertex"])

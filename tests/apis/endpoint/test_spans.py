@@ -180,6 +180,21 @@ ASKED = st.lists(
 )
 
 
+def test_rows_that_contradict_each_other(make, provider):
+    def step(request):
+        rows = [
+            {"index": 0, "relevance_score": 0.5, "relevant_spans": [span(0, end)]} for end in (1, 2)
+        ]
+        rows.append({"index": 1, "relevance_score": "high", "relevant_spans": [span(0, 1)]})
+        yield http(200, DIALECTS["cohere"].reply(rows))
+
+    provider.play(step)
+    ranking = make("cohere", api_key=KEY, spans=True).rerank("q", ["3 a", "9 b"])
+    assert (scores(ranking), parts(ranking)) == ({0: 0.5, 1: None}, {0: None, 1: None})
+    positions = {issue.code: issue.positions for issue in ranking.report.issues}
+    assert positions == {"span_invalid": (0,), "score_refused": (1,)}
+
+
 @given(asked=ASKED)
 @examples(20)
 def test_a_span_of_the_ranking_cuts_out_what_the_server_meant(asked, provider, titled):

@@ -120,6 +120,11 @@ def test_scores_are_put_in_order(name):
     )
 
 
+def test_index_field():
+    api = replace(COHERE, index="position")
+    assert read_scores(response("cohere", [(0, 0.5)], "position"), api, 1, "probability").values
+
+
 VALUES = [
     # kind, score, what is read (None: refused), outside the range
     ("probability", 1, 1.0, False),

@@ -48,6 +48,15 @@ def test_which_failures_are_charged(code):
     assert got == (unreported if code in CHARGED else reported)
 
 
+def test_the_tokens_of_a_reply_that_is_not_used_are_charged():
+    for tokens, usage in (((7, 16), (17, 21)), ((7, None), (None, None))):
+        error = LLMError("failed", "reply_too_short", adapted=True, tokens=tokens)
+        model = ScriptedService(error.with_message("more"), Completion("yes", False, 10, 5))
+        answers, ledger = ask_all(model, question(), width=1)
+        assert answers[0].value == "yes"
+        assert (ledger.usage().input_tokens, ledger.usage().output_tokens) == usage
+
+
 NOT_SENT = LLMError("there is no key", "no_key", sent=False)
 
 ESTIMATED = (15, 1, 3)

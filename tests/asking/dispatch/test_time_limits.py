@@ -80,18 +80,6 @@ def test_expired_ledger_asks_nothing():
     assert (ledger.rounds, ledger.pairs, ledger.calls) == (4, 7, 0)
 
 
-def test_expired_while_it_waited_for_a_slot():
-    async def act():
-        pending = module.PendingQuestion(
-            ScriptedService("yes"), question(), expired_ledger(), Gate(1).in_this_loop()
-        )
-        return await pending.answer()
-
-    answer = asyncio.run(act())
-    assert answer.error.code == "deadline"
-    assert str(answer.error) == "the deadline passed before this was asked"
-
-
 def test_unanswered_questions_keep_their_issues(monkeypatch):
     class Clock(Ledger):
         """Has time left until the second attempt hangs."""

@@ -68,6 +68,14 @@ def test_scores_so_far_are_kept(asynchronous, generate, count, code, message):
         assert issue.positions == (tuple(range(count, 4)) if count else ())
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exits_pass_in_sync_calls_only(error):
+    scorer = InBatches(after(2, raises(error)))
+    with pytest.raises(error):
+        rerank(False, scorer)
+    assert {issue.code for issue in rerank(True, scorer).report.issues} == {"scorer_raised"}
+
+
 @both
 def test_scorers_get_monotonic_time(asynchronous):
     deadlines = []

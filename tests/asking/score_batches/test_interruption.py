@@ -9,8 +9,6 @@ import pytest
 from batch_scorers import LATE, InBatches, both, in_twos, rerank, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
-from secondpass.asking import drivers
-from secondpass.asking.gate import Gate
 from secondpass.concurrency import left_behind, threads
 
 SECONDS = 60  # a wait for what happens at once
@@ -97,36 +95,6 @@ def test_interrupt_stops_after_the_batch(monkeypatch):
     go.set()
     assert closed.wait(SECONDS)
     assert yielded == [1]
-
-
-def test_call_that_waited_too_long_is_not_made(monkeypatch):
-    """The deadline passes, or the task is cancelled, while its scorer waits for a slot."""
-    scorer = InBatches(in_twos)
-    monkeypatch.setattr(drivers, "_SCORER_GATE", Gate(1))
-
-    async def hold(held):
-        async with drivers._SCORER_GATE.in_this_loop():
-            held.set()
-            await asyncio.sleep(SECONDS)
-
-    async def main():
-        held = asyncio.Event()
-        holder = asyncio.ensure_future(hold(held))
-        await held.wait()
-        ranking = await Reranker(scorer, limits={"deadline": 0.01}).arerank("q", list("abcd"))
-        assert [issue.message for issue in ranking.report.issues] == [LATE]
-        task = asyncio.ensure_future(
-            Reranker(scorer, limits={"deadline": 60}).arerank("q", list("abcd"))
-        )
-        for _ in range(10):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        holder.cancel()
-
-    asyncio.run(main())
-    assert scorer.calls == []
 
 
 @both

@@ -2,8 +2,9 @@
 
 import pytest
 
+from batch_scorers import LATE
 from secondpass.asking.drivers import BatchScores
-from secondpass.errors import MethodError
+from secondpass.errors import DeadlineError, MethodError
 
 ROWS = [(0, 0, 0.5), (0, 2, 0.25)]
 
@@ -58,3 +59,14 @@ def test_endless_batch_is_refused():
 
     with pytest.raises(MethodError, match="twice"):
         BatchScores(4).add(rows())
+
+
+def test_nothing_is_added_after_taking():
+    collected = BatchScores(4)
+    collected.add(ROWS)
+    taken = collected.take()
+    assert not collected.add([(0, 1, 1.0)])
+    with pytest.raises(MethodError):
+        collected.add([(0, 0, 1.0)])
+    assert taken.scores == {0: 0.5, 2: 0.25}
+    assert (type(taken.error), str(taken.error)) == (DeadlineError, LATE)

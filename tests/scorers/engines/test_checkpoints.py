@@ -172,6 +172,14 @@ def test_a_token_that_ends_texts_is_no_pad_token(tmp_path):
     assert len(scorer.score_pairs("cat", ["a", "the cat"])) == 2
 
 
+def test_no_token_for_padding(tmp_path):
+    folder = folders.llama_classifier(tmp_path / "model")
+    folders.edit(folder, "tokenizer_config.json", eos_token=None)
+    folders.edit(folder, "special_tokens_map.json", eos_token=None)
+    with pytest.raises(ModelLoadError, match="neither a pad token nor an end-of-text token"):
+        CrossEncoderScorer(str(folder)).warm_up()
+
+
 def test_concurrent_loads_are_told_apart(tmp_path):
     """transformers is observed by thread, and left as it was."""
     from transformers import AutoModel, PreTrainedModel

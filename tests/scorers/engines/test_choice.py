@@ -168,6 +168,13 @@ def edit(path, name, **changes):
     )
 
 
+def choice_of(path):
+    try:
+        return engine(path).reason
+    except ModelLoadError as error:  # torch finds more to object to in a model of this kind
+        return str(error.__context__) + str(error)
+
+
 def scores_of(path, backend):
     scorer = CrossEncoderScorer(str(path), backend=backend, precision="exact")
     scores = scorer.score_pairs("cat the mat", [*DOCUMENTS, "Cat", "dog ran " * 12])
@@ -179,6 +186,24 @@ MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}
 ]
 TASK = {"transformer_task": "sequence-classification"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "reason"),
+    [
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q", "prompts": {"q": "x"}},
+            "default prompt",
+        ),
+        ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases"),
+    ],
+)
+def test_models_for_torch(copy, name, changes, reason):
+    edit(copy, name, **changes)
+    with pytest.raises(ModelLoadError, match=reason):
+        engine(copy, backend="openvino")
+    assert reason in choice_of(copy)
 
 
 @pytest.mark.parametrize(
@@ -236,6 +261,19 @@ def test_a_file_of_another_model(copy, tmp_path):
     for backend in ("onnx", "openvino"):
         with pytest.raises(ModelLoadError, match=r"cannot score pairs: .*2 x 3, not one score per"):
             engine(copy, backend=backend)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
+def test_broken_files(copy, name):
+    (copy / name).write_text("{")
+    with pytest.raises(ModelLoadError, match=name):
+        engine(copy, backend="onnx")
+
+
+def test_a_missing_tokenizer(copy):
+    (copy / "tokenizer.json").unlink()
+    with pytest.raises(ModelLoadError, match=r"no tokenizer\.json"):
+        engine(copy, backend="onnx")
 
 
 def test_a_link_to_nothing_in_the_folder(copy):

@@ -1,13 +1,15 @@
 """Files that a model is converted to, and errors of the conversion."""
 
 import pickle
+import warnings
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
 from remembered_trace import remember
 from secondpass.scorers.engines.agreement import Agreement
-from secondpass.scorers.engines.conversion import ExportError, convert
+from secondpass.scorers.engines.conversion import ExportError, convert, quiet
 from secondpass.scorers.engines.exporting import export
 from tiny_architectures import CONFIGS, scores_of, word_pairs, write_architecture
 
@@ -19,14 +21,13 @@ def _remembered_trace(monkeypatch):
     remember(monkeypatch)
 
 
-# These are built as BERT, or as XLM-R, which test_files.py exports.
-LIKE_OTHERS = {"electra", "distilbert", "roberta", "xlm-roberta"}
+QUICK = {"bert", "modernbert"}
 
 
 @pytest.mark.parametrize(
     "architecture",
     [
-        pytest.param(name, id=name, marks=pytest.mark.long if name in LIKE_OTHERS else ())
+        pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.long)
         for name in CONFIGS
     ],
 )
@@ -75,3 +76,20 @@ def test_errors_keep_their_agreements_between_processes():
     agreements = {"float32": Agreement(30, 2, 0.5, 0.1, 1.0, 0.9, 0.8)}
     error = pickle.loads(pickle.dumps(ExportError("refused", agreements)))
     assert (str(error), error.agreements) == ("refused", agreements)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_loaders_are_silent_for_a_time(monkeypatch, shown, error):
+    from transformers.utils import logging
+
+    bars = [shown]
+    monkeypatch.setattr(logging, "is_progress_bar_enabled", lambda: bars[-1])
+    monkeypatch.setattr(logging, "enable_progress_bar", lambda: bars.append(True))
+    monkeypatch.setattr(logging, "disable_progress_bar", lambda: bars.append(False))
+    with suppress(ValueError), quiet():
+        assert not bars[-1]
+        warnings.warn("would be an error", stacklevel=1)
+        if error:
+            raise error
+    assert bars[-1] == shown

@@ -200,7 +200,8 @@ def test_each_step_is_reported_and_loaders_are_silent(model, capfd):
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".."])
 def test_names_of_chat_templates_that_are_no_file_names(model, tmp_path, name):
     config = model / "tokenizer_config.json"
-    templates = [{"name": "default", "template": "x"}, {"name": name, "template": "x"}]
+    template = "{% for one in messages %}{{ one.content[0].text }}{% endfor %}"
+    templates = [{"name": "default", "template": template}, {"name": name, "template": "x"}]
     config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": templates}))
     before = files(tmp_path)
     with pytest.raises(ExportError, match=r"has a chat template named .*: no file name"):

@@ -6,6 +6,7 @@ import family_models as families
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import Family
 from secondpass.settings import from_mapping, yaml_text
+from tiny_models import write_chat_reranker, write_classifier, write_late_interaction
 
 
 def test_a_described_model(tmp_path):
@@ -18,6 +19,16 @@ def test_a_described_model(tmp_path):
     assert isinstance(found["score"], float)
     assert "8,192 tokens" in found["cut"]
     assert "refused" not in found
+
+
+def test_models_by_their_own_files(tmp_path):
+    chat = inspect_model(str(write_chat_reranker(tmp_path / "chat")))
+    assert chat["family"] == "logit-score"
+    assert chat["read_out"] == "the logit of 'yes' minus that of 'no' at the last token"
+    assert "<|im_end|>" in chat["tokens"]
+    assert inspect_model(str(write_classifier(tmp_path / "bert")))["tokens"][0] == "[CLS]"
+    late = inspect_model(str(write_late_interaction(tmp_path / "late")))
+    assert (late["family"], late["score_kind"], "tokens" in late) == ("colbert", "unbounded", False)
 
 
 @pytest.mark.parametrize("kind", ["Qwen3", "Qwen2"])

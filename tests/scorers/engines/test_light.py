@@ -86,6 +86,15 @@ def test_a_file_without_the_token_types_of_its_model(files, runtime, count, chan
         loaded(files)
 
 
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)], ids=["one dimension", "two"])
+def test_one_score_per_pair(files, runtime, shape):
+    runtime.output = lambda scores: scores.reshape(shape)
+    model = loaded(files)
+    scores = model.run(model.prepare("cat", ["mat", "mat mat"]))
+    assert scores[0] < scores[1]
+    assert all(type(score) in (int, float) for score in scores)
+
+
 @pytest.mark.parametrize(
     ("output", "shape"),
     [

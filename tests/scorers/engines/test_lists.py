@@ -3,7 +3,10 @@
 import time
 from types import SimpleNamespace
 
+from secondpass.scorers import known_answers
 from secondpass.scorers.engines.lists import ListEngine
+
+DOUBT = known_answers.doubt  # as tests find it, it has no doubts: see conftest.py
 
 
 class Listed:
@@ -37,3 +40,8 @@ def test_no_list_is_begun_after_the_deadline():
     requests = [("q", ["a"]), ("r", ["bb"])]
     assert [*engine.score_until(requests, None)] == [[(0, 0, 1.0)], [(1, 0, 2.0)]]
     assert [*engine.score_until(requests, time.monotonic() - 1)] == []
+
+
+def test_a_model_that_knows_no_answer_is_doubtful(monkeypatch):
+    monkeypatch.setattr(known_answers, "doubt", DOUBT)
+    assert "ranks that of" in ListEngine(Listed()).doubt()

@@ -44,6 +44,10 @@ def test_limits_of_control_groups(tmp_path, group, files, limit):
     assert cpu_limit(tmp_path / "mount", process) == limit
 
 
+def test_without_control_groups(tmp_path):
+    assert cpu_limit(tmp_path, tmp_path / "absent") == float("inf")
+
+
 @pytest.mark.parametrize(
     ("cores", "limit", "expected"), [(8, 2.5, 3), (8, 0.5, 1), (2, 9.0, 2), (4, float("inf"), 4)]
 )

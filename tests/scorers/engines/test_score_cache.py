@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.score_cache import (
     file_digest,
     namespace,
@@ -98,3 +99,9 @@ def test_file_digest_reads_a_file_once(tmp_path, monkeypatch):
     first = file_digest(file)
     monkeypatch.setattr(hashlib, "file_digest", None)
     assert file_digest(file) == first
+
+
+@pytest.mark.parametrize("value", [0, -1, True, None, 1.5, "", b"scores", "a\0b"])
+def test_wrong_values(value):
+    with pytest.raises(ConfigurationError, match="score cache: "):
+        open_cache(value)

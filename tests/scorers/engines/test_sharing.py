@@ -10,7 +10,6 @@ from secondpass.scorers.engines.sharing import shared
 from tiny_models import write_classifier, write_onnx
 
 DOCUMENTS = ["the dog ran", "the cat sat on the mat", "cat food"]
-BACKENDS = ["onnx", "openvino", "torch"]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +82,10 @@ sys.exit(max(codes))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 # Importing torch takes the process most of ten seconds; test_late_interaction.py forks with it too.
-@pytest.mark.parametrize("backend", [*BACKENDS[:2], pytest.param("torch", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "backend",
+    ["openvino", *(pytest.param(one, marks=pytest.mark.long) for one in ("onnx", "torch"))],
+)
 def test_preforking_server(folder, backend):
     code = PREFORKING.format(folder=folder, backend=backend, documents=DOCUMENTS)
     done = subprocess.run(

@@ -8,7 +8,7 @@ from secondpass import ConfigurationError, ModelLoadError, Reranker
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.types import Candidate
-from tiny_models import write_classifier, write_onnx
+from tiny_models import write_classifier, write_late_interaction, write_onnx
 
 
 def causal(kind, auto_map=""):
@@ -177,6 +177,15 @@ def test_a_changed_description_is_another(tmp_path):
     assert first.score_pairs("cat", ["dogs"]) == before
 
 
+def test_scores_of_vectors_are_kept_for_a_commit(tmp_path):
+    scorer = scorer_of(folders.embedder(tmp_path / "model"))
+    scorer.warm_up()
+    model = scorer.loaded_model
+    assert "commit" in model.identity()
+    model.model._encoder.transformers_model.config._commit_hash = "a1"
+    assert model.identity()["commit"] == "a1"
+
+
 def test_there_must_be_room_for_texts(tmp_path):
     folder = families.write_causal_family(tmp_path / "Qwen3-Reranker-0.6B", "Qwen3")
     with pytest.raises(ModelLoadError, match="reads 64 tokens, and its family writes"):
@@ -243,6 +252,19 @@ def test_prompt_is_the_instruction(tmp_path):
 
 
 # ---------------------------------------------------------------------- texts by themselves
+
+
+def test_late_interaction_is_a_read_out(tmp_path):
+    from secondpass.scorers.late_interaction import LateInteractionScorer
+
+    folder = str(write_late_interaction(tmp_path / "model", expansion=True))
+    expected = LateInteractionScorer(folder).score_pairs("cat", ["dog", "", "the cat sat " * 30])
+    scorer = scorer_of(folder)
+    assert scorer.score_pairs("cat", ["dog", "", "the cat sat " * 30]) == pytest.approx(
+        expected, abs=1e-5
+    )
+    assert scorer.score_kind == "unbounded"
+    assert scorer.truncated("cat", ["dog", "the cat sat " * 30]) == [1]
 
 
 @pytest.mark.parametrize("cls", ["SentenceTransformer", "SparseEncoder"])

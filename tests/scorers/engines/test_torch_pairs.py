@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from secondpass import ModelLoadError
 from secondpass.ranking.rendering import Rendering
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import torch_runner
@@ -43,6 +44,11 @@ class Encoder:
         self.calls.append((prompt, pairs))
         lengths = torch.tensor([float(len(passage)) for _, passage in pairs])
         return {"lengths": lengths}
+
+    def predict(self, pairs, **arguments):
+        import torch
+
+        return torch.zeros(len(pairs))  # of the text that is scored when a model is loaded
 
     def __call__(self, features):
         return {"scores": features["lengths"]}
@@ -84,6 +90,21 @@ def test_precision(encoder, monkeypatch, fast, precision, expected):
     model = loaded(device="cpu", precision=precision)
     assert model.precision == model.identity()["precision"] == expected
     assert encoder.arguments["local_files_only"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "message"),
+    [
+        ({}, {"prompt_name": "x"}, "the model 'some/model' has no prompt 'x'; it has: web, mail$"),
+        ({"prompts": {}}, {"prompt_name": "x"}, "has no prompt 'x'; it has: none$"),
+        ({"num_labels": 3}, {}, "the model 'some/model' has 3 labels; a reranker has one"),
+    ],
+    ids=["prompt", "no prompts", "labels"],
+)
+def test_models_that_do_not_fit(encoder, changes, settings, message):
+    vars(encoder).update(changes)
+    with pytest.raises(ModelLoadError, match=message):
+        loaded(**settings)
 
 
 @pytest.mark.parametrize(("device", "budget"), [("cpu", 768), ("cuda", 16_384)])

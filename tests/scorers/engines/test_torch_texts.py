@@ -41,6 +41,12 @@ def test_shortened(text, tokens, expected):
     assert count_tokens(Words(), "one two") == 2
 
 
+def test_from_the_left():
+    words = Words()
+    words.truncation_side = "left"
+    assert shortened(words, FRAMED, 2) == "P: three four :S"
+
+
 def test_a_tokenizer_without_positions_cuts_characters():
     text = shortened(Words(is_fast=False), FRAMED, 2)
     assert text.startswith("P: one")

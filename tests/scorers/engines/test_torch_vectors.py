@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from secondpass import ModelLoadError
+from secondpass import MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.checkpoints import SAMPLE
 from secondpass.scorers.engines.torch_vectors import VectorModel
 from secondpass.scorers.hub import HubModel
@@ -116,6 +116,13 @@ def test_an_old_package(folder, monkeypatch):
         loaded(folder)
 
 
+@pytest.mark.parametrize("package", ["sentence_transformers", "torch"])
+def test_a_missing_package(folder, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"secondpass\[sentence-transformers\]"):
+        loaded(folder)
+
+
 # ---------------------------------------------------------------------- lengths
 
 
@@ -148,6 +155,13 @@ def test_no_length_is_beyond_the_model(encoder, folder, setting, limit, position
         message = f"{setting} is 65, but the model reads 64 tokens at most"
         with pytest.raises(ModelLoadError, match=message):
             loaded(folder, **{setting: 65})
+
+
+def test_a_model_without_lengths(encoder, folder):
+    encoder.module = SimpleNamespace(config=encoder.module.config)
+    assert loaded(folder).characters == 5 * 64
+    with pytest.raises(ModelLoadError, match="query_length and document_length cannot be set"):
+        loaded(folder, document_length=10)
 
 
 # ---------------------------------------------------------------------- calls

@@ -41,7 +41,13 @@ def llama_index(config):
     return {"report": SecondPassRerank(config).rerank_nodes(nodes, "q")[1].to_dict()}
 
 
-@pytest.mark.parametrize("name", WRONG)
+QUICK = {"encoder", "untemplated"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, id=one, marks=() if one in QUICK else pytest.mark.long) for one in WRONG],
+)
 def test_no_way_in_gives_a_ranking(name, tmp_path, secondpass):
     folder = str(WRONG[name](tmp_path / "model"))
     method = {"type": "cross_encoder", "model": folder}
