@@ -240,7 +240,7 @@ def settings_page() -> str:
         "",
         "# Every setting",
         "",
-        "The settings that a configuration may have, from the signatures that validate it. "
+        "Look up a key of a configuration here; the tables are of the signatures that validate it. "
         "[Configuration](configuration.md) explains them with examples, and `secondpass schema` "
         "writes the same as JSON Schema, for editors. Any plain value can be read from an "
         "[environment variable](configuration.md#environment) instead.",
