@@ -10,7 +10,6 @@ import gzip
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import fake_provider as fake
@@ -659,14 +658,11 @@ def reported(name: str, make: Callable[[fake.Answer], Any], method: Any = GRADED
 
 
 PAYLOAD = [
-    # What stands around the JSON.
+    # All that replies may be is in `reply_cases`; here is one of each kind.
     read("in a fence", lambda a: f"```json\n{a.json}\n```"),
     read("thoughts with an answer", lambda a: f"<think>{a.but(0)}</think>{a.json}"),
-    read("fractions", lambda a: {label: grade + 0.25 for label, grade in a.grades.items()}),
     refused("thoughts that do not end", lambda a: f"<think>so {a.json}"),
     refused("prose", lambda a: "Here are the 5 best: the first 3 are good, 9 is better."),
-    read("a trailing comma", lambda a: a.json.replace("}", ",}")),
-    refused("two answers that differ", lambda a: f"{a.json}\n{a.but(0)}"),
     refused("half of it", lambda a: a.json[: len(a.json) // 2]),
     too_deep("deep nesting", lambda a: "[" * 100_000),
     too_deep("deep mappings", lambda a: '{"a":' * 50_000 + "1" + "}" * 50_000),
@@ -720,18 +716,9 @@ PAYLOAD = [
     # What stands for a grade.
     bad_value("NaN", "NaN"),
     bad_value("of five thousand digits", "9" * 5000),
-    bad_value("above the scale", "11"),
-    bad_value("null", "null"),
-    bad_value("a word", '"high"'),
     in_part("all grades null", lambda a: dict.fromkeys(a.labels)),
     # Whose grade it is.
     in_part("one missing", lambda a: {x: a.grades[x] for x in a.labels[1:]}, unscored=(0,)),
-    in_part("none known", lambda a: {f"?{x}?": g for x, g in a.grades.items()}),
-    in_part(
-        "a label doubled",
-        lambda a: a.json.replace("{", f'{{"{a.labels[0]}": 10, ', 1),
-        unscored=(0,),
-    ),
     reported(
         "thousands that are unknown besides",
         lambda a: {**a.grades, **{f"z{n}": 1 for n in range(2000)}},
@@ -740,42 +727,24 @@ PAYLOAD = [
     read("rows", lambda a: {"grades": a.pairs()}, PAIRS),
     refused("rows that are nulls", lambda a: {"grades": [None, None]}, PAIRS),
     in_part("no rows", lambda a: {"grades": []}, PAIRS),
-    in_part("a row missing", lambda a: {"grades": a.pairs()[1:]}, PAIRS, unscored=(0,)),
-    in_part(
-        "a row doubled, and they differ",
-        lambda a: {"grades": [*a.pairs(), {"id": a.labels[0], "score": 10}]},
-        PAIRS,
-        unscored=(0,),
-    ),
     read(
         "rows by index",
         lambda a: {"grades": [{"index": int(x), "score": g} for x, g in a.grades.items()]},
         INDEX1,
     ),
-    *[
-        in_part(
-            f"an index {name}",
-            partial(
-                lambda value, a: {
-                    "grades": [
-                        {"index": value, "score": 9},
-                        *({"index": int(x), "score": g} for x, g in [*a.grades.items()][1:]),
-                    ]
-                },
-                value,
-            ),
-            INDEX1,
-        )
-        for name, value in {
-            "out of range": 7,
-            "huge": 10**30,
-        }.items()
-    ],
+    in_part(
+        "an index out of range",
+        lambda a: {
+            "grades": [
+                {"index": 7, "score": 9},
+                *({"index": int(x), "score": g} for x, g in [*a.grades.items()][1:]),
+            ]
+        },
+        INDEX1,
+    ),
     # Orders.
     read("an order", lambda a: {"ranking": a.ranking}, LISTWISE),
-    refused("an order as a numbered list", lambda a: "1. " + "\n2. ".join(a.ranking), LISTWISE),
     in_part("an order with one missing", lambda a: {"ranking": a.ranking[:-1]}, LISTWISE),
-    in_part("an empty order", lambda a: {"ranking": []}, LISTWISE),
     in_part("an order of strangers", lambda a: {"ranking": ["x?", "y?"]}, LISTWISE),
     reported(
         "an order with one doubled", lambda a: {"ranking": [*a.ranking, a.ranking[0]]}, LISTWISE

@@ -83,11 +83,7 @@ def test_what_cannot_be_measured_is_told(
     secondpass, suite, write, tmp_path, monkeypatch, arguments, code, told
 ):
     monkeypatch.chdir(tmp_path)
-    write("empty", "")
-    write("other", "q8 0 moon 1")
     write("broken", "q1 0 moon 1\nq1 0 moon")
-    write("mixed", [{"_id": "a", "id": "b", "text": "x"}])
-    write("line17", "".join(f'{{"_id": "{n}", "text": "x"}}\n' for n in range(16)) + "{broken")
     outcome = secondpass("eval", *arguments)
     assert (outcome.code, told in outcome.flat) == (code, True), outcome.err
 

@@ -139,9 +139,6 @@ def test_a_model_with_its_key_in_a_variable_is_resumed(call, provider, monkeypat
     assert provider.calls == 16
 
 
-# ---------------------------------------------------------------------- inputs
-
-
 # ---------------------------------------------------------------------- the pool
 
 GRADED = "{type: graded, llm: {type: openai, model: m, api_key_env: JUDGE_KEY}}"

@@ -58,6 +58,18 @@ def test_a_set_of_methods_is_one_method_with_all_variants(seed):
         assert squares == pytest.approx(sums)
 
 
+@examples(10)
+@given(st.integers(0, 2**32 - 1), st.floats(0.5, 100))
+def test_the_scale_of_gains_does_not_matter(seed, scale):
+    gains = {name: np.random.default_rng([seed, i]).normal(size=(3, 20)) for i, name in
+             enumerate("ab")}  # fmt: skip
+    first = select(gains, **SELECT)
+    second = select({name: rows * scale for name, rows in gains.items()}, **SELECT)
+    for name, held in first.methods.items():
+        assert second.methods[name].p == pytest.approx(held.p)
+        assert second.methods[name].mean == pytest.approx(held.mean * scale)
+
+
 def test_chance_is_adopted_no_more_often_than_it_may():
     """60 tunings of 3 methods with 8 variants without any gain; 5 % may be adopted."""
     adopted = 0
@@ -108,6 +120,16 @@ def test_a_gain_without_losses_has_to_outweigh_three(gain):
         assert adopted == (count * gain > 3 * 0.5)
 
 
+@examples(20)
+@given(st.integers(0, 2**32 - 1), st.floats(-0.1, 0.1), st.floats(0, 0.8))
+def test_p_and_interval_belong_together(seed, gain, loss):
+    gains = np.random.default_rng(seed).normal(gain, 0.1, (3, 30))
+    held = select({"a": gains}, **{**SELECT, "loss": loss}).methods["a"]
+    assert held.low <= held.mean <= held.high
+    if held.p <= 0.05:
+        assert held.low > 0 or held.high < 0
+
+
 def held(mean, p, deviation=0.1):
     return Held(mean, mean - 0.1, mean + 0.1, deviation, p, 5)
 
@@ -129,6 +151,13 @@ def test_the_winner(methods, together, expected):
         {name: held(*values) for name, values in methods.items()}, held(together, 0.01), {}, {}, 0.0
     )
     assert winner(selection, smallest_gain=0.01, confidence=0.95) == expected
+
+
+@given(st.floats(0.005, 0.5), st.floats(0.01, 1), st.floats(0, 4), st.floats(0, 1))
+def test_smaller_gains_take_more_queries(gain, deviation, critical, loss):
+    needed = queries_needed(held(0.0, 1.0, deviation), critical, gain, loss)
+    assert needed >= 2
+    assert queries_needed(held(0.0, 1.0, deviation), critical, gain / 2, loss) >= needed
 
 
 def test_queries_needed_are_those_of_a_two_sided_test():

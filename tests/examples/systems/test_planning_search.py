@@ -97,6 +97,7 @@ def test_the_validation_script(tmp_path, capsys):
     assert "Scripted model" in capsys.readouterr().err
 
 
+@pytest.mark.long  # two processes; that of test_memory_recall.py is not
 def test_the_same_through_a_coprocess(capfd):
     queries = ["database", "orders stock"]
     for query in queries:
