@@ -94,7 +94,9 @@ def _modules(folders: tuple[str, ...], packages: tuple[str, ...]) -> Any:
     import griffe
 
     loader = griffe.GriffeLoader(search_paths=[ROOT / folder for folder in folders])
-    for package in dict.fromkeys(("secondpass", *packages)):  # the others re-export names of the core
+    for package in dict.fromkeys(
+        ("secondpass", *packages)
+    ):  # the others re-export names of the core
         loader.load(package)
     loader.resolve_aliases(external=False)
     return loader.modules_collection
