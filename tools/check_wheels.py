@@ -3,7 +3,7 @@
     python tools/check_wheels.py                    # everything: about half an hour
     python tools/check_wheels.py build              # build and check, in a minute
     python tools/check_wheels.py lines              # resolve the install lines of docs and examples
-    python tools/check_wheels.py readme             # run the README in an empty folder and environment
+    python tools/check_wheels.py readme             # run the README in an empty environment
     python tools/check_wheels.py test haystack-2    # test the built wheels in some environments
     python tools/check_wheels.py test --python python3.13 core-newest   # with another Python
     python tools/check_wheels.py release v0.1.0     # check that this commit can get the tag
