@@ -184,7 +184,7 @@ def test_a_presets_depth_counts(many) -> None:
     options = ("--lexical", "--rerank", "-p", "embedded", "--k", 3)
     done = call("-q", "owl", "--corpus", "index", *options)
     answer = json.loads(done.stdout)
-    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (100, 100)
+    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (20, 20)
 
 
 def test_an_order_can_be_given(many) -> None:
