@@ -47,5 +47,16 @@ def test_classes_spread_over_files(tmp_path, base, other, spread):
     assert size.spread_classes(tmp_path) == spread
 
 
+def test_words_are_counted_without_markup():
+    page = "# A page\n\n<!-- a comment -->\n| a | 1 |\n| --- | - |\n\n[b]: https://example.org/b\n"
+    assert size.words(page) == 4
+
+
+def test_the_readme_is_short():
+    readme, docs = size.words_by_hand()
+    assert readme <= 900
+    assert docs > readme
+
+
 def test_no_class_is_spread_over_files():
     assert size.spread_classes(*size.rooms.SOURCES) == []

@@ -3,6 +3,7 @@
     python tools/check_wheels.py                    # everything: about half an hour
     python tools/check_wheels.py build              # build and check, in a minute
     python tools/check_wheels.py lines              # resolve the install lines of docs and examples
+    python tools/check_wheels.py readme             # run the README in an empty environment
     python tools/check_wheels.py test haystack-2    # test the built wheels in some environments
     python tools/check_wheels.py test --python python3.13 core-newest   # with another Python
     python tools/check_wheels.py release v0.1.0     # check that this commit can get the tag
@@ -490,9 +491,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("build", help="build and check")
     lines = commands.add_parser("lines", help="resolve the install lines of docs and examples")
+    readme = commands.add_parser("readme", help="run the README as it is printed")
     testing = commands.add_parser("test", help="test the built wheels")
     testing.add_argument("names", nargs="*", metavar="ENVIRONMENT", help=", ".join(ENVIRONMENTS))
-    for command in (lines, testing):
+    for command in (lines, readme, testing):
         command.add_argument("--python", default=sys.executable, help="Python of the environments")
     release = commands.add_parser("release", help="check that this commit can get a tag")
     release.add_argument("tag")
@@ -516,6 +518,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             build()
         if parsed.command in (None, "lines"):
             resolve_lines(program)
+        if parsed.command in (None, "readme"):
+            run([program, ROOT / "benchmarks/first_steps.py", "--readme", "--wheels", DIST])
     except CheckError as error:
         sys.exit(f"check_wheels: {error}")
     if parsed.command in (None, "test"):

@@ -16,6 +16,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from secondpass.settings.signature import without_constraints
+
 REPOSITORY = "https://github.com/secondpass/secondpass"
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -84,7 +86,8 @@ def with_docstrings(markdown: str, config: Any) -> str:
 
 
 def _parameter(parameter: Any) -> str:
-    annotation = f": {parameter.annotation}" if parameter.annotation is not None else ""
+    annotation = "" if parameter.annotation is None else str(parameter.annotation)
+    annotation = f": {without_constraints(annotation)}" if annotation else ""
     default = f" = {parameter.default}" if parameter.default is not None else ""
     return f"{parameter.name}{annotation}{default}"
 

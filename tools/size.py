@@ -170,6 +170,21 @@ def spread_classes(*sources: Path) -> list[str]:
     )
 
 
+def words(page: str) -> int:
+    """Words of a Markdown page, with code and tables, without comments and addresses of links."""
+    page = re.sub(r"<!--.*?-->", "", page, flags=re.DOTALL)
+    page = re.sub(r"^\[[\w-]+\]: .*$", "", page, flags=re.MULTILINE)
+    return sum(any(map(str.isalnum, word)) for word in page.split())
+
+
+def words_by_hand() -> tuple[int, int]:
+    """Words of the README, and of the docs without what is generated from the code."""
+    generated = {rooms.ROOT / "docs/settings.md", *(rooms.ROOT / "docs/api").glob("*.md")}
+    pages = {*(rooms.ROOT / "docs").rglob("*.md")} - generated
+    readme = words((rooms.ROOT / "README.md").read_text(encoding="utf-8"))
+    return readme, sum(words(page.read_text(encoding="utf-8")) for page in pages)
+
+
 def main() -> None:
     """Print the figures."""
     lines, modules = lines_and_modules(rooms.PACKAGE)
@@ -184,6 +199,8 @@ def main() -> None:
     circles = len(rooms.circles(rooms.import_graph(*rooms.SOURCES)))
     print(f"circles and upward imports: {circles}")
     print(f"public import paths: {len(PUBLIC)}")
+    readme, docs = words_by_hand()
+    print(f"words written by hand: README {readme:,}, docs {docs:,}")
 
 
 if __name__ == "__main__":

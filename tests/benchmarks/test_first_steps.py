@@ -1,5 +1,6 @@
 """The steps that `benchmarks/first_steps.py` times are those of the README, and are really run."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,28 @@ def test_steps_are_those_of_the_readme():
     assert "Reranker.from_preset" in example[1]
     assert extras[1].startswith("pip install ")
     verbs = [code.split()[:2] for _, code in commands]
-    assert verbs == [["secondpass", verb] for verb in ("rerank", "index", "query", "eval", "plan")]
-    assert not [code for _, code in commands if "#" in code]
+    assert verbs == [
+        ["secondpass", verb] for verb in ("example", "rerank", "index", "query", "eval", "plan")
+    ]
+
+
+def test_each_question_of_the_stranger_is_answered_by_a_file(tmp_path):
+    first_steps.write_own(tmp_path)
+    lines = (tmp_path / "questions.jsonl").read_text().splitlines()
+    assert len(lines) == 10
+    for line in lines:
+        (path,) = json.loads(line)["relevant"]
+        if path.startswith("docs/"):
+            assert (tmp_path / "own" / path).is_file()
+        else:
+            assert path.startswith("packages/")
+
+
+def test_the_descriptions_of_packages_become_documents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    exec(first_steps.PACKAGES, {})
+    assert (tmp_path / "own/packages/rich.md").read_text(encoding="utf-8").strip()
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ def test_engines_are_named():
     counts.update(count([ranking(engines=(engine,))] * 2))
     assert summary(4, counts, 1.0) == (
         "4 queries in 1.0 s: 4 ok, 0 partial, 0 degraded, 0 unchanged; issues: deadline (1); "
-        "engines: model on openvino, bfloat16, threads: 2 (2)"
+        "engines: model on openvino, computed in bfloat16, threads: 2 (2)"
     )
 
 

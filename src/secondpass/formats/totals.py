@@ -30,7 +30,8 @@ def count(rankings: Sequence[Ranking]) -> Counter[str]:
         for code in {issue.code for issue in ranking.report.issues}
     )
     counts.update(
-        f"engine {engine.method} on {engine.backend}, {engine.precision}, threads: {engine.threads}"
+        f"engine {engine.method} on {engine.backend}, computed in {engine.precision}, "
+        f"threads: {engine.threads}"
         for ranking in rankings
         for engine in ranking.report.engines
     )

@@ -72,14 +72,14 @@ def show_types(function: F) -> F:
     """Show types without constraints in the signature of a function, in ``help()`` and editors."""
     signature = inspect.signature(function)
     parameters = [
-        parameter.replace(annotation=_without_constraints(parameter.annotation))
+        parameter.replace(annotation=without_constraints(parameter.annotation))
         for parameter in signature.parameters.values()
     ]
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return function
 
 
-def _without_constraints(annotation: Any) -> Any:
+def without_constraints(annotation: Any) -> Any:
     """A postponed annotation with the type alone in place of each ``Annotated[type, …]``."""
     start = annotation.rfind("Annotated[") if isinstance(annotation, str) else -1
     if start < 0:
@@ -92,7 +92,7 @@ def _without_constraints(annotation: Any) -> Any:
         elif depth == 0:
             break
     bare = annotation[:start] + annotation[inside:first] + annotation[end + 1 :]
-    return _without_constraints(bare)
+    return without_constraints(bare)
 
 
 def is_configurable(value: object) -> bool:

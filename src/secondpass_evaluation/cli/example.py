@@ -25,8 +25,8 @@ def example(
     """Write documents and judged questions to try the commands on.
 
     The folder has the handbook of a bicycle-sharing scheme as `docs/`, the same with 12 judged
-    questions as `suite/`, `found.jsonl` with what a search by words finds for one of them, and a
-    configuration, `rerank.yaml`. All texts are invented.
+    questions as `suite/`, and `found.jsonl` with what a search by words finds for one of them. All
+    texts are invented.
     """
     check_installed("secondpass example")
     from secondpass.formats.shared import read_corpus, to_json, write_lines
@@ -46,5 +46,4 @@ def example(
     found = HybridRetriever(pages).retrieve(_QUESTION, _FOUND, "lexical")
     records = [{"id": one.id, "text": one.text, "score": one.score} for one in found]
     write_lines(into / "found.jsonl", [to_json(record) + "\n" for record in records])
-    write_lines(into / "rerank.yaml", ["preset: embedded\n", "depth: 100\n"])
     write(one_line(f"{into}: {len(pages)} documents, 12 judged questions") + "\n")

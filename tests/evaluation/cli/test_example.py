@@ -23,8 +23,6 @@ def test_the_folder_is_a_suite_with_documents_and_candidates(secondpass, tmp_pat
     scores = [one["score"] for one in found]
     assert scores == sorted(scores, reverse=True)
     assert {one["id"] for one in found} <= pages.keys()
-    shown = secondpass("config", "show", folder / "rerank.yaml", "--json")
-    assert json.loads(shown.out)["depth"] == 100
 
 
 def test_an_existing_folder_is_left_alone(secondpass, tmp_path):

@@ -163,6 +163,13 @@ def test_how_many_are_retrieved_and_judged(
     assert len(answer["results"]) == min(retrieved, answer["k"])
 
 
+def test_a_presets_depth_counts(many) -> None:
+    options = ("--lexical", "--rerank", "-p", "embedded", "--k", 3)
+    done = call("-q", "owl", "--corpus", "index", *options)
+    answer = json.loads(done.stdout)
+    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (20, 20)
+
+
 def test_an_order_can_be_given(many) -> None:
     usual = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical", "--k", 5)
     plain, laid = (

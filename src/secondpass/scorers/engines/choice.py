@@ -129,8 +129,10 @@ def check_installed(backend: Choice) -> None:
     Raises:
         MissingExtraError: they are not.
     """
-    if backend == "torch" or (backend == "auto" and not _installed()):
+    if backend == "torch":
         require(["sentence_transformers"], EXTRA, _USER)
+    elif backend == "auto" and not _installed() and not is_installed("sentence_transformers"):
+        require([MODULES["openvino"], "tokenizers"], "openvino", _USER)  # the smallest and fastest
     elif backend != "auto":
         require([MODULES[backend], "tokenizers"], backend, f"the {backend} backend")
 
