@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from fakes import Answering, Batching, ByTable, Model, always, numbered, ranked, shown_in
+from fakes import Answering, ByTable, Model, always, numbered, ranked, shown_in
 from secondpass import Candidate, MissingExtraError, Reranker
 from secondpass.adapters.opentelemetry import instrument
 from secondpass.effects import Completion
@@ -140,15 +140,6 @@ def test_the_tree_of_a_cascade(telemetry, how, deadline):
     ]
     assert len({span.context.trace_id for span in telemetry.spans}) == 1
     assert trace.get_current_span() is trace.INVALID_SPAN
-
-
-def test_a_call_for_several_rankings_links_to_the_others(telemetry):
-    with telemetry.instrument():
-        Reranker(Batching()).rerank_many([(QUERY, TEXTS)] * 3)
-    first, *others = telemetry.named("by-table")
-    (call,) = telemetry.named("score by-table")
-    assert call.parent.span_id == first.context.span_id
-    assert [link.context for link in call.links] == [span.context for span in others]
 
 
 def test_attributes(telemetry):

@@ -13,13 +13,6 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
-def test_what_is_read_ties_as_in_trec_eval(tmp_path: Path) -> None:
-    path = written(
-        tmp_path / "run", "q Q0 a 1 2.5 t\nq Q0 c 2 2.5 t\nq Q0 b 3 2.5 t\nq Q0 d 4 9 t\n"
-    )
-    assert list(read_run(path)["q"]) == ["d", "c", "b", "a"]
-
-
 # ------------------------------------------------------------------ reading
 
 
@@ -153,12 +146,6 @@ def test_what_is_not_utf8_is_named(tmp_path: Path, read) -> None:
     path = written(tmp_path / "file.jsonl", GOOD[read].encode() + b"\xff\xfe\n")
     with pytest.raises(FormatError, match=r"file\.jsonl:2: is not UTF-8"):
         list(read(path))
-
-
-def test_a_tabbed_query_needs_its_tab(tmp_path: Path) -> None:
-    path = written(tmp_path / "q.tsv", "1\tone\n2 two\n")
-    with pytest.raises(FormatError, match=r"q\.tsv:2: must be an id, a tab"):
-        read_queries(path)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from secondpass.effects import Judgement, Windows
 from secondpass.errors import MethodError
 from secondpass.ranking.judgements import converted
 from secondpass.ranking.windows import judged_by_windows
-from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
 
@@ -70,15 +69,6 @@ def test_listwise_shows_the_order_after_each_window_but_the_last():
         [0, 5, 1, 2, 3, 4],
     ]
     assert numbers(texts, last) == [5, 0, 1, 2, 3, 4]
-
-
-def test_blocks_show_the_joined_order():
-    texts = numbered([3, 9, 1, 7, 5, 8])
-    found, last = interims(Blocks(Model(), block=3, copies=2, final=2), texts)
-    (joined,) = found
-    assert sorted(best_first(joined)) == list(range(6))
-    assert best_first(joined)[2:] == best_first(last)[2:]
-    assert interims(Blocks(Model(), block=3, copies=2, final=0), texts)[0] == []
 
 
 # ---------------------------------------------------------------------- cascades
@@ -145,8 +135,3 @@ def test_what_is_converted_was_validated():
     part = converted(task_of(["a"]), whole, lambda one: one)
     with pytest.raises(MethodError, match="0 scores for 1 texts"):
         next(Steps(Judgement([]), Judgement([1.0])).judge(part))
-
-
-def test_without_a_listener_nothing_is_converted():
-    part = task_of(["a"])
-    assert converted(part, task_of(["b"]), None) is part

@@ -11,7 +11,6 @@ import pytest
 import secondpass
 from fakes import (
     Answering,
-    Batching,
     ByTable,
     Model,
     always,
@@ -67,11 +66,6 @@ class Recorder:
             for one in self.started
             if (one.parents[0] if one.parents else None) is parent
         ]
-
-
-class Texts(Recorder):
-    def content(self, operation, texts):
-        self.events.append(("content", operation, texts))
 
 
 @pytest.fixture
@@ -184,17 +178,6 @@ def test_errors(recorder):
     (scoring,) = recorder.only(ScoringOperation)
     assert scoring.error == "scores_no_list"
     assert "secret" not in repr(recorder.started)
-
-
-def test_a_call_for_several_rankings_is_part_of_each(recorder):
-    requests = [("q", TEXTS), ("r", TEXTS[:2])]
-    Reranker(Batching()).rerank_many(requests)
-    first, second = recorder.only(MethodOperation)
-    (scoring,) = recorder.only(ScoringOperation)
-    assert scoring.parents == (first, second)
-    assert (scoring.queries, scoring.pairs) == (2, 6)
-    rankings = recorder.only(RankingOperation)
-    assert [method.parents for method in (first, second)] == [(ranking,) for ranking in rankings]
 
 
 def test_rerank_apis_name_their_provider_and_host(recorder):
@@ -310,45 +293,7 @@ def names(operation):
     return [name for cls in type(operation).__mro__ for name in getattr(cls, "__slots__", ())]
 
 
-def test_texts_are_for_observers_that_want_them(recorder):
-    model = Model(ranked)
-    with secondpass.observe(Texts()) as registration:
-        ranking = cascade(Listwise(model)).rerank("q", TEXTS)
-    told = [event[1:] for event in registration.observer.events if event[0] == "content"]
-    assert [(type(one), *texts) for one, texts in told] == [
-        (RankingOperation, "query", "candidates"),
-        (ScoringOperation, "requests"),
-        (RequestOperation, "request"),
-        (RequestOperation, "completion"),
-        (RankingOperation, "ranking"),
-    ]
-    texts = {name: value for _, texts in told for name, value in texts.items()}
-    assert texts["query"] == "q"
-    assert [candidate.text for candidate in texts["candidates"]] == TEXTS
-    assert texts["requests"] == [("q", TEXTS)]
-    assert texts["request"] == model.prompts[0]
-    assert isinstance(texts["completion"], Completion)
-    assert texts["ranking"] is ranking
-    order = [event[0] for event in registration.observer.events]
-    assert order[:2] == ["start", "content"]
-    assert order[-2:] == ["content", "end"]
-
-
 # ---------------------------------------------------------------------- observers
-
-
-def test_observers_are_told_while_they_are_registered():
-    first, second = Recorder(), Recorder()
-    reranker = Reranker("lexical")
-    with secondpass.observe(first):
-        registration = secondpass.observe(second)
-        reranker.rerank("q", TEXTS)
-    reranker.rerank("q", TEXTS)
-    registration.close()
-    registration.close()
-    reranker.rerank("q", TEXTS)
-    assert len(first.only(RankingOperation)) == 1
-    assert len(second.only(RankingOperation)) == 2
 
 
 class Failing:

@@ -1,14 +1,12 @@
 """One ranking pass: what is judged, left alone, reordered and reported."""
 
 import asyncio
-import logging
 
 import pytest
 
-from fakes import Answering, InOrder, Model, always, graded, numbered
+from fakes import Answering, InOrder, Model
 from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
-from secondpass.errors import LLMError
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -148,38 +146,7 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
             strict.rerank("q", LEVELS)
 
 
-@pytest.mark.parametrize("optional", [False, True])
-@pytest.mark.parametrize(("normalize", "kind"), [("none", "probability"), ("sigmoid", "logit")])
-def test_a_weight_without_retrieval_scores_is_that_of_the_order(normalize, kind, optional):
-    """These blends need scores and have none, so it is as without a blend."""
-    method = Judging(Judgement(SCORES, original=0.6))
-    method.score_kind = kind
-    blend = {"original": 0.2, "normalize": normalize, "optional": optional}
-    ranking = Reranker(method, blend=blend, floor=0.9, log_level="debug").rerank("q", list("abc"))
-    without = Reranker(method, floor=0.9, log_level="debug").rerank("q", list("abc"))
-    assert [item.final_score for item in ranking] == [item.final_score for item in without]
-    assert (ranking.order, ranking.report.status) == ((0, 1, 2), "degraded")
-    assert ranking.report.issues == without.report.issues
-    assert [issue.code for issue in ranking.report.issues] == ["floor_not_applied"]
-
-
 # ---------------------------------------------------------------------- spans
-
-
-def test_spans_of_scored_candidates():
-    candidates = [
-        Candidate("one two", metadata={"page": 1}),
-        Candidate(None),
-        Candidate("three"),
-        Candidate("four"),
-    ]
-    spans = [(4, 7), (0, 5), None]
-    method = Judging(Judgement([0.1, None, 0.3], frozenset({1}), spans=spans))
-    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    assert {item.position: item.span for item in ranking} == {0: (4, 7), 1: None, 2: None, 3: None}
-    (found,) = [item for item in ranking if item.span]
-    assert found.metadata == {"page": 1, "rerank_score": 0.1, "rerank_span": [4, 7]}
-    assert not any("rerank_span" in item.metadata for item in ranking if not item.span)
 
 
 def test_the_span_of_an_earlier_pass_does_not_stay():
@@ -210,27 +177,6 @@ def test_spreads():
     assert "spread" not in str(ranking.explain(position=2))
     assert ranking.explain(position=0).to_dict()["spread"] == 0.5
     assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
-
-
-# ---------------------------------------------------------------------- logging
-
-
-def heard(caplog, reranker, texts):
-    caplog.clear()
-    caplog.set_level(logging.DEBUG, "secondpass")
-    reranker.rerank("q", texts)
-    return [record.levelname for record in caplog.records]
-
-
-def test_recovered_errors_of_an_ok_ranking_are_logged_at_debug(caplog):
-    busy = LLMError("busy", "server_error", retryable=True)
-    repaired = Graded(Model([always("no JSON"), graded]))
-    assert heard(caplog, Reranker(repaired), numbered([1, 2])) == ["DEBUG"]
-    retried = Graded(Model([always(busy), graded]))
-    assert heard(caplog, Reranker(retried), numbered([1, 2])) == ["DEBUG"]
-    partial = Graded(Model([always("no JSON"), graded]), batch_size=1)
-    reranker = Reranker(partial, limits={"repair": 0})
-    assert heard(caplog, reranker, numbered([1, 2])) == ["WARNING"]
 
 
 # ---------------------------------------------------------------------- what the method is given

@@ -105,19 +105,6 @@ def test_long_rankings_are_cut():
     assert "and 20 more" in page
 
 
-def test_ids_that_are_no_strings_are_named_by_type():
-    class Hostile:
-        def __str__(self):
-            raise RuntimeError
-
-        __repr__ = __str__
-
-    item = Ranked(1, 0, Candidate("t", Hostile()), "scored", 0.5, 0.5, (), {})
-    ranking = Ranking("q", (item,), Report("ok"))
-    assert repr(ranking) == "<Ranking ok: 1 item; first '<Hostile>'>"
-    assert "&lt;Hostile&gt;" in ranking._repr_html_()
-
-
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

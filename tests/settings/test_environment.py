@@ -168,16 +168,6 @@ def test_a_wrong_default_is_named_as_such():
     )
 
 
-def test_a_parameter_s_value_is_not_the_variable_s(monkeypatch):
-    monkeypatch.setenv("PRESET_DEPTH", "7")
-    values, variables = environment.fill(config.preset("lexical", depth={"env": "PRESET_DEPTH"}))
-    values["depth"] = 0
-    with pytest.raises(ConfigurationError) as caught:
-        Reranker.from_config(values)
-    problems = [*caught.value.problems]
-    assert environment.with_sources(problems, values, variables) == problems
-
-
 def test_foreign_settings_are_complete():
     """Every setting that takes any mapping is listed."""
     for family in ("methods", "llms", "orderings", "contexts"):

@@ -93,13 +93,6 @@ def test_a_key_in_a_file_is_refused(path, monkeypatch, name, method):
 # ---------------------------------------------------------------------- presets
 
 
-def test_presets():
-    assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
-    fast = Reranker.from_preset("embedded_fast").to_config()
-    assert fast == {**Reranker.from_preset("embedded").to_config(), "depth": 20}
-    assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
-
-
 UNKNOWN = {
     "misspelt": ("embeded", "no preset is named 'embeded'; did you mean 'embedded'?"),
     "path": ("../default", "no preset is named '../default'"),

@@ -20,7 +20,7 @@ from fakes import (
     task_of,
 )
 from sampling import examples
-from secondpass import ConfigurationError, Reranker
+from secondpass import Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.graded import Graded
@@ -61,17 +61,6 @@ def prompts(asks):
 
 
 # ---------------------------------------------------------------------- what is asked
-
-
-def test_one_shuffle_changes_nothing(kind):
-    texts = numbered(range(60))
-    default, asks = judge(METHODS[kind](Model(), labels="index1"), texts, REPLIES[kind])
-    one, asks_of_one = judge(
-        METHODS[kind](Model(), labels="index1", shuffles=1), texts, REPLIES[kind]
-    )
-    assert prompts(asks) == prompts(asks_of_one)
-    assert one == default
-    assert one.spreads is None
 
 
 def test_the_first_shuffle_is_the_order_itself(kind):
@@ -195,14 +184,6 @@ def test_without_a_score_in_any_shuffle():
         failing(0, 2, 3, reply=graded),
     )
     assert judgement.unjudged == {0, 1, 2}
-
-
-def test_one_shuffle_on_another_scale_refuses_all():
-    replies = iter([5, 50])
-    reply = lambda passages: json.dumps(dict.fromkeys(passages, next(replies)))  # noqa: E731
-    with pytest.raises(MethodError, match="outside the range") as raised:
-        judge(Graded(Model(), shuffles=2), ["a", "b"], reply)
-    assert raised.value.code == "score_out_of_range"
 
 
 @pytest.mark.parametrize(
@@ -331,9 +312,3 @@ def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
     if count > 1:
         for score, spread in zip(judgement.scores, judgement.spreads, strict=True):
             assert spread is None or (score is not None and spread >= 0)
-
-
-@pytest.mark.parametrize("shuffles", [0, -1, 1.5, True])
-def test_a_wrong_number_of_shuffles(kind, shuffles):
-    with pytest.raises(ConfigurationError, match="shuffles"):
-        Reranker.from_config({"method": {"type": kind, "llm": len, "shuffles": shuffles}})
