@@ -78,6 +78,25 @@ def test_served_scores_within_0_to_1(case):
     assert served_scores(ranking, unit=True) == (pytest.approx(expected), rule)
 
 
+@pytest.mark.parametrize(
+    ("kind", "scores", "settings", "expected", "rule"),
+    [
+        ("logit", [-3.0, 2.0], {}, [2.0, -3.0], "rerank"),
+        ("logit", [2.0, -3.0], BLEND, [2.0, -3.0], "rerank"),
+        ("logit", [-3.0, None], {}, [-3.0, -3.0], "rerank"),
+        ("unbounded", [9.0, None], {}, [9.0, 0.0], "rerank"),
+        ("grade", [1.0, 4.0], {}, [4.0, 1.0], "rerank"),
+        ("rank", [0.5, 1.0], {}, [1.0, 0.5], "rank"),
+        ("logit", [None, None], {}, [1.0, 0.5], "rank"),
+    ],
+)
+def test_served_scores_of_a_model(kind, scores, settings, expected, rule):
+    method = InOrder(scores, score_kind=kind)
+    method.scale = (1.0, 5.0)
+    ranking = Reranker.from_config({"method": method, **settings}).rerank("q", ["a", "b"])
+    assert served_scores(ranking) == (expected, rule)
+
+
 @given(
     st.sampled_from(["logit", "probability", "similarity", "unbounded"]),
     st.lists(st.integers(-99, 99).map(lambda n: n / 99) | st.none(), max_size=8),

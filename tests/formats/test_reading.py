@@ -13,6 +13,13 @@ def written(path: Path, text: str | bytes) -> Path:
     return path
 
 
+def test_what_is_read_ties_as_in_trec_eval(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "run", "q Q0 a 1 2.5 t\nq Q0 c 2 2.5 t\nq Q0 b 3 2.5 t\nq Q0 d 4 9 t\n"
+    )
+    assert list(read_run(path)["q"]) == ["d", "c", "b", "a"]
+
+
 # ------------------------------------------------------------------ reading
 
 

@@ -17,6 +17,7 @@ from secondpass.effects import Judgement, Windows
 from secondpass.errors import MethodError
 from secondpass.ranking.judgements import converted
 from secondpass.ranking.windows import judged_by_windows
+from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
 
@@ -71,6 +72,15 @@ def test_listwise_shows_the_order_after_each_window_but_the_last():
     assert numbers(texts, last) == [5, 0, 1, 2, 3, 4]
 
 
+def test_blocks_show_the_joined_order():
+    texts = numbered([3, 9, 1, 7, 5, 8])
+    found, last = interims(Blocks(Model(), block=3, copies=2, final=2), texts)
+    (joined,) = found
+    assert sorted(best_first(joined)) == list(range(6))
+    assert best_first(joined)[2:] == best_first(last)[2:]
+    assert interims(Blocks(Model(), block=3, copies=2, final=0), texts)[0] == []
+
+
 # ---------------------------------------------------------------------- cascades
 
 
@@ -90,6 +100,17 @@ def test_cascade_shows_its_stages():
     assert [judgement.beyond for judgement in found] == [{4}, {4}]
     assert found[0].stage_scores == [(-3,), (-9,), (-5,), (-7,), ()]
     assert numbers(texts, last) == [7, 5, 3, 9]
+
+
+def test_cascade_shows_the_rounds_of_its_stages():
+    texts = numbered([3, 9, 5, 7, 1])
+    method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 3))
+    found, last = interims(method, texts)
+    assert [numbers(texts, judgement) for judgement in found] == [
+        [1, 3, 5, 7, 9],  # the first stage
+        [1, 5, 3, 7, 9],  # the first window of the second
+    ]
+    assert numbers(texts, last) == [5, 1, 3, 7, 9]
 
 
 # ---------------------------------------------------------------------- windows

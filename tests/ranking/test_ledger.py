@@ -10,7 +10,7 @@ from secondpass.effects import Completion, Estimate
 from secondpass.errors import BudgetError
 from secondpass.limits import Limits, Prices
 from secondpass.ranking.ledger import Ledger
-from secondpass.types import Issue
+from secondpass.types import EngineInfo, Issue
 
 QUESTION = Estimate(900, 100)
 PRICES = Prices(2, 10)  # a question costs 0.0018 + 0.001
@@ -80,6 +80,15 @@ def test_unsent_questions_are_no_calls():
         assert (ledger.questions, ledger.calls) == (1, 3)
         ledger.release(QUESTION, None, sent=False)
         assert (ledger.questions, ledger.calls) == (0, 2)
+
+
+def test_engines_are_listed_once():
+    one = EngineInfo("cross_encoder", "onnx", "float32", 2, "one at a time", "installed")
+    other = replace(one, backend="torch")
+    ledger = Ledger()
+    for engine in (one, replace(one), other):
+        ledger.add_engine(engine)
+    assert ledger.engines == [one, other]
 
 
 def test_issues_are_listed_once():

@@ -18,8 +18,9 @@ from fakes import (
     ranked,
 )
 from secondpass import InputError, Reranker, RerankError
-from secondpass.effects import Completion
+from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError
+from secondpass.ranking.judgements import judged
 from secondpass.ranking.observers import (
     MethodOperation,
     RankingOperation,
@@ -66,6 +67,11 @@ class Recorder:
             for one in self.started
             if (one.parents[0] if one.parents else None) is parent
         ]
+
+
+class Texts(Recorder):
+    def content(self, operation, texts):
+        self.events.append(("content", operation, texts))
 
 
 @pytest.fixture
@@ -293,6 +299,30 @@ def names(operation):
     return [name for cls in type(operation).__mro__ for name in getattr(cls, "__slots__", ())]
 
 
+def test_texts_are_for_observers_that_want_them(recorder):
+    model = Model(ranked)
+    with secondpass.observe(Texts()) as registration:
+        ranking = cascade(Listwise(model)).rerank("q", TEXTS)
+    told = [event[1:] for event in registration.observer.events if event[0] == "content"]
+    assert [(type(one), *texts) for one, texts in told] == [
+        (RankingOperation, "query", "candidates"),
+        (ScoringOperation, "requests"),
+        (RequestOperation, "request"),
+        (RequestOperation, "completion"),
+        (RankingOperation, "ranking"),
+    ]
+    texts = {name: value for _, texts in told for name, value in texts.items()}
+    assert texts["query"] == "q"
+    assert [candidate.text for candidate in texts["candidates"]] == TEXTS
+    assert texts["requests"] == [("q", TEXTS)]
+    assert texts["request"] == model.prompts[0]
+    assert isinstance(texts["completion"], Completion)
+    assert texts["ranking"] is ranking
+    order = [event[0] for event in registration.observer.events]
+    assert order[:2] == ["start", "content"]
+    assert order[-2:] == ["content", "end"]
+
+
 # ---------------------------------------------------------------------- observers
 
 
@@ -344,3 +374,21 @@ def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
         secondpass.observe(observer)
     assert not observed()
+
+
+def test_a_method_that_closes_another_has_its_own_end(recorder):
+    class Closing:
+        name, score_kind, scale = "closing", "unbounded", None
+
+        def judge(self, task):
+            other = judged(Listwise(Model(ranked)), task)
+            yield next(other)
+            other.close()
+            return Judgement([1.0] * len(task.texts))
+
+    Reranker(Closing()).rerank("q", TEXTS)
+    outer, inner = recorder.only(MethodOperation)
+    assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
+    assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
+    ended = [item for item in recorder.ended if isinstance(item, MethodOperation)]
+    assert ended == [inner, outer]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakes import Answering, InOrder, Model
+from fakes import Answering, ByTable, InOrder, Model
 from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
 from secondpass.strategies.graded import Graded
@@ -177,6 +177,64 @@ def test_spreads():
     assert "spread" not in str(ranking.explain(position=2))
     assert ranking.explain(position=0).to_dict()["spread"] == 0.5
     assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
+
+
+class Plain:
+    """A method without a text of its own in the report: it gives a judgement with issues."""
+
+    name, score_kind, scale = "plain", "grade", (0.0, 4.0)
+
+    def judge(self, task):
+        own = Issue("own", "as it was", (0,))
+        named = Issue("named", "likewise", (), (), "inner")
+        return Judgement([1.0] * len(task.texts), issues=[own, named])
+        yield
+
+
+SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
+
+
+REPORTS = [
+    # settings, candidates, the one issue of this code: (code, message, positions, method)
+    (
+        {"method": Answering(lambda count: None), "floor": 9.0, "fallback": [ByTable()]},
+        SCORED,
+        (
+            "floor_not_applied",
+            "the floor applies to the method only; this fallback has no floor",
+            (),
+            "by-table",
+        ),
+    ),
+    ({"method": Plain()}, SCORED, ("named", "likewise", (), "inner")),
+    (
+        {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
+        [Candidate("a", score=7)],
+        (
+            "original_out_of_range",
+            "retrieval scores outside 0 to 1 were blended as they are",
+            (0,),
+            None,
+        ),
+    ),
+    (
+        {"method": ByTable(), "order": lambda items: 1 / 0},
+        SCORED,
+        ("order_failed", "the ordering raised ZeroDivisionError", (), None),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "expected"), REPORTS, ids=[row[2][0] for row in REPORTS]
+)
+def test_issue_says_what_happened_and_where(settings, given, expected):
+    ranking = Reranker(**settings, log_level="debug").rerank("the query", given)
+    (issue,) = [one for one in ranking.report.issues if one.code == expected[0]]
+    assert (issue.code, issue.message, issue.positions, issue.method) == expected
+    assert issue.ids == tuple(given[at].id for at in issue.positions)
+    assert ranking.query == "the query"
+    assert ranking.report.seconds > 0
 
 
 # ---------------------------------------------------------------------- what the method is given

@@ -1,3 +1,6 @@
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
 import pytest
 
 from fakes import ByTable
@@ -48,6 +51,57 @@ CANDIDATE = Candidate(
 )
 def test_what_is_shown(settings, shown):
     assert Rendering(**settings).candidates([CANDIDATE]) == [shown]
+
+
+@dataclass
+class Entry:
+    path: str
+    summary: str | None = None
+    _secret: str = "secret"
+
+    def read(self):
+        return "secret"
+
+    @property
+    def broken(self):
+        raise RuntimeError("secret")
+
+
+@dataclass
+class Hit:
+    entry: Entry
+    score: float
+
+
+class Passage:
+    def __init__(self, text, entry):
+        self.text = text
+        self.entry = entry
+
+
+ENTRY = Entry("tool-release-prep.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "shown"),
+    [
+        ({"hit": Hit(ENTRY, 0.5)}, "hit.entry.path", "tool-release-prep.md"),
+        ({"hit": {"entry": ENTRY}}, "hit.entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "metadata.entry.path", "tool-release-prep.md"),
+        (Passage("a", ENTRY), "entry.path", "tool-release-prep.md"),
+        ({"file": PurePosixPath("docs/tool.md")}, "file.name", "tool.md"),
+        (Hit(ENTRY, 0.5), "entry.summary|entry.path", "tool-release-prep.md"),
+        (Hit(ENTRY, 0.5), "entry.read", None),
+        (Hit(ENTRY, 0.5), "entry._secret", None),
+        (Hit(ENTRY, 0.5), "entry.broken", None),
+        ({"source": "a"}, "source.title", None),
+    ],
+)
+def test_nested_objects_are_read_as_mappings_are(value, field, shown):
+    scorer = ByTable()
+    Reranker(scorer, render={"fields": [field]}).rerank("q", [value])
+    assert scorer.calls == ([] if shown is None else [("q", [shown])])
 
 
 @pytest.mark.parametrize("settings", [{"fields": []}, {"max_characters": 0}, {"labels": "yes"}])

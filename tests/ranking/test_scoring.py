@@ -1,5 +1,6 @@
 """Scorers: which scores are accepted, moved onto the edge of the range, or refused."""
 
+import itertools
 import math
 
 import numpy as np
@@ -66,6 +67,23 @@ def test_scores_are_put_back_onto_the_edge_of_their_range(kind, answer, kept):
     assert ranking.report.score_kind == kind
 
 
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("probability", [7.2, 3.1, 0.4, -5]),
+        ("probability", [0.9, 0.5, 0.4, 1.001]),
+        ("similarity", [0.5, -1.5, None, math.nan]),
+        ("grade", [0, 3, 3.5, 1.5]),
+    ],
+)
+@pytest.mark.parametrize("limits", [None, {"deadline": 60}])
+def test_scores_on_another_scale_are_all_refused(kind, answer, limits):
+    scorer = InOrder(answer, score_kind=kind, scale=(0, 3))
+    ranking = Reranker(scorer, limits=limits, log_level="debug").rerank("q", list("abcd"))
+    assert (ranking.report.status, order(ranking)) == ("unchanged", "abcd")
+    assert [issue.code for issue in ranking.report.issues] == ["score_out_of_range"]
+
+
 @pytest.mark.parametrize("member", [{"batch_size": "32"}, {"batch_size": 0}, {"score_kind": "x"}])
 def test_a_scorer_that_says_nonsense_of_itself_is_refused(member):
     with pytest.raises(ConfigurationError, match=next(iter(member))):
@@ -106,6 +124,11 @@ def test_another_number_of_scores_is_refused(scores):
 def test_what_has_no_order_is_no_list(scores):
     with pytest.raises(MethodError, match="not a list of scores"):
         to_list(scores, 2)
+
+
+def test_an_endless_iterator_is_refused():
+    with pytest.raises(MethodError, match="returned more scores for 2 texts"):
+        to_list(itertools.count(), 2)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("unbounded", True), ("rank", False)])

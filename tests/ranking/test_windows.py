@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -158,6 +159,20 @@ def test_the_window_is_the_span_whatever_the_scorer_found_in_it():
     items = Reranker(scorer, passages=SENTENCES).rerank("q", [LONG, "4 short"])
     spans = {item.position: item.span for item in items}
     assert [LONG[slice(*spans[0])], spans[1]] == ["5 pear trees.", (0, 7)]
+
+
+@pytest.mark.parametrize("combine", ["max", "mean"])
+def test_windows_are_combined_by_each_kind_of_score(combine):
+    # The numbers in the windows of LONG are the scores; the first window is the first in order.
+    count = len(numbers := [float(number_of(text)) for text in LONG.split(". ")])
+    scorer = InLists(order_scores=[-float(index) for index in range(count + 1)])
+    passages = {**SENTENCES, "combine": combine}
+    items = {i.position: i for i in Reranker(scorer, passages=passages).rerank("q", [LONG, "4 a"])}
+    whole = max if combine == "max" else fmean
+    assert items[0].rerank_score == pytest.approx(whole(numbers))
+    assert items[0].final_score == pytest.approx(whole([-index for index in range(count)]))
+    assert (items[1].rerank_score, items[1].final_score) == (4.0, -count)
+    assert items[0].span[0] == 0
 
 
 @pytest.mark.parametrize(

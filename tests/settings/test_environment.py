@@ -147,6 +147,13 @@ def test_wrong_values_are_not_shown(described, others):
     assert "SECRET" not in str(caught.value)
 
 
+def test_numbers_are_not_shown(monkeypatch):
+    monkeypatch.setenv("DEPTH", "-54321")
+    with pytest.raises(ConfigurationError, match="variable DEPTH") as caught:
+        Reranker.from_config({"method": "lexical", "depth": {"env": "DEPTH"}})
+    assert "54321" not in str(caught.value)
+
+
 @pytest.mark.parametrize("value", ["x", "a", "lexcial-preset"])
 def test_hiding_a_value_keeps_the_message(monkeypatch, value):
     monkeypatch.setenv("PRESET", value)

@@ -90,6 +90,14 @@ def test_names_that_may_name_a_key(name, expected):
     assert may_name_key(name) is expected
 
 
+def test_a_key_in_a_variable_need_not_be_set(monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    method = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
+    with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
+        config.load({"method": method})
+    config.load(with_placeholder_keys({"method": method}))
+
+
 @pytest.mark.parametrize("key", [{"env": ""}, {"env": 3}, {"env": []}, 3, ""])
 def test_a_wrong_key_is_still_wrong(key):
     method = {"type": "graded", "llm": {**LLM, "api_key": key}}

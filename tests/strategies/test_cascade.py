@@ -1,11 +1,13 @@
 """Cascades: stages of scorers and of methods that ask, alone, nested and many at once."""
 
+import asyncio
 import math
 
 import pytest
 
 from fakes import (
     Answering,
+    Batching,
     ByTable,
     Model,
     always,
@@ -238,6 +240,30 @@ WRONG = [
 def test_wrong_stages(stages, message):
     with pytest.raises(ConfigurationError, match=message):
         Reranker({"type": "cascade", "stages": stages})
+
+
+def test_cost_limit_needs_all_prices():
+    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
+        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_many_queries_are_merged(asynchronous):
+    queries = [numbered([index, 9 - index, 5, 2 + index]) for index in range(6)]
+    table = {text: float(number_of(text)) for texts in queries for text in texts}
+    scorer = Batching(table)
+    model = Model()
+    reranker = Reranker(cascade((scorer, None), (Graded(model), 2)))
+    requests = [(f"query {index}", texts) for index, texts in enumerate(queries)]
+    if asynchronous:
+        rankings = asyncio.run(reranker.arerank_many(requests))
+    else:
+        rankings = reranker.rerank_many(requests)
+    assert scorer.batches == [6]
+    assert len(model.prompts) == 6
+    alone = [reranker.rerank(*request) for request in requests]
+    assert [repr(ranking.items) for ranking in rankings] == [repr(one.items) for one in alone]
+    assert [ranking.report.usage for ranking in rankings] == [one.report.usage for one in alone]
 
 
 # ---------------------------------------------------------------------- life

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import (
+    ByTable,
     Limited,
     Model,
     graded,
@@ -23,6 +24,7 @@ from sampling import examples
 from secondpass import Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.shuffles import Shuffles
@@ -312,3 +314,21 @@ def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
     if count > 1:
         for score, spread in zip(judgement.scores, judgement.spreads, strict=True):
             assert spread is None or (score is not None and spread >= 0)
+
+
+def test_a_cascade_keeps_the_spreads_of_a_stage():
+    grades = iter([{"0": 1, "1": 4}, {"0": 3, "1": 4}])
+
+    def reply(passages):
+        found = next(grades)
+        return json.dumps({label: found[text[0]] for label, text in passages.items()})
+
+    method = Cascade(
+        [
+            {"method": ByTable({"0 wombats": 3.0, "1 wombats": 2.0, "2 wombats": 1.0})},
+            {"method": Graded(Model(reply), shuffles=2), "depth": 2},
+        ]
+    )
+    ranking = Reranker(method).rerank("wombats", numbered(range(3)))
+    assert [(item.position, item.spread) for item in ranking] == [(1, 0.0), (0, 2.0), (2, None)]
+    assert "rerank_spread" not in ranking[2].metadata

@@ -37,6 +37,11 @@ def test_scores_of_indices(reply, expected):
     check(lambda: scores_of(reply, FROM_1), expected)
 
 
+def test_row_with_two_indices():
+    reply = '[{"id": 1, "index": 3, "score": 9}, {"id": 2, "index": 2, "score": 3}]'
+    assert scores_of(reply, FROM_1) == (None, 3, None)
+
+
 def test_details():
     grades = read_scores(Completion('{"k4t": 3, "b2c": "high", "q": 1, "p": 2}'), OPAQUE, 0, 10)
     assert (grades.values, grades.refused, grades.unknown) == ((3.0, None, None), (1,), 2)
