@@ -32,6 +32,13 @@ def vars_of(value):
     return value.values if isinstance(value, BatchScores) else value.places
 
 
+def test_values_of_subclasses_come_back():
+    value = ResponseScores((7.0, None), (1,), outside=(7.0,))
+    assert load(json.loads(json.dumps(dump(value))), 2, ResponseScores) == value
+    with pytest.raises(ValueError, match="no answer"):
+        load(dump(value), 2)
+
+
 @pytest.mark.parametrize("value", [None, 1.0, "text", [1], object()])
 def test_other_values_cannot_be_stored(value):
     with pytest.raises(TypeError, match="cannot be stored"):
