@@ -73,7 +73,13 @@ LASTING = [
 ]
 
 
-@pytest.mark.parametrize("reply", [row[1] for row in LASTING], ids=[row[0] for row in LASTING])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(reply, id=name, marks=[pytest.mark.long] * (number % 2))
+        for number, (name, reply) in enumerate(LASTING)
+    ],
+)
 def test_linear_time(reply):
     async def function(messages):
         return reply
