@@ -214,14 +214,6 @@ def test_what_is_no_callback(callback):
         cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=callback)
 
 
-def test_an_exit_of_the_callback_passes():
-    def show(ranking):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        cascade(Listwise(Model(ranked))).rerank("q", TEXTS, on_interim=show)
-
-
 class Odd:
     """A method with an interim judgement of any kind."""
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,7 +15,6 @@ from secondpass import (
     Reranker,
     RerankError,
 )
-from secondpass.effects import Judgement
 
 
 def test_one_candidate_is_judged():
@@ -40,18 +38,6 @@ def test_tail_drop_and_top_k_and_floor_are_named_in_the_report():
     ranking = reranker.rerank("q", ["a", "bb", "ccc", "dddd", "eeeee"])
     assert order(ranking) == "ddddccc"
     assert ranking.report.left_out == {"floor": (0,), "tail": (4,), "top_k": (1,)}
-
-
-def test_a_fallback_keeps_its_own_floor_whatever_the_call_says():
-    reranker = Reranker(
-        Answering(raising(OSError())), fallback=[{"method": ByTable(), "floor": 2.0}]
-    )
-    assert reranker.rerank("q", ["a", "bb"], floor=0.0).order == (1,)
-    broken = Answering(raising(OSError()))
-    without = Reranker(broken, fallback=[ByTable()]).rerank("q", ["a", "bb"], floor=9.0)
-    assert without.order == (1, 0)
-    assert [issue.code for issue in without.report.issues][1:] == ["floor_not_applied"]
-    assert reranker.rerank("q", ["a", "bb"], floor=9.0).order == (1,)
 
 
 def test_an_unchanged_ranking_has_neither_blend_nor_floor_nor_order():
@@ -82,20 +68,6 @@ class TestFallback:
         assert ranking.report.status == "partial"
         assert second.calls == []
 
-    def test_it_carries_its_own_blend_and_floor(self):
-        broken = Answering(raising(OSError("no")))
-        broken.score_kind = "probability"  # type: ignore[attr-defined]
-        reranker = Reranker(
-            broken,
-            blend={"original": 0.9},
-            floor=100.0,
-            fallback=[{"type": "lexical", "floor": 0.01}],
-        )
-        ranking = reranker.rerank("cat", ["dog", "cat"])
-        assert order(ranking) == "cat"
-        assert ranking[0].final_score == ranking[0].rerank_score
-        assert ranking.report.left_out == {"floor": (0,)}
-
     def test_strict_lets_a_fallback_that_judges_all_pass(self):
         broken = Answering(raising(OSError("no")))
         ranking = Reranker(broken, fallback=["lexical"], strict=True).rerank("a", ["a", "b"])
@@ -106,10 +78,6 @@ class TestFallback:
         with pytest.raises(RerankError, match="scorer_raised: the scorer raised OSError") as caught:
             Reranker(broken, fallback=[broken], strict=True).rerank("a", ["a", "b"])
         assert caught.value.ranking.order == (0, 1)
-
-    def test_strict_raises_for_items_that_top_k_would_hide(self):
-        with pytest.raises(RerankError):
-            Reranker(InOrder([1.0, None]), strict=True, top_k=1).rerank("a", ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -189,23 +157,6 @@ class TestMany:
         with pytest.raises(InputError, match=told):
             Reranker(ByTable()).rerank_many(requests)
 
-    def test_a_context_reaches_the_method(self):
-        class Asks:
-            name, score_kind, scale = "asks", "unbounded", None
-
-            def __init__(self):
-                self.seen = []
-
-            def judge(self, task):
-                self.seen.append(task.context)
-                return Judgement([0.0] * len(task.texts))
-                yield
-
-        method = Asks()
-        Reranker(method).rerank_many([("q", ["a"], "one"), ("q", ["a"])])
-        Reranker(method).rerank("q", ["a"], context="three")
-        assert method.seen == ["one", None, "three"]
-
 
 class Hanging(ByTable):
     """Scores as many batches as it may; the next one hangs until the test releases it."""
@@ -247,16 +198,6 @@ def rank_hanging(scorer, deadline, candidates, asynchronous):
 
 
 class TestDeadline:
-    def slow(self, seconds):
-        class Slow(ByTable):
-            batch_size = 2
-
-            def score_pairs(self, query, documents):
-                time.sleep(seconds)
-                return super().score_pairs(query, documents)
-
-        return Slow()
-
     @pytest.mark.parametrize("asynchronous", [False, True])
     def test_what_was_scored_in_time_is_used(self, asynchronous):
         given = ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
@@ -275,19 +216,6 @@ class TestDeadline:
         ranking, returned_first = rank_hanging(Hanging(), 0.1, ["a", "bb"], asynchronous)
         assert returned_first
         assert (ranking.order, ranking.report.status) == ((0, 1), "unchanged")
-
-    def test_many_requests_do_not_pay_for_each_other(self):
-        def statuses(deadline):
-            reranker = Reranker(self.slow(deadline / 5), limits={"deadline": deadline})
-            rankings = reranker.rerank_many([("q", ["a"])] * 6)
-            return [ranking.report.status for ranking in rankings]
-
-        assert within_deadlines(statuses, lambda found: found == ["ok"] * 6) == ["ok"] * 6
-
-    def test_what_a_scorer_raises_to_stop_everything_passes(self):
-        reranker = Reranker(Answering(raising(KeyboardInterrupt())), limits={"deadline": 60})
-        with pytest.raises(KeyboardInterrupt):
-            reranker.rerank("q", ["a"])
 
 
 class TestConcurrency:

@@ -6,10 +6,9 @@ from collections import Counter
 
 import pytest
 
-from fakes import Answering, ByTable, Model
+from fakes import Answering, ByTable
 from secondpass import Candidate, Reranker, Skipped
 from secondpass.monitoring import Monitor, read_days
-from secondpass.strategies.graded import Graded
 from secondpass.types import Usage
 
 CERTAIN = [Candidate(f"text {i}", str(i), score) for i, score in enumerate([10.0, 4, 3, 2])]
@@ -100,13 +99,6 @@ def test_explained_and_written():
     written = json.loads(json.dumps(ranking.to_dict()))
     assert written["report"]["skipped"] == {"reason": REASON, "pairs": 4, "depth": 0}
     assert "skipped 4" in repr(ranking)
-
-
-def test_a_plan_counts_nothing_for_it():
-    reranker = Reranker(Graded(Model()), when=WHEN)
-    assert reranker.plan(CERTAIN, query="q").total.calls == 0
-    assert reranker.plan(UNCERTAIN, query="q").total.calls == 1
-    assert reranker.plan(4).total.calls == 1  # nothing is known of their scores
 
 
 def test_counted_by_a_monitor(tmp_path):

@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from fakes import Answering, Batching, ByTable, Model, always, numbered, ranked, shown_in
+from fakes import Answering, ByTable, Model, always, numbered, ranked, shown_in
 from secondpass import Candidate, MissingExtraError, Reranker
-from secondpass.adapters.opentelemetry import instrument
+from secondpass.adapters.opentelemetry import instrument, of_texts
 from secondpass.effects import Completion
 from secondpass.errors import LLMError
 from secondpass.strategies.cascade import Cascade, CascadeStage
@@ -140,15 +140,6 @@ def test_the_tree_of_a_cascade(telemetry, how, deadline):
     ]
     assert len({span.context.trace_id for span in telemetry.spans}) == 1
     assert trace.get_current_span() is trace.INVALID_SPAN
-
-
-def test_a_call_for_several_rankings_links_to_the_others(telemetry):
-    with telemetry.instrument():
-        Reranker(Batching()).rerank_many([(QUERY, TEXTS)] * 3)
-    first, *others = telemetry.named("by-table")
-    (call,) = telemetry.named("score by-table")
-    assert call.parent.span_id == first.context.span_id
-    assert [link.context for link in call.links] == [span.context for span in others]
 
 
 def test_attributes(telemetry):
@@ -316,6 +307,22 @@ def test_texts_if_asked(telemetry, monkeypatch):
     (reply,) = json.loads(request.attributes["gen_ai.output.messages"])
     assert reply["finish_reason"] == "stop"
     assert "ranking" in reply["parts"][0]["content"]
+
+
+def test_a_reply_that_was_cut():
+    (value,) = of_texts({"completion": Completion("text", cut=True)}).values()
+    (message,) = json.loads(value)
+    assert (message["parts"][0]["content"], message["finish_reason"]) == ("text", "length")
+
+
+def test_candidates_of_any_kind_have_spans(telemetry, caplog):
+    odd = [Candidate(None, None, float("nan"), None), Candidate("", 5, None, {"a": {1}, (): 2})]
+    with telemetry.instrument(content=True):
+        Reranker(ByTable(), log_level="debug").rerank(QUERY, odd)
+    assert caplog.records == []
+    (span,) = telemetry.named("rerank by-table")
+    assert span.attributes["reranker.input_documents.1.document.id"] == "5"
+    assert "reranker.input_documents.0.document.content" not in span.attributes
 
 
 # ---------------------------------------------------------------------- metrics

@@ -25,7 +25,3 @@ def test_equal_options_are_one_call(monkeypatch):
     options = [{"top_k": 1, "depth": 2}, {"top_k": 2}, {"depth": 2, "top_k": 1}]
     rerank_grouped(reranker, REQUESTS, options)
     assert calls == [{"top_k": 1, "depth": 2}, {"top_k": 2}]
-
-
-def test_no_request():
-    assert rerank_grouped(Reranker(Batching()), [], []) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import InOrder
-from secondpass import Candidate, Ranking, Reranker
+from secondpass import Candidate, Reranker
 from secondpass.adapters.scores import (
     KEYS,
     falling_scores,
@@ -78,6 +78,25 @@ def test_served_scores_within_0_to_1(case):
     assert served_scores(ranking, unit=True) == (pytest.approx(expected), rule)
 
 
+@pytest.mark.parametrize(
+    ("kind", "scores", "settings", "expected", "rule"),
+    [
+        ("logit", [-3.0, 2.0], {}, [2.0, -3.0], "rerank"),
+        ("logit", [2.0, -3.0], BLEND, [2.0, -3.0], "rerank"),
+        ("logit", [-3.0, None], {}, [-3.0, -3.0], "rerank"),
+        ("unbounded", [9.0, None], {}, [9.0, 0.0], "rerank"),
+        ("grade", [1.0, 4.0], {}, [4.0, 1.0], "rerank"),
+        ("rank", [0.5, 1.0], {}, [1.0, 0.5], "rank"),
+        ("logit", [None, None], {}, [1.0, 0.5], "rank"),
+    ],
+)
+def test_served_scores_of_a_model(kind, scores, settings, expected, rule):
+    method = InOrder(scores, score_kind=kind)
+    method.scale = (1.0, 5.0)
+    ranking = Reranker.from_config({"method": method, **settings}).rerank("q", ["a", "b"])
+    assert served_scores(ranking) == (expected, rule)
+
+
 @given(
     st.sampled_from(["logit", "probability", "similarity", "unbounded"]),
     st.lists(st.integers(-99, 99).map(lambda n: n / 99) | st.none(), max_size=8),
@@ -141,31 +160,6 @@ def test_served_scores_are_lifted_only_for_the_order(scores, order_scores, unit,
         order_scores, key=lambda score: -(score or 0)
     )
     assert served_scores(ranking, unit=unit) == (served, "rerank")
-
-
-@pytest.mark.parametrize(
-    ("retrieved", "order", "expected"),
-    [
-        ([0.9, 0.5, 0.4], [0, 1, 2], [0.9, 0.5, 0.4]),
-        # An ordering by metadata that is applied although nothing was judged.
-        ([0.9, 0.5, 0.4], [1, 0, 2], [1.0, 2 / 3, 1 / 3]),
-        ([0.9, 0.5, 0.4], [0, 2, 1], [1.0, 2 / 3, 1 / 3]),
-        ([0.5, 0.5, 0.4], [1, 0, 2], [0.5, 0.5, 0.4]),
-        ([0.9, None, 0.4], [0, 1, 2], [1.0, 2 / 3, 1 / 3]),
-        # A retriever that does not sort by score.
-        ([0.4, 0.9], [0, 1], [1.0, 0.5]),
-        ([0.4, 0.9], [1, 0], [0.9, 0.4]),
-    ],
-)
-def test_scores_where_nothing_was_judged(retrieved, order, expected):
-    given = [Candidate(str(at), score=score) for at, score in enumerate(retrieved)]
-    unjudged = Reranker(InOrder([None] * len(given))).rerank("q", given)
-    assert unjudged.report.status == "unchanged"
-    items = [replace(unjudged[at], rank=rank) for rank, at in enumerate(order, 1)]
-    reordered = Ranking("q", tuple(items), unjudged.report)
-    assert falling_scores(reordered) == expected
-    finals = [provenance(item, {})["rerank_final_score"] for item in reordered]
-    assert finals == [retrieved[at] for at in order]
 
 
 OURS = {

@@ -40,11 +40,6 @@ def test_the_version_is_the_package_s(secondpass):
     assert secondpass("--version").out == f"secondpass {package.__version__}\n"
 
 
-def test_an_unknown_command_is_a_wrong_call(secondpass):
-    told = secondpass("rerang")
-    assert (told.code, "rerang" in told.flat) == (2, True)
-
-
 def test_a_similar_command_is_suggested(secondpass):
     told = secondpass("rernk")
     assert (told.code, told.out) == (2, "")

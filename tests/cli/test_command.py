@@ -37,19 +37,6 @@ def test_force_color_makes_no_terminal_of_a_pipe(secondpass, monkeypatch):
     assert "Reranking" not in told.err
 
 
-def test_a_table_in_a_file_is_the_same_for_terminal_and_pipe(secondpass, tmp_path, monkeypatch):
-    candidates = tmp_path / "in.jsonl"
-    candidates.write_text(json.dumps("a text that is long enough to be cut " * 9))
-    call = ["rerank", "-p", "lexical", str(candidates), "-q", "text", "-f", "table", "-o"]
-    on_a_terminal(*call, tmp_path / "one")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    secondpass(*call, tmp_path / "other")
-    written = (tmp_path / "one").read_text()
-    assert written == (tmp_path / "other").read_text()
-    assert "be cut a text" in written
-    assert "\x1b" not in written
-
-
 @pytest.mark.parametrize("command", [["presets"], ["rerank", "-q", "a", "--quiet"]])
 def test_json_can_be_asked_for_in_a_terminal(tmp_path, command):
     if command[0] == "rerank":

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 
 KEY = "sk-test-SECRET-123"
 NOTHING = {"missing": None, "warnings": []}
@@ -90,18 +89,6 @@ def test_a_fallback_that_ranks_worse_than_none_is_a_warning(secondpass, write, f
     assert [text.partition(":")[0] for text in record["warnings"]] == FALLBACKS[fallback]
     assert all(f"warning: {file}: {text}" in checked.flat for text in record["warnings"])
     assert secondpass("config", "validate", file).out == f"{file}: valid\n"
-
-
-def test_a_preset_and_overrides_are_shown_resolved(secondpass, here):
-    told = secondpass("config", "show", "good.yaml", "--set", "blend.original=0.3")
-    assert (told.code, told.err) == (0, "")
-    assert yaml.safe_load(told.out) == {
-        "method": {"type": "embedded"},
-        "depth": 30,
-        "blend": {"original": 0.3, "normalize": "minmax"},
-    }
-    as_json = secondpass("config", "show", "good.yaml", "--set", "blend.original=0.3", "--json")
-    assert json.loads(as_json.out) == yaml.safe_load(told.out)
 
 
 def test_a_file_with_a_key_is_refused(secondpass, write):

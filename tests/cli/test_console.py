@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.file_proxy import FileProxy
 
-from secondpass.cli.console import escaped, from_span, on_terminal, one_line, to_json
+from secondpass.cli.console import escaped, from_span, on_terminal, one_line
 
 
 class _Stream(io.StringIO):
@@ -49,19 +49,6 @@ def test_what_rich_shows_progress_on_is_the_terminal_behind_it(terminal, proxy):
 def test_control_characters_are_escaped(text, shown):
     assert escaped(text) == shown
     assert one_line(text) == shown.replace("\n", " ")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"a": float("nan"), "b": [float("inf"), 1.5]}, '{"a": null, "b": [null, 1.5]}'),
-        ("a\u2028b\u2029c\x85", '"a\\u2028b\\u2029c\\u0085"'),
-        ("é", '"é"'),
-    ],
-    ids=["not finite", "separators", "letters"],
-)
-def test_json_is_one_line_for_every_reader(value, text):
-    assert to_json(value) == text
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from terminals import on_a_terminal
-
 
 @pytest.fixture
 def listwise(write, unasked):
@@ -45,17 +43,6 @@ def test_strategies_are_compared(secondpass, listwise):
     calls = {name: plan["total"]["calls"] for name, plan in found["strategies"].items()}
     assert {"graded": 5, "listwise": 9, "blocks": 11}.items() <= calls.items()
     assert "cascade" not in calls
-
-
-def test_a_terminal_shows_tables(listwise):
-    shown = on_a_terminal("plan", "-c", str(listwise), env={"COLUMNS": "160"})
-    for text in ("tokens in, about", "listwise by m", "total", "Nothing was called", "100 cand"):
-        assert text in shown
-    assert "limits.calls is 4, and the ranking needs 5" in " ".join(shown.split())
-    assert '"stages"' not in shown
-    compared = on_a_terminal("plan", "-c", str(listwise), "--compare", env={"COLUMNS": "160"})
-    for text in ("strategy", "pointwise", "blocks: limits.calls is 4", "100 candidates of about"):
-        assert text in compared
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,6 @@ ASKING = PlannedStage(
     seconds=2.5,
 )
 PLAN = CostPlan(2000, (LOCAL, ASKING), tokens_per_passage=1234, seconds_per_call=2.5)
-LOCAL_CELLS = ["lexical", "2,000", "0", "0"]
-ASKING_CELLS = ["50", "1", "80,001", "100", "0.1235", "2.5"]
 
 
 @pytest.fixture
@@ -39,19 +37,6 @@ def rows(capsys):
     printed = capsys.readouterr()
     lines = [line.split("  ") for line in printed.out.splitlines()]
     return [[cell.strip() for cell in line if cell.strip()] for line in lines], printed.err
-
-
-def test_a_stage_that_asks_nothing_has_no_tokens_and_no_cost(terminal, capsys):
-    print_plan(PLAN, as_json=False)
-    (heading, *table), messages = rows(capsys)
-    assert heading[:4] == ["method", "candidates", "calls", "rounds"]
-    assert heading[4:] == ["tokens in, about", "tokens out, about", "cost, about", "seconds"]
-    assert table == [
-        LOCAL_CELLS,
-        ["graded\\x1b[1m by m", "1,000", *ASKING_CELLS],
-        ["total", "2,000", *ASKING_CELLS],
-    ]
-    assert "2,000 candidates of about 1,234 tokens, 2.5 s per call. Nothing was called." in messages
 
 
 def test_notes_name_their_strategy(terminal, capsys):

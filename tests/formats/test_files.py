@@ -11,7 +11,7 @@ from flushed_files import check_order, events, linux
 from secondpass import InputError
 from secondpass.cli.resuming import Resumable
 from secondpass.formats import files as module
-from secondpass.formats.files import atomic_write, open_locked
+from secondpass.formats.files import open_locked
 from secondpass.formats.lines import write_lines
 
 __all__ = ["events"]
@@ -44,21 +44,6 @@ def test_the_state_of_an_output(tmp_path: Path, events) -> None:
         output.write("answer\n", Counter())
     check_order(events, "out.state", tmp_path)
     assert events.index(("flush", "out")) < events.index(("rename", "out.state"))
-
-
-def test_after_an_exception_the_old_file_stays(tmp_path: Path) -> None:
-    target = tmp_path / "file"
-    target.write_text("old")
-
-    def fail() -> None:
-        with atomic_write(target) as file:
-            file.write(b"new")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert target.read_text() == "old"
-    assert [*tmp_path.iterdir()] == [target]
 
 
 @linux

@@ -1,6 +1,5 @@
 """JSON for every reader: no NaN, no separators of lines."""
 
-import json
 import math
 
 import pytest
@@ -23,11 +22,6 @@ from secondpass.formats.json_text import to_json
 )
 def test_text(value, text):
     assert to_json(value) == text
-
-
-def test_separators_come_back():
-    assert json.loads(to_json("a\u2028b\x85")) == "a\u2028b\x85"
-    assert len(to_json({"a": "b\u2028"}).splitlines()) == 1
 
 
 def test_indent():

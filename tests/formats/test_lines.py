@@ -1,5 +1,7 @@
 """Lines of text and of JSON."""
 
+import gzip
+
 import pytest
 
 from secondpass.formats.errors import FormatError
@@ -83,3 +85,10 @@ def test_values_that_fit_no_field(value, problem):
     check_field("f", "id", "d-1/ü")
     with pytest.raises(FormatError, match=f"f: id .*{problem}"):
         check_field("f", "id", value)
+
+
+def test_compressed_lines(tmp_path):
+    path = tmp_path / "a.gz"
+    write_lines(path, ["a\n", "b\n"])
+    assert gzip.decompress(path.read_bytes()) == b"a\nb\n"
+    assert [line.text for line in read_lines(path)] == ["a", "b"]

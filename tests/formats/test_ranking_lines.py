@@ -31,10 +31,6 @@ def test_texts_and_metadata_are_included_on_request():
     assert "metadata" not in first
 
 
-def test_without_an_id_there_is_none():
-    assert "query_id" not in record(None)
-
-
 def test_spans_are_lists():
     first, _ = record(passages={"size": 4, "overlap": 0})["ranking"]
     assert first["span"] == [0, 4]

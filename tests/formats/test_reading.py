@@ -155,12 +155,6 @@ def test_what_is_not_utf8_is_named(tmp_path: Path, read) -> None:
         list(read(path))
 
 
-def test_a_tabbed_query_needs_its_tab(tmp_path: Path) -> None:
-    path = written(tmp_path / "q.tsv", "1\tone\n2 two\n")
-    with pytest.raises(FormatError, match=r"q\.tsv:2: must be an id, a tab"):
-        read_queries(path)
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

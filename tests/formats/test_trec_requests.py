@@ -75,6 +75,13 @@ def test_wrong_runs(run, message, corpus):
     assert str(caught.value).startswith(message)
 
 
+def test_repeated_ids_of_documents(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*DOCUMENTS, DOCUMENTS[1]])))
+    with pytest.raises(FormatError, match=r":4: id 'b' was given before, in line 2"):
+        CorpusFile(path, [].append)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_cannot_be_read_twice(tmp_path):
     path = tmp_path / "pipe"

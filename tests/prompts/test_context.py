@@ -120,6 +120,22 @@ def test_pending_limit():
     assert ProjectContext(pending=0)(nodes).endswith("(id / output / type):")
 
 
+@pytest.mark.parametrize("kind", [dict, UserDict, MappingProxyType])
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"goals": []},
+        {"nodes": "text"},
+        {"nodes": 3},
+        {"a": {"id": "a"}, "b": "text"},
+        {"id": "a", "status": "completed"},
+        {"product": "a shop", "goal": "find orders"},
+    ],
+)
+def test_project_as_a_mapping_without_nodes(context, kind):
+    assert ProjectContext()(kind(context)) == plain_context(context)
+
+
 @pytest.mark.parametrize(
     "context", [{"nodes": None}, UserDict(nodes=None, name="shop"), SimpleNamespace(nodes=None)]
 )

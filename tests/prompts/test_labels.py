@@ -66,11 +66,6 @@ def test_ids(ids, labels):
     assert labels_of("id", ["t"] * len(ids), ids) == labels
 
 
-def test_ids_of_other_types():
-    candidates = [Candidate("a", id=7), Candidate("b", id=("x", 1))]  # type: ignore[arg-type]
-    assert label_all("id", "q", ["a", "b"], candidates) == ["7", "('x', 1)"]
-
-
 @given(ids_of)
 def test_ids_are_unique_to_readers(ids):
     labels = labels_of("id", ["t"] * len(ids), ids)
@@ -82,14 +77,6 @@ def test_ids_are_unique_to_readers(ids):
         assert reader.place(label.upper()) in {at, None}  # İ and its like have no way back
         # What is shown is what the schema and the reader know.
         assert fenced("doc", "", label) == f'<doc id="{label}"></doc>'
-
-
-@given(st.lists(st.text('ab<>"', min_size=1, max_size=4), unique=True))
-def test_ids_are_read_as_they_are_and_as_they_are_in_the_prompt(ids):
-    labels = labels_of("id", ["t"] * len(ids), ids)
-    reader = Labels(labels, None)
-    assert not {*'<>"'}.intersection("".join(labels))
-    assert [*map(reader.place, ids)] == [*map(reader.place, labels)] == [*range(len(ids))]
 
 
 @given(st.text(max_size=5), texts_of)
@@ -106,12 +93,6 @@ def test_many_opaque_labels_are_longer(count):
     assert len(set(labels)) == count
     assert len({len(label) for label in labels}) == 1
     assert len(labels[0]) == (3 if count <= 800 else 4 if count <= 6400 else 5)
-
-
-def test_opaque_labels_depend_on_texts():
-    plain = labels_of("opaque", ["a", "b", "c"])
-    for texts, query in ((["a", "b", "c"], "p"), (["a", "b", "d"], "q"), (["b", "a", "c"], "q")):
-        assert labels_of("opaque", texts, query=query) != plain
 
 
 def test_opaque_labels_depend_on_a_secret():

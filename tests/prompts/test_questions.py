@@ -57,35 +57,12 @@ def test_instruction_does_not_hold_itself():
     assert "\n\nTake 1.\n\n" in question.request.turns[0].text
 
 
-def test_templates():
-    prompting = {
-        "system": "Only {reply}",
-        "user": "Q {query}\n\nC {context}\n\nD {documents} of {count}\n\n{{}}",
-    }
-    question = questions(["a"], **prompting).about([0])
-    (label,) = shown_in(question.request)
-    assert question.request.system == f"Only {question.reminder}"
-    assert question.request.turns[0].text == (
-        f'Q <query>how deep</query>\n\nD <doc id="{label}">a</doc> of 1\n\n{{}}'
-    )
-
-
 # ---------------------------------------------------------------------- instruction of a call
 
 OF_CALL = (
     "For this query, the operator of the search adds what counts as relevant:\n"
     "<instruction>prefer owls</instruction>"
 )
-
-
-def test_instruction_of_a_call_follows_that_of_the_strategy():
-    usual, instructed = (
-        questions(["a"], of_call=words).about([0]) for words in (None, "prefer owls")
-    )
-    assert instructed.request.system == usual.request.system
-    before, after = usual.request.turns[0].text.split("Judge all 1, 0 to 10.")
-    assert instructed.request.turns[0].text == f"{before}Judge all 1, 0 to 10.\n\n{OF_CALL}{after}"
-    assert instructed.estimate.input_tokens > usual.estimate.input_tokens
 
 
 PLACES = {
@@ -142,13 +119,6 @@ def test_processes_differ_in_labels_only():
 # ---------------------------------------------------------------------- size
 
 
-def test_estimate():
-    question = questions(["x" * 4000]).about([0])
-    assert 1000 < question.estimate.input_tokens < 1300
-    assert question.estimate.output_tokens == 24
-    assert questions(["é" * 4000]).about([0]).estimate.input_tokens > 2000
-
-
 @pytest.mark.parametrize(
     ("prompting", "text", "left"),
     [
@@ -159,19 +129,6 @@ def test_estimate():
 )
 def test_passages_are_cut(prompting, text, left):
     assert list(shown_in(questions([text], **prompting).about([0]).request).values()) == [left]
-
-
-@pytest.mark.parametrize("window", [300, 600, 1200, 5000])
-def test_fits_the_context_window(window):
-    texts = ["a" * 8000, "b" * 200, "c" * 3000]
-    question = questions(texts, llm=Model(context_window=window)).about([0, 1, 2])
-    shown = list(shown_in(question.request).values())
-    if window > 500:
-        assert question.estimate.tokens <= window
-    assert all(text.startswith(cut) for text, cut in zip(texts, shown, strict=True))
-    assert all(len(cut) >= min(80, len(text)) for text, cut in zip(texts, shown, strict=True))
-    if window > 500:
-        assert shown[1] == texts[1]  # the longest are cut first
 
 
 def tokens_of(*texts):

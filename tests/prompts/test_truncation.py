@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.questions import RenderedText, cut_evenly, estimate_tokens
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("abcd", 1), ("abcdef", 1.5), ("\u00e9", 0.5), ("\ud800", 0.25)]
-)
-def test_estimate(text, tokens):
-    assert estimate_tokens(text) == tokens
+from secondpass.questions import RenderedText, cut_evenly
 
 
 def test_prefix_and_suffix_stay():

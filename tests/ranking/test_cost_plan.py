@@ -72,3 +72,11 @@ def test_notes():
         "m: no room",
         "m: passages would be cut to fit the context window",
     ]
+
+
+def test_the_numbers_of_a_record_are_whole():
+    record = CostPlan(100, STAGES).to_dict()
+    assert record["total"]["input_tokens"] == 181
+    assert record["stages"][1]["cost"] == 1
+    assert record["stages"][0]["cost"] is None
+    json.dumps(record)

@@ -113,13 +113,6 @@ def test_errors_of_services_are_not_chained(mode):
     assert caught.value.__context__ is None
 
 
-def test_model_object_may_declare_its_code_as_your_own():
-    model = Model(always(OwnError("sk-secret")), own_code=True)
-    with pytest.raises(RerankError) as caught:
-        rerank({"method": {"type": "graded", "llm": model}}, "sync", strict=True)
-    assert isinstance(caught.value.__cause__, OwnError)
-
-
 def test_the_source_of_an_exception_is_logged(caplog):
     caplog.set_level(logging.DEBUG, "secondpass.diagnostics")
     for case, source in (("ordering", "the ordering"), ("method", "the method")):

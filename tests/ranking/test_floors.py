@@ -206,3 +206,10 @@ def test_rankings_that_differ_from_the_fit_say_so():
     [issue] = reranker.rerank("q", CANDIDATES, instruction="recent").report.issues
     assert issue.code == "fitted_otherwise"
     assert issue.message == "was fitted for no instruction of the call"
+
+
+def test_a_threshold_of_the_call_leaves_the_fit_of_nothing():
+    fitted = Fit("by-table", depth=100)
+    for nothing, codes in ((0.95, ["fitted_otherwise"]), (None, [])):
+        ranking = ranked(Floor(0.0, "rerank", nothing, 0.9, fitted), floor=0.6, depth=2)
+        assert [issue.code for issue in ranking.report.issues] == codes

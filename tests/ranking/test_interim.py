@@ -102,6 +102,17 @@ def test_cascade_shows_its_stages():
     assert numbers(texts, last) == [7, 5, 3, 9]
 
 
+def test_cascade_shows_the_rounds_of_its_stages():
+    texts = numbered([3, 9, 5, 7, 1])
+    method = cascade((against(texts), None), (Listwise(Model(), window=2, stride=1), 3))
+    found, last = interims(method, texts)
+    assert [numbers(texts, judgement) for judgement in found] == [
+        [1, 3, 5, 7, 9],  # the first stage
+        [1, 5, 3, 7, 9],  # the first window of the second
+    ]
+    assert numbers(texts, last) == [5, 1, 3, 7, 9]
+
+
 # ---------------------------------------------------------------------- windows
 
 
@@ -145,8 +156,3 @@ def test_what_is_converted_was_validated():
     part = converted(task_of(["a"]), whole, lambda one: one)
     with pytest.raises(MethodError, match="0 scores for 1 texts"):
         next(Steps(Judgement([]), Judgement([1.0])).judge(part))
-
-
-def test_without_a_listener_nothing_is_converted():
-    part = task_of(["a"])
-    assert converted(part, task_of(["b"]), None) is part

@@ -130,36 +130,6 @@ class TestInstructions:
             ("instruction_not_used", "by-table", ())
         ]
 
-    @pytest.mark.parametrize("takes", [False, True])
-    @pytest.mark.parametrize("passages", [None, {"size": 2}])
-    def test_methods(self, takes, passages):
-        seen = []
-
-        class Own:
-            name, score_kind, scale = "own", "unbounded", None
-            takes_instruction = takes
-
-            def judge(self, task):
-                seen.append(task.instruction)
-                yield from ()
-                return Judgement([1.0] * len(task.texts))
-
-        reranker = Reranker(Own(), passages=passages)
-        report = reranker.rerank("q", ["a b c d e"], instruction="prefer owls").report
-        assert seen == ["prefer owls"]
-        codes = [issue.code for issue in report.issues]
-        assert codes == ([] if takes else ["instruction_not_used"])
-        assert reranker.rerank("q", ["a"]).report.issues == ()
-
-    def test_it_is_logged_once(self, caplog, monkeypatch):
-        monkeypatch.setattr("secondpass.ranking.diagnostics._logged", set())
-        for _ in range(3):
-            Reranker(ByTable()).rerank("q", ["a"], instruction="prefer owls")
-        assert [record.getMessage() for record in caplog.records] == [
-            "reranking is ok: instruction_not_used: the method takes no instruction, so that of "
-            "this call had no effect"
-        ]
-
     def test_a_scorer_whose_member_raises(self):
         class Raising(ByTable):
             @property

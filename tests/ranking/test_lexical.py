@@ -1,8 +1,6 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from native_lists import NATIVE_LISTS
 from secondpass import Reranker
@@ -49,10 +47,3 @@ def test_nothing_to_go_by():
         [math.log(1.2)] * 2
     )
     assert LexicalScorer().score_pairs("a", ["", "!?"]) == [0.0, 0.0]
-
-
-@given(st.text(max_size=30), st.lists(st.text(max_size=30), max_size=8))
-def test_scores_are_finite_and_not_negative(query, documents):
-    scores = LexicalScorer().score_pairs(query, documents)
-    assert len(scores) == len(documents)
-    assert all(math.isfinite(score) and score >= 0 for score in scores)

@@ -11,7 +11,6 @@ import pytest
 import secondpass
 from fakes import (
     Answering,
-    Batching,
     ByTable,
     Model,
     always,
@@ -19,8 +18,9 @@ from fakes import (
     ranked,
 )
 from secondpass import InputError, Reranker, RerankError
-from secondpass.effects import Completion
+from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError
+from secondpass.ranking.judgements import judged
 from secondpass.ranking.observers import (
     MethodOperation,
     RankingOperation,
@@ -186,17 +186,6 @@ def test_errors(recorder):
     assert "secret" not in repr(recorder.started)
 
 
-def test_a_call_for_several_rankings_is_part_of_each(recorder):
-    requests = [("q", TEXTS), ("r", TEXTS[:2])]
-    Reranker(Batching()).rerank_many(requests)
-    first, second = recorder.only(MethodOperation)
-    (scoring,) = recorder.only(ScoringOperation)
-    assert scoring.parents == (first, second)
-    assert (scoring.queries, scoring.pairs) == (2, 6)
-    rankings = recorder.only(RankingOperation)
-    assert [method.parents for method in (first, second)] == [(ranking,) for ranking in rankings]
-
-
 def test_rerank_apis_name_their_provider_and_host(recorder):
     config = {"type": "endpoint", "api": "tei", "base_url": "http://user:secret@127.0.0.1:9/x"}
     config["base_url"] = "http://127.0.0.1:9/x?key=secret"
@@ -337,20 +326,6 @@ def test_texts_are_for_observers_that_want_them(recorder):
 # ---------------------------------------------------------------------- observers
 
 
-def test_observers_are_told_while_they_are_registered():
-    first, second = Recorder(), Recorder()
-    reranker = Reranker("lexical")
-    with secondpass.observe(first):
-        registration = secondpass.observe(second)
-        reranker.rerank("q", TEXTS)
-    reranker.rerank("q", TEXTS)
-    registration.close()
-    registration.close()
-    reranker.rerank("q", TEXTS)
-    assert len(first.only(RankingOperation)) == 1
-    assert len(second.only(RankingOperation)) == 2
-
-
 class Failing:
     def __init__(self):
         self.calls = 0
@@ -399,3 +374,21 @@ def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
         secondpass.observe(observer)
     assert not observed()
+
+
+def test_a_method_that_closes_another_has_its_own_end(recorder):
+    class Closing:
+        name, score_kind, scale = "closing", "unbounded", None
+
+        def judge(self, task):
+            other = judged(Listwise(Model(ranked)), task)
+            yield next(other)
+            other.close()
+            return Judgement([1.0] * len(task.texts))
+
+    Reranker(Closing()).rerank("q", TEXTS)
+    outer, inner = recorder.only(MethodOperation)
+    assert (outer.name, outer.scored, outer.error) == ("closing", 4, None)
+    assert (inner.name, inner.scored, inner.error) == ("listwise by model", None, "cancelled")
+    ended = [item for item in recorder.ended if isinstance(item, MethodOperation)]
+    assert ended == [inner, outer]

@@ -9,7 +9,7 @@ from secondpass.ranking.blending import Blend
 from secondpass.ranking.floors import Floor
 from secondpass.ranking.methods import to_method
 from secondpass.ranking.ordering import LostInTheMiddle
-from secondpass.ranking.outcome import Outcome, issue_about
+from secondpass.ranking.outcome import Outcome
 from secondpass.ranking.rendering import Rendering
 from secondpass.types import Issue
 
@@ -88,11 +88,6 @@ def test_missing_retrieval_scores_are_reported():
     assert codes(result) == {"original_missing": (1,), "original_out_of_range": (2,)}
 
 
-def test_spans_are_of_scored_candidates():
-    result = outcome(0.5, None, 0.5, 0.5, spans=[(0, 2), (0, 2), None, (1, 4)])
-    assert result.spans == {0: (0, 2), 3: (1, 4)}
-
-
 def reordered(result, ordering, order=(2, 0, 1), top_k=None):
     plan = result.reorder(list(order), ordering, top_k)
     try:
@@ -125,8 +120,3 @@ def test_an_ordering_that_raises():
     assert reordered(result, lambda items: 1 / 0) == [2, 0, 1]
     assert list(codes(result)) == ["order_failed"]
     assert isinstance(raised[0], ZeroDivisionError)
-
-
-def test_an_issue_about_candidates():
-    issue = issue_about(CANDIDATES, "code", "message", [3, 1], "m")
-    assert issue == Issue("code", "message", (3, 1), ("id 3", "id 1"), "m")

@@ -82,26 +82,9 @@ def test_where_windows_end_and_begin(text, size, overlap, windows):
     assert [text[start:stop] for start, stop in split(text, size, overlap)] == windows
 
 
-@given(TEXTS)
-def test_sentences_are_all_of_a_text_but_white_space(text):
-    spans = sentences(text)
-    assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
-    assert all(text[a:b].strip() == text[a:b] != "" for a, b in spans)
-
-
 def test_sentences():
     text = "One. Two!\n第一句。Three"
     assert [text[a:b] for a, b in sentences(text)] == ["One.", "Two!", "第一句。", "Three"]
-
-
-def test_what_surrounds_the_body_is_in_every_window_unless_it_is_long():
-    text = "Title\n" + "word " * 40
-    windows = Passages(size=30, overlap=0).windows(text, (6, len(text)))
-    texts = [windows.text(text, span) for span in windows.spans]
-    assert all(part.startswith("Title\nword") and len(part) <= 30 for part in texts)
-    windows = Passages(size=10, overlap=0).windows(text, (6, len(text)))
-    assert windows.body == (0, len(text))
-    assert windows.text(text, windows.spans[0]) == "Title"
 
 
 @pytest.mark.parametrize("size", [1, 20, 40, 100])

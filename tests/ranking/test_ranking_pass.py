@@ -1,14 +1,12 @@
 """One ranking pass: what is judged, left alone, reordered and reported."""
 
 import asyncio
-import logging
 
 import pytest
 
-from fakes import Answering, InOrder, Model, always, graded, numbered
+from fakes import Answering, ByTable, InOrder, Model
 from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
-from secondpass.errors import LLMError
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
@@ -148,38 +146,7 @@ def test_weight_of_the_original_order(weight, blend, order, finals, status):
             strict.rerank("q", LEVELS)
 
 
-@pytest.mark.parametrize("optional", [False, True])
-@pytest.mark.parametrize(("normalize", "kind"), [("none", "probability"), ("sigmoid", "logit")])
-def test_a_weight_without_retrieval_scores_is_that_of_the_order(normalize, kind, optional):
-    """These blends need scores and have none, so it is as without a blend."""
-    method = Judging(Judgement(SCORES, original=0.6))
-    method.score_kind = kind
-    blend = {"original": 0.2, "normalize": normalize, "optional": optional}
-    ranking = Reranker(method, blend=blend, floor=0.9, log_level="debug").rerank("q", list("abc"))
-    without = Reranker(method, floor=0.9, log_level="debug").rerank("q", list("abc"))
-    assert [item.final_score for item in ranking] == [item.final_score for item in without]
-    assert (ranking.order, ranking.report.status) == ((0, 1, 2), "degraded")
-    assert ranking.report.issues == without.report.issues
-    assert [issue.code for issue in ranking.report.issues] == ["floor_not_applied"]
-
-
 # ---------------------------------------------------------------------- spans
-
-
-def test_spans_of_scored_candidates():
-    candidates = [
-        Candidate("one two", metadata={"page": 1}),
-        Candidate(None),
-        Candidate("three"),
-        Candidate("four"),
-    ]
-    spans = [(4, 7), (0, 5), None]
-    method = Judging(Judgement([0.1, None, 0.3], frozenset({1}), spans=spans))
-    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
-    assert {item.position: item.span for item in ranking} == {0: (4, 7), 1: None, 2: None, 3: None}
-    (found,) = [item for item in ranking if item.span]
-    assert found.metadata == {"page": 1, "rerank_score": 0.1, "rerank_span": [4, 7]}
-    assert not any("rerank_span" in item.metadata for item in ranking if not item.span)
 
 
 def test_the_span_of_an_earlier_pass_does_not_stay():
@@ -212,25 +179,62 @@ def test_spreads():
     assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
 
 
-# ---------------------------------------------------------------------- logging
+class Plain:
+    """A method without a text of its own in the report: it gives a judgement with issues."""
+
+    name, score_kind, scale = "plain", "grade", (0.0, 4.0)
+
+    def judge(self, task):
+        own = Issue("own", "as it was", (0,))
+        named = Issue("named", "likewise", (), (), "inner")
+        return Judgement([1.0] * len(task.texts), issues=[own, named])
+        yield
 
 
-def heard(caplog, reranker, texts):
-    caplog.clear()
-    caplog.set_level(logging.DEBUG, "secondpass")
-    reranker.rerank("q", texts)
-    return [record.levelname for record in caplog.records]
+SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
 
 
-def test_recovered_errors_of_an_ok_ranking_are_logged_at_debug(caplog):
-    busy = LLMError("busy", "server_error", retryable=True)
-    repaired = Graded(Model([always("no JSON"), graded]))
-    assert heard(caplog, Reranker(repaired), numbered([1, 2])) == ["DEBUG"]
-    retried = Graded(Model([always(busy), graded]))
-    assert heard(caplog, Reranker(retried), numbered([1, 2])) == ["DEBUG"]
-    partial = Graded(Model([always("no JSON"), graded]), batch_size=1)
-    reranker = Reranker(partial, limits={"repair": 0})
-    assert heard(caplog, reranker, numbered([1, 2])) == ["WARNING"]
+REPORTS = [
+    # settings, candidates, the one issue of this code: (code, message, positions, method)
+    (
+        {"method": Answering(lambda count: None), "floor": 9.0, "fallback": [ByTable()]},
+        SCORED,
+        (
+            "floor_not_applied",
+            "the floor applies to the method only; this fallback has no floor",
+            (),
+            "by-table",
+        ),
+    ),
+    ({"method": Plain()}, SCORED, ("named", "likewise", (), "inner")),
+    (
+        {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
+        [Candidate("a", score=7)],
+        (
+            "original_out_of_range",
+            "retrieval scores outside 0 to 1 were blended as they are",
+            (0,),
+            None,
+        ),
+    ),
+    (
+        {"method": ByTable(), "order": lambda items: 1 / 0},
+        SCORED,
+        ("order_failed", "the ordering raised ZeroDivisionError", (), None),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "expected"), REPORTS, ids=[row[2][0] for row in REPORTS]
+)
+def test_issue_says_what_happened_and_where(settings, given, expected):
+    ranking = Reranker(**settings, log_level="debug").rerank("the query", given)
+    (issue,) = [one for one in ranking.report.issues if one.code == expected[0]]
+    assert (issue.code, issue.message, issue.positions, issue.method) == expected
+    assert issue.ids == tuple(given[at].id for at in issue.positions)
+    assert ranking.query == "the query"
+    assert ranking.report.seconds > 0
 
 
 # ---------------------------------------------------------------------- what the method is given

@@ -98,6 +98,20 @@ def test_span_is_highlighted(text, span, cell):
     assert f'dir="auto">{cell}</td>' in shown(text, span)
 
 
+def test_place_was_and_score():
+    page = Tags(ranked()._repr_html_())
+    cells = [text for text in page.text if text]
+    assert cells[-10:] == [
+        *("1", "2", "0.6000", "pear", "a secret fruit"),
+        *("2", "1", "0.2000", "moon", "a secret moon"),
+    ]
+
+
+def test_unscored_items_show_their_status():
+    assert "0.2000 (tail)" not in ranked(depth=1)._repr_html_()
+    assert "(tail)" in ranked(depth=1)._repr_html_()
+
+
 def test_long_rankings_are_cut():
     ranking = Reranker("lexical").rerank("a", ["a"] * 70)
     page = ranking._repr_html_()
@@ -105,17 +119,9 @@ def test_long_rankings_are_cut():
     assert "and 20 more" in page
 
 
-def test_ids_that_are_no_strings_are_named_by_type():
-    class Hostile:
-        def __str__(self):
-            raise RuntimeError
-
-        __repr__ = __str__
-
-    item = Ranked(1, 0, Candidate("t", Hostile()), "scored", 0.5, 0.5, (), {})
-    ranking = Ranking("q", (item,), Report("ok"))
-    assert repr(ranking) == "<Ranking ok: 1 item; first '<Hostile>'>"
-    assert "&lt;Hostile&gt;" in ranking._repr_html_()
+@pytest.mark.parametrize("text", [None, 5, b"x"])
+def test_text_that_is_no_string(text):
+    assert 'dir="auto"></td></tr></tbody>' in shown(text)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -12,13 +13,11 @@ from hypothesis import strategies as st
 from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.effects import Judgement, ListScores
+from secondpass.effects import ListScores
 from secondpass.ranking.passages import Passages
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.windows import judged_by_windows, with_windows
-from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.graded import Graded
-from secondpass.strategies.listwise import Listwise
 from secondpass.types import Issue
 
 LONG = "1 apple tree. 5 pear trees. 3 plum trees."
@@ -162,6 +161,20 @@ def test_the_window_is_the_span_whatever_the_scorer_found_in_it():
     assert [LONG[slice(*spans[0])], spans[1]] == ["5 pear trees.", (0, 7)]
 
 
+@pytest.mark.parametrize("combine", ["max", "mean"])
+def test_windows_are_combined_by_each_kind_of_score(combine):
+    # The numbers in the windows of LONG are the scores; the first window is the first in order.
+    count = len(numbers := [float(number_of(text)) for text in LONG.split(". ")])
+    scorer = InLists(order_scores=[-float(index) for index in range(count + 1)])
+    passages = {**SENTENCES, "combine": combine}
+    items = {i.position: i for i in Reranker(scorer, passages=passages).rerank("q", [LONG, "4 a"])}
+    whole = max if combine == "max" else fmean
+    assert items[0].rerank_score == pytest.approx(whole(numbers))
+    assert items[0].final_score == pytest.approx(whole([-index for index in range(count)]))
+    assert (items[1].rerank_score, items[1].final_score) == (4.0, -count)
+    assert items[0].span[0] == 0
+
+
 @pytest.mark.parametrize(
     ("weight", "status", "codes"),
     [(0.5, "degraded", ["own"]), (1.0, "unchanged", ["own"])],
@@ -203,18 +216,6 @@ def test_no_span_of_a_field_that_is_not_the_text(render):
 # ---------------------------------------------------------------------- one window of each
 
 
-class ByFruit:
-    """Prefers the windows with a word."""
-
-    model_name = "by-fruit"
-
-    def __init__(self, word):
-        self.word = word
-
-    def score_pairs(self, query, documents):
-        return [float(self.word in text) for text in documents]
-
-
 def graded_texts(reranker, query, texts, model):
     ranking = reranker.rerank(query, texts)
     return ranking, [text for prompt in model.prompts for text in shown_in(prompt).values()]
@@ -232,20 +233,6 @@ def test_a_language_model_reads_the_window_with_the_words_of_the_query(query, wi
     assert (ranking.report.usage.calls, ranking.report.usage.pairs) == (2, 6)
 
 
-@pytest.mark.parametrize("method", [Graded, Listwise])
-def test_a_language_model_reads_the_window_that_the_stage_before_chose(method):
-    model = Model(lambda shown: json.dumps(dict.fromkeys(shown, 5)))
-    if method is Listwise:
-        model = Model(lambda shown: json.dumps({"ranking": sorted(shown)}))
-    stages = [CascadeStage(ByFruit("plum"), 2), CascadeStage(method(model), 2)]
-    ranking, shown = graded_texts(
-        Reranker(Cascade(stages), passages=SENTENCES), "pear", [LONG, "4 short"], model
-    )
-    assert sorted(shown) == sorted([WINDOWS[2], "4 short"])
-    assert {item.text[slice(*item.span)] for item in ranking} == {WINDOWS[2], "4 short"}
-    assert ranking.report.usage.calls == 2
-
-
 def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_found():
     text = "One sentence. Two sentences. Three of them. Four of them."
     task = with_windows(task_of([text]), Passages(size=44, overlap=30), Rendering())
@@ -258,41 +245,3 @@ def test_a_language_model_reads_what_surrounds_a_sentence_that_the_stage_before_
     assert (
         text[slice(*judgement.spans[0])] == shown == "Two sentences. Three of them. Four of them."
     )
-
-
-# ---------------------------------------------------------------------- other methods
-
-
-class Own:
-    """A method of the user's."""
-
-    name, score_kind, scale = "own", "unbounded", None
-
-    def __init__(self, **members):
-        vars(self).update(members)
-
-    def judge(self, task):
-        self.task = task
-        scores = [float(number_of(text)) for text in task.texts]
-        return Judgement(scores, spans=[(0, 1)] * len(scores))
-        yield
-
-
-@pytest.mark.parametrize(
-    ("members", "texts", "span"),
-    [
-        ({}, ["5 pear trees.", "4 short"], (14, 27)),
-        ({"windows": "one"}, ["5 pear trees.", "4 short"], (14, 27)),
-        ({"windows": "each"}, [*WINDOWS, "4 short"], (14, 27)),
-        ({"windows": "task"}, [LONG, "4 short"], (0, 1)),
-    ],
-)
-def test_what_an_own_method_is_given(members, texts, span):
-    own = Own(**members)
-    ranking = Reranker(own, passages=SENTENCES).rerank("pear", [LONG, "4 short"])
-    assert own.task.texts == texts
-    assert [candidate.text for candidate in own.task.candidates] == [
-        "4 short" if text == "4 short" else LONG for text in texts
-    ]
-    assert (own.task.windows is not None) == (members == {"windows": "task"})
-    assert next(item.span for item in ranking if item.position == 0) == span

@@ -90,13 +90,22 @@ def test_a_key_in_a_file_is_refused(path, monkeypatch, name, method):
         assert KEY not in str(caught.value)
 
 
-# ---------------------------------------------------------------------- presets
+@pytest.mark.parametrize(("name", "method"), [*HOLDERS.values()][:4], ids=[*HOLDERS][:4])
+def test_keys_from_python_or_variables(path, monkeypatch, name, method):
+    monkeypatch.setenv("KIND", "cross_encoder")
+    assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
+    monkeypatch.setenv("SOME_KEY", KEY)
+    path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
+    assert Reranker.from_config(path)
 
 
 def test_presets():
     assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
     assert Reranker.from_preset("embedded").depth == 20  # docs/evidence.md, "How deep"
     assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
+
+
+# ---------------------------------------------------------------------- presets
 
 
 UNKNOWN = {
@@ -193,3 +202,9 @@ def test_wrong_presets(described, message):
 def test_a_preset_extends_no_preset():
     with pytest.raises(ConfigurationError, match="cannot extend another"):
         Reranker.from_preset("embedded", preset="lexical")
+
+
+def test_presets_are_listed_with_their_purposes():
+    purposes = config.presets()
+    assert list(purposes) == config.preset_names()
+    assert all(purposes.values())

@@ -223,12 +223,3 @@ def test_the_order_s_name_is_written(name):
     assert settings["order"] == name
     assert Reranker.from_config(settings).to_config() == settings
     assert reranker.order == reranker.orders[name]
-
-
-def test_an_order_over_a_preset():
-    reranker = Reranker.from_preset("graded_passages", order="learn")
-    assert reranker.order is reranker.orders["learn"]
-    assert reranker.to_config()["order"] == "learn"
-    assert {**reranker.to_config(), "order": None}.items() >= (
-        Reranker.from_preset("graded_passages").to_config().items()
-    )

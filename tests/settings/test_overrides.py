@@ -108,23 +108,10 @@ def test_a_configuration_without_end_is_refused_before_it_is_walked():
         resolve({"method": method}, llm=Asked(), flat={"model": Override("x", MODEL)})
 
 
-def test_a_value_is_shown_nowhere():
-    assert "SECRET" not in repr(Override("SECRET", TOKEN))
-
-
 def test_a_language_model_leaves_the_method_s_own_settings_to_parameters():
     config = {"method": {"type": "graded", "scale": [0, 3]}}
     flat = {"size": Override(4, ("method.batch_size", "method.window"))}
     assert resolve(config, llm=Asked(), flat=flat).method.batch_size == 4
-
-
-def test_a_mapping_that_is_given_stays_as_it_is():
-    config = {"method": {"type": "cross_encoder"}, "render": {"labels": True}}
-    before = repr(config)
-    flat = {"model": Override("x", MODEL), "separator": Override("-", ("render.separator",))}
-    reranker = resolve(config, flat=flat)
-    assert repr(config) == before
-    assert (reranker.render.labels, reranker.render.separator) == (True, "-")
 
 
 @pytest.mark.parametrize(

@@ -112,19 +112,3 @@ def test_the_folder_of_a_model(entry, name, tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError) as caught:
         entry(name)
     assert f"{{'type': 'cross_encoder', 'model': {name!r}}}" in str(caught.value)
-
-
-@pytest.mark.parametrize("entry", [Reranker, Reranker.from_preset])
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("nosuch.yaml", "; if it is a file, use Reranker.from_config('nosuch.yaml')"),
-        ("a/B.YML", "; if it is a file, use Reranker.from_config('a/B.YML')"),
-        ("/abs/model", "is named '/abs/model'; there is no such folder"),
-        ("..\\model", "; there is no such folder"),
-    ],
-)
-def test_a_path_where_none_is_expected(entry, name, hint):
-    with pytest.raises(ConfigurationError) as caught:
-        entry(name)
-    assert str(caught.value).endswith(hint)

@@ -1,7 +1,5 @@
 """The JSON Schema of configurations; tests/properties compares it with the loader."""
 
-import json
-from collections import Counter
 from importlib.metadata import EntryPoint
 from typing import Annotated
 
@@ -20,20 +18,6 @@ def validator():
 
 def test_it_is_a_json_schema(validator):
     jsonschema.Draft202012Validator.check_schema(validator.schema)
-
-
-def parts_of(schema):
-    """All schemas, and all else that is written as an object, inside a schema and itself."""
-    if isinstance(schema, dict):
-        yield schema
-    for part in schema.values() if isinstance(schema, dict) else schema:
-        if isinstance(part, dict | list):
-            yield from parts_of(part)
-
-
-def test_nothing_large_is_written_twice(validator):
-    counts = Counter(json.dumps(part, sort_keys=True) for part in parts_of(validator.schema))
-    assert [text for text, count in counts.items() if count > 1 and len(text) > 500] == []
 
 
 @pytest.mark.parametrize("name", ["llm", "Blend", "a/b #1"])
@@ -78,11 +62,3 @@ def test_refuses_what_the_loader_refuses(validator, described):
     assert not validator.is_valid(described)
     with pytest.raises(ConfigurationError):
         Reranker.from_config(described)
-
-
-def test_orders_over_those_of_a_preset(validator):
-    described = {"preset": "graded_passages", "orders": {"learn": {"window": 3}}, "order": "learn"}
-    assert Reranker.from_config(described).order.window == 3
-    assert validator.is_valid(described)
-    assert not validator.is_valid({**described, "orders": {"learn": {"windw": 3}}})
-    assert not validator.is_valid({**described, "orders": {"other": {"window": 3}}})

@@ -132,17 +132,6 @@ def test_failed_stage_is_skipped(failing, place):
         Reranker(cascade(*stages), strict=True, log_level="debug").rerank("q", texts)
 
 
-def test_next_stage_takes_the_order():
-    texts = numbered([3, 9, 5, 7])
-    model = Model()
-    method = cascade((Answering(lambda n: None), 4), (Graded(model), 2))
-    ranking = Reranker(method, log_level="debug").rerank("q", texts)
-    assert list(shown_in(model.prompts[0]).values()) == ["3 wombats", "9 wombats"]
-    assert ranking.order == (1, 0, 2, 3)
-    assert [item.status for item in ranking] == ["scored", "scored", "unjudged", "unjudged"]
-    assert ranking.report.issues[0].positions == (0, 1, 2, 3)
-
-
 def test_a_stage_that_judged_a_part_costs_no_candidate_its_place():
     texts = numbered([9, 8, 7, 6, 5, 4])
 
@@ -156,23 +145,6 @@ def test_a_stage_that_judged_a_part_costs_no_candidate_its_place():
     assert ranking.report.status == "degraded"
     assert [number_of(item.text) for item in ranking] == [4, 5, 7, 6, 8, 9]
     assert [len(item.stage_scores) for item in ranking] == [1, 1, 2, 2, 1, 1]
-
-
-def test_missed_later_keeps_its_place():
-    texts = numbered([3, 9, 5, 7])
-
-    def reply(passages):
-        kept = {label: text for label, text in passages.items() if number_of(text) != 9}
-        return graded(kept)
-
-    method = cascade((by_number(texts), None), (Graded(Model(reply)), 3))
-    ranking = Reranker(method, log_level="debug").rerank("q", texts)
-    assert ranking.order == (3, 2, 1, 0)
-    assert [item.status for item in ranking] == ["scored"] * 4
-    assert ranking.report.status == "degraded"
-    assert [(issue.code, issue.positions) for issue in ranking.report.issues] == [
-        ("not_in_reply", (1,))
-    ]
 
 
 # ---------------------------------------------------------------------- weight of the input order
@@ -270,7 +242,9 @@ def test_wrong_stages(stages, message):
         Reranker({"type": "cascade", "stages": stages})
 
 
-# ---------------------------------------------------------------------- many queries
+def test_cost_limit_needs_all_prices():
+    with pytest.raises(ConfigurationError, match="without the prices of 'model'"):
+        Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -337,11 +311,6 @@ class Recording:
 
     def check_installed(self):
         raise MissingExtraError("extra", "the stage")
-
-
-def test_check_installed():
-    with pytest.raises(MissingExtraError, match="extra"):
-        cascade((ByTable(), None), (Recording(Judgement([1.0])), 1)).check_installed()
 
 
 def test_issues_of_stages():

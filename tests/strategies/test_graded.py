@@ -17,7 +17,6 @@ from fakes import (
 )
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
-from secondpass.errors import LLMError
 from secondpass.strategies.graded import Graded
 
 SIZES = [
@@ -70,20 +69,6 @@ def test_batches_in_one_round(count, batch_size, sizes):
     assert passages == texts
     assert list(judgement.scores) == [float(number_of(text)) for text in texts]
     assert (judgement.unjudged, judgement.issues) == (frozenset(), [])
-
-
-def test_prompt_and_schema():
-    _, asks = judge(Graded(Model(), scale=(1, 5)), numbered([3, 4]))
-    prompt = asks[0].questions[0].request
-    labels = list(shown_in(prompt))
-    assert "Grade each of the 2 documents" in prompt.turns[0].text
-    assert "from 1 (not at all) to 5 (fully)" in prompt.turns[0].text
-    assert prompt.schema == {
-        "type": "object",
-        "properties": {label: {"type": "number"} for label in labels},
-        "required": labels,
-        "additionalProperties": False,
-    }
 
 
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
@@ -181,27 +166,6 @@ def test_grade_out_of_range(grade, repair):
     assert ranking.report.status == ("ok" if repair else "unchanged")
     if not repair:
         assert ranking.report.issues[0].code == "score_out_of_range"
-
-
-def failing(texts, error):
-    """Fails for the question that shows one of these."""
-    return lambda passages: error if set(texts) & set(passages.values()) else graded(passages)
-
-
-def test_answered_batches_are_used():
-    texts = numbered([4, 8, 2, 9, 1, 7])
-    error = LLMError("the server failed", "server_error")
-    reply = failing([texts[2]], error)
-    judgement, _ = judge(Graded(Model(), batch_size=2), texts, reply)
-    assert judgement.scores == [4, 8, None, None, 1, 7]
-    assert judgement.unjudged == {2, 3}
-    ranking = Reranker(Graded(Model(reply), batch_size=2), log_level="debug").rerank("q", texts)
-    assert ranking.order == (1, 5, 0, 4, 2, 3)
-    assert [item.status for item in ranking] == ["scored"] * 4 + ["unjudged"] * 2
-    assert ranking.report.status == "partial"
-    assert [(issue.code, issue.message, issue.positions) for issue in ranking.report.issues] == [
-        ("server_error", "the server failed", (2, 3))
-    ]
 
 
 # ---------------------------------------------------------------------- settings

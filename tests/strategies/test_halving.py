@@ -63,15 +63,6 @@ def test_one_refused_passage_costs_only_its_own_judgement(outcome, before, bad):
     assert report.usage.rounds <= 1 + math.ceil(math.log2(COUNT))
 
 
-def test_a_prompt_that_does_not_fit_costs_only_its_own_judgement():
-    model = Model([graded])
-    model.context_window = 600
-    method = Graded(model, batch_size=None)
-    ranking = Reranker(method).rerank("q", numbered([1] * 60), depth=None)
-    assert ranking.report.status == "ok"
-    assert ranking.report.usage.repairs > 0
-
-
 # ---------------------------------------------------------------------- what is not
 
 OTHERS = {
@@ -111,14 +102,6 @@ def test_a_model_that_answers_nothing_is_soon_given_up(reply, batches):
     assert ranking.report.status == "unchanged"
     before = (2 if isinstance(reply, str) else 1) * batches
     assert ranking.report.usage.calls <= before + 2 * math.ceil(math.log2(COUNT))
-
-
-@pytest.mark.parametrize("calls", [1, 2, 3, 5, 8])
-def test_within_the_limit_of_calls(calls):
-    ranking = rank(refusing(FILTERED), texts_with(5), {"calls": calls})
-    assert ranking.report.usage.calls <= calls
-    if calls == 8:
-        assert len(unjudged(ranking)) < 10
 
 
 def test_parts_are_neither_repaired_nor_shortened_again():

@@ -47,12 +47,6 @@ def test_a_group_that_was_not_answered(groups):
     assert list(issues(groups).values()) == [(3, 5)]
 
 
-def test_ranks(groups):
-    judgement = groups.judgement(6, [4, 2], frozenset({0}), degraded=True)
-    assert judgement.scores == [None, None, 5 / 6, None, 1.0, None]
-    assert (judgement.unjudged, judgement.degraded) == ({0}, True)
-
-
 def test_groups_are_asked_about_side_by_side(groups):
     _, asks = play(wrapped(groups, [0, 1], [4, 2]), in_answer(ranked))
     ((first, second),) = [ask.questions for ask in asks]

@@ -127,13 +127,6 @@ def test_words_must_differ(words):
         Pointwise(model(), words=words)
 
 
-@pytest.mark.parametrize("words", [("Yes",), ("Yes", "No", "Maybe"), ("", "No"), (True, False)])
-def test_two_words_are_needed(words):
-    settings = {"type": "pointwise", "llm": model(), "words": list(words)}
-    with pytest.raises(ConfigurationError, match="words"):
-        Reranker.from_config({"method": settings})
-
-
 NONE = "llm: log probabilities are not supported by this model"
 
 
@@ -141,14 +134,6 @@ NONE = "llm: log probabilities are not supported by this model"
 def test_a_model_without_log_probabilities_is_an_error(llm):
     with pytest.raises(ConfigurationError, match=NONE):
         Reranker({"type": "pointwise", "llm": llm})
-
-
-def test_with_too_few_calls_the_last_are_unjudged():
-    ranking = Reranker({"type": "pointwise", "llm": model()}, limits={"calls": 2}).rerank(
-        "q", numbered([30, 90, 50])
-    )
-    assert [item.status for item in ranking] == ["scored", "scored", "unjudged"]
-    assert [(issue.code, issue.positions) for issue in ranking.report.issues] == [("budget", (2,))]
 
 
 def test_a_passage_cannot_change_the_score_of_another():

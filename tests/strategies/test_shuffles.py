@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import (
+    ByTable,
     Limited,
     Model,
     graded,
@@ -20,9 +21,10 @@ from fakes import (
     task_of,
 )
 from sampling import examples
-from secondpass import ConfigurationError, Reranker
+from secondpass import Reranker
 from secondpass.errors import LLMError, MethodError
 from secondpass.strategies.blocks import Blocks
+from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.shuffles import Shuffles
@@ -61,17 +63,6 @@ def prompts(asks):
 
 
 # ---------------------------------------------------------------------- what is asked
-
-
-def test_one_shuffle_changes_nothing(kind):
-    texts = numbered(range(60))
-    default, asks = judge(METHODS[kind](Model(), labels="index1"), texts, REPLIES[kind])
-    one, asks_of_one = judge(
-        METHODS[kind](Model(), labels="index1", shuffles=1), texts, REPLIES[kind]
-    )
-    assert prompts(asks) == prompts(asks_of_one)
-    assert one == default
-    assert one.spreads is None
 
 
 def test_the_first_shuffle_is_the_order_itself(kind):
@@ -195,14 +186,6 @@ def test_without_a_score_in_any_shuffle():
         failing(0, 2, 3, reply=graded),
     )
     assert judgement.unjudged == {0, 1, 2}
-
-
-def test_one_shuffle_on_another_scale_refuses_all():
-    replies = iter([5, 50])
-    reply = lambda passages: json.dumps(dict.fromkeys(passages, next(replies)))  # noqa: E731
-    with pytest.raises(MethodError, match="outside the range") as raised:
-        judge(Graded(Model(), shuffles=2), ["a", "b"], reply)
-    assert raised.value.code == "score_out_of_range"
 
 
 @pytest.mark.parametrize(
@@ -333,7 +316,19 @@ def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
             assert spread is None or (score is not None and spread >= 0)
 
 
-@pytest.mark.parametrize("shuffles", [0, -1, 1.5, True])
-def test_a_wrong_number_of_shuffles(kind, shuffles):
-    with pytest.raises(ConfigurationError, match="shuffles"):
-        Reranker.from_config({"method": {"type": kind, "llm": len, "shuffles": shuffles}})
+def test_a_cascade_keeps_the_spreads_of_a_stage():
+    grades = iter([{"0": 1, "1": 4}, {"0": 3, "1": 4}])
+
+    def reply(passages):
+        found = next(grades)
+        return json.dumps({label: found[text[0]] for label, text in passages.items()})
+
+    method = Cascade(
+        [
+            {"method": ByTable({"0 wombats": 3.0, "1 wombats": 2.0, "2 wombats": 1.0})},
+            {"method": Graded(Model(reply), shuffles=2), "depth": 2},
+        ]
+    )
+    ranking = Reranker(method).rerank("wombats", numbered(range(3)))
+    assert [(item.position, item.spread) for item in ranking] == [(1, 0.0), (0, 2.0), (2, None)]
+    assert "rerank_spread" not in ranking[2].metadata

@@ -44,14 +44,6 @@ def test_many_requests_match_the_library_in_order(secondpass, write, batch):
         ]
 
 
-def test_nothing_in_gives_nothing_out(secondpass):
-    told = secondpass(*LEXICAL)
-    assert (told.code, told.out) == (0, "")
-    assert "warning: there is no query in the input" in told.flat
-    (empty,) = secondpass(*LEXICAL, "-q", "x").lines()
-    assert empty["ranking"] == []
-
-
 @pytest.mark.parametrize(("options", "missing"), [((), "query"), (("-q", "x"), "candidate")])
 def test_an_empty_file_is_no_success(secondpass, write, options, missing):
     told = secondpass(*LEXICAL, write("empty.jsonl", ""), *options)
@@ -99,12 +91,3 @@ def test_candidates_are_explained(secondpass):
     told = secondpass(*call, "-f", "table", "--top-k", "1", stdin=json_lines(FRUIT))
     assert "'banana': rank 1, of" in told.out
     assert "by lexical" in told.out
-
-
-def test_explained_candidates_have_to_exist(secondpass):
-    call = [*LEXICAL, "-q", "x", "--explain", "no\x1bne"]
-    told = secondpass(*call, stdin=json_lines(FRUIT))
-    assert (told.code, told.lines()[0]["explanations"]) == (0, [])
-    assert "--explain no\\x1bne: no candidate has this id" in told.flat
-    told = secondpass(*call, "--format", "trec", stdin=json_lines(FRUIT))
-    assert (told.code, "use jsonl or table" in told.flat) == (2, True)

@@ -29,11 +29,3 @@ def test_closed_output_pipe_is_not_an_error():
         run.stdin.close()
         assert run.stderr.read() == b""
     assert run.returncode == 0
-
-
-def test_a_malformed_line_ends_it_after_the_answers_before(secondpass):
-    stdin = json_lines(requests(1)) + b'{"query": 5}\n'
-    run = secondpass(*LEXICAL, "--batch", "1", stdin=stdin)
-    assert [line["query_id"] for line in run.lines()] == ["q0"]
-    assert "standard input:2: needs a 'query'" in run.err
-    assert run.code == 1

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from command_requests import requests
 from fake_provider import FakeProvider
 from fakes import numbered
 from secondpass.cli.resuming import Resumable
@@ -89,11 +88,3 @@ def test_a_configured_cache_is_the_only_one(secondpass, call, tmp_path, provider
     assert secondpass(*call, "--resume").code == 0
     assert provider.calls == 2 * COUNT
     assert "out.answers.sqlite" not in files(tmp_path)
-
-
-def test_answers_do_not_replace_an_input(secondpass, write, call, tmp_path):
-    file = write("out.answers.sqlite", requests(1))
-    before = file.read_bytes()
-    told = secondpass("rerank", file, *call[2:])
-    assert (told.code, "is an input file; name another output" in told.flat) == (2, True)
-    assert file.read_bytes() == before

@@ -8,7 +8,6 @@ from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks, Scores, read_scores
 from secondpass.prompts.replies.permutation import read_order
-from secondpass.prompts.replies.values import Order
 
 
 @pytest.mark.parametrize(("reply", "expected"), SCORES.values(), ids=SCORES)
@@ -38,10 +37,9 @@ def test_scores_of_indices(reply, expected):
     check(lambda: scores_of(reply, FROM_1), expected)
 
 
-@pytest.mark.parametrize("reply", ['{"scores": {"k4t": 3, "b2c": 1}}', '{"k4t": {"score": 3}}'])
-def test_scores_are_no_ranks(reply):
-    with pytest.raises(ReplyError):
-        read_scores(Completion(reply), OPAQUE, 0, 3, word="rank", whole=True)
+def test_row_with_two_indices():
+    reply = '[{"id": 1, "index": 3, "score": 9}, {"id": 2, "index": 2, "score": 3}]'
+    assert scores_of(reply, FROM_1) == (None, 3, None)
 
 
 def test_details():
@@ -82,12 +80,6 @@ def test_ranks(reply, expected, make):
         assert str(caught.value) == expected
     else:
         assert reply_format.read(Completion(reply), OPAQUE).places == expected
-
-
-def test_details_of_ranks():
-    order = Ranks().read(Completion('{"k4t": 2, "b2c": 1, "z9x": "last", "q": 1}'), OPAQUE)
-    assert order == Order((1, 0), doubled=0, unknown=1, cut=False, refused=(2,))
-    assert Ranks().read(Completion('{"k4t": 2, "b2c": 1, "z9', cut=True), OPAQUE).cut
 
 
 @pytest.mark.parametrize("make", [Keyed, Pairs])

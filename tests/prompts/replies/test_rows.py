@@ -6,7 +6,6 @@ import pytest
 
 from reply_cases import FROM_1, NONE, OPAQUE, ROWS, SEVERAL, check, order_of, scores_of
 from secondpass.effects import Completion
-from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.json_text import JsonObject
 from secondpass.prompts.replies.numbers import read_scores
 from secondpass.prompts.replies.selection import number_in
@@ -29,29 +28,11 @@ def test_remarks_are_no_members(key):
     check(lambda: scores_of(json.dumps({"k4t": {"score": 3, key: "it digs"}})), (3, None, None))
 
 
-@pytest.mark.parametrize("key", ["points", "quality", "why"])
-def test_other_members_need_falling_numbers(key):
-    rows = [{"id": "b2c", key: "1"}, {"id": "k4t", key: "2"}]
-    check(lambda: order_of(json.dumps(rows)), ROWS)
-
-
 @pytest.mark.parametrize("key", LOW_IS_GOOD)
 @pytest.mark.parametrize("form", ["{}", "final_{}", "{}Value"])
 def test_falling_ranks_are_no_order(key, form):
     rows = [{"id": "b2c", form.format(key): 2}, {"id": "k4t", form.format(key): 1}]
     check(lambda: order_of(json.dumps(rows)), ROWS)
-
-
-@pytest.mark.parametrize("key", ["docId", "row_id", "ID"])
-def test_other_ids_are_no_scores(key):
-    rows = [{"id": "b2c", key: 2}, {"id": "k4t", key: 1}]
-    check(lambda: order_of(json.dumps(rows)), ROWS)
-
-
-@pytest.mark.parametrize("key", ["score", "Grade", "relevance", "norm", "idea", "costly"])
-def test_falling_scores_are_an_order(key):
-    rows = [{"id": "b2c", key: 2}, {"id": "k4t", key: 1}]
-    check(lambda: order_of(json.dumps(rows)), (1, 0))
 
 
 NUMBERS = {
@@ -130,35 +111,9 @@ def test_joined_rows(reply, expected):
     check(lambda: order_of(reply), expected)
 
 
-@pytest.mark.parametrize("keys", [("id", "index"), ("index", "id")])
-def test_id_and_index(keys):
-    row = dict.fromkeys(keys, 2) | {"score": 5}
-    check(lambda: scores_of(json.dumps([row]), FROM_1), (None, 5, None))
-
-
 def test_label_in_an_array_or_object():
     rows = [{"id": ["b2c"]}, {"id": {"index": "k4t"}}, {"id": {"name": "z9x"}}]
     check(lambda: order_of(json.dumps(rows)), (1, 0))
-
-
-def test_rows_of_equal_numbers_are_joined():
-    check(lambda: scores_of('{"k4t": 3}\n{"b2c": 3}\n{"z9x": 5}'), (3, 3, 5))
-
-
-EIGHT = Labels([str(number) for number in range(1, 9)], 1)
-JOINED_INDICES = [
-    (FROM_1, '{"id": 2}\n{"id": 1}', (1, 0)),
-    (FROM_1, '{"id": 2}, {"id": 1}', (1, 0)),
-    (FROM_1, 'It is {"id": 2}, {"id": 1}', NONE),
-    (EIGHT, '{"id": 2}, {"id": 1}, {"id": 3}', (1, 0, 2)),
-    (FROM_1, '"2"\n"1"', (1, 0)),
-    (FROM_1, '["2"]\n["1"]\n["3"]', NONE),
-]
-
-
-@pytest.mark.parametrize(("labels", "reply", "expected"), JOINED_INDICES)
-def test_joined_rows_of_indices(labels, reply, expected):
-    check(lambda: order_of(reply, labels), expected)
 
 
 def test_rows_with_two_labels():

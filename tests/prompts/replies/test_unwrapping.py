@@ -50,22 +50,6 @@ def test_numbers_of_a_wrapper_are_no_labels(key):
     check(lambda: order_of(json.dumps({key: {"result": [2, 1, 3]}}), labels), NONE)
 
 
-ORDER_DEPTHS = {
-    "none": (["b2c", "k4t"], (1, 0)),
-    "two": ({"data": {"ranking": ["b2c", "k4t"]}}, (1, 0)),
-    "three": ({"data": {"answer": {"ranking": ["b2c", "k4t"]}}}, (1, 0)),
-    "four": ({"data": {"answer": {"result": {"ranking": ["b2c", "k4t"]}}}}, NONE),
-    "two wrappers": ({"data": ["b2c"], "result": ["b2c", "k4t"]}, NONE),
-    "wrapper in a string": ({"data": '["b2c", "k4t"]'}, (1, 0)),
-    "other key": ({"data": ["b2c", "k4t"], "note": 1}, (1, 0)),
-}
-
-
-@pytest.mark.parametrize(("value", "expected"), ORDER_DEPTHS.values(), ids=ORDER_DEPTHS)
-def test_depth_of_orders(value, expected):
-    check(lambda: order_of(json.dumps(value)), expected)
-
-
 SCORE_DEPTHS = {
     "two": ({"data": {"grades": KEYED}}, (1, 3, 2)),
     "three": ({"data": {"answer": {"grades": KEYED}}}, (1, 3, 2)),
@@ -82,19 +66,6 @@ SCORE_DEPTHS = {
 @pytest.mark.parametrize(("value", "expected"), SCORE_DEPTHS.values(), ids=SCORE_DEPTHS)
 def test_depth_of_scores(value, expected):
     check(lambda: scores_of(json.dumps(value)), expected)
-
-
-CONTESTED = {
-    "beside the wrapper": ('{"note": 1, "note": 2, "data": ["b2c", "k4t"]}', NONE),
-    "beside its own key": ('{"note": 1, "note": 2, "ranking": ["b2c", "k4t"]}', (1, 0)),
-    "its own key": ('{"ranking": ["k4t", "b2c"], "ranking": ["b2c", "k4t"]}', NONE),
-    "its own key alike": ('{"ranking": ["b2c", "k4t"], "ranking": ["b2c", "k4t"]}', (1, 0)),
-}
-
-
-@pytest.mark.parametrize(("reply", "expected"), CONTESTED.values(), ids=CONTESTED)
-def test_contested_keys(reply, expected):
-    check(lambda: order_of(reply), expected)
 
 
 @pytest.mark.parametrize(

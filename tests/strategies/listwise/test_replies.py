@@ -81,21 +81,6 @@ def test_rank_out_of_range():
     assert caught.value.code == "score_out_of_range"
 
 
-def test_answered_windows_are_used():
-    replies = iter([ranked, always(DOWN), ranked])
-    judgement, asks = judge(Listwise(Model()), ascending(40), one_after_the_other(replies))
-    assert [len(numbers_of(ask)) for ask in asks] == [20, 20, 20]
-    # Nothing joins the last window to the top any more.
-    behind = (*range(20, 40),)
-    assert [(issue.code, issue.positions) for issue in judgement.issues] == [
-        ("server_error", (*range(10, 20), *range(30, 40))),
-        ("windows_not_joined", behind),
-    ]
-    assert judgement.unjudged == set(behind)
-    best_first = sorted(range(40), key=lambda index: -(judgement.scores[index] or 0))
-    assert best_first[:20] == list(range(19, -1, -1))
-
-
 def test_failed_window_is_unjudged():
     replies = iter([always(DOWN), ranked])
     judgement, _ = judge(Listwise(Model()), ascending(30), one_after_the_other(replies))
@@ -106,14 +91,6 @@ def test_failed_window_is_unjudged():
     assert ranking.order == (*range(19, -1, -1), *range(20, 30))
     assert [item.status for item in ranking] == ["scored"] * 20 + ["unjudged"] * 10
     assert ranking.report.status == "partial"
-
-
-def test_uncounted_window_scores_nothing():
-    # 9 comes up from the window at 4, which does not count, and the topmost reply leaves it out.
-    replies = iter([ranked, always(DOWN), leaving_out(9)])
-    method = Listwise(Model(), window=5)
-    judgement, _ = judge(method, numbered(range(1, 10)), one_after_the_other(replies))
-    assert [number for number, score in enumerate(judgement.scores, 1) if score] == [1, 2, 3, 4]
 
 
 def starts_of(count, window, stride, rounds):

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from fakes import Model, numbered, ranked
-from listwise_plans import ascending, judge, numbers_of
+from listwise_plans import judge, numbers_of
 from secondpass import ConfigurationError, Reranker
-from secondpass.effects import Completion
 from secondpass.strategies.listwise import Listwise
 
 WINDOWS = [
@@ -39,13 +38,6 @@ def test_windows_slide_to_the_top(count, window, stride, starts):
     assert list(judgement.scores) == [(count - index) / count for index in range(count)]
     assert not judgement.unjudged
     assert not judgement.issues
-
-
-def test_best_is_carried_to_the_top():
-    ranking = Reranker(Listwise(Model(ranked))).rerank("q", ascending(100))
-    # A window carries as many as it has more than its stride.
-    assert ranking.order[:10] == tuple(range(99, 89, -1))
-    assert sorted(ranking.order) == list(range(100))
 
 
 @pytest.mark.parametrize("labels", ["opaque", "id", "index0", "index1"])
@@ -113,26 +105,6 @@ def test_default_stride():
     assert [5 - numbers_of(ask)[0] for ask in asks] == [2, 1, 0]
 
 
-@pytest.mark.parametrize("reply", ["keyed", "pairs"])
-def test_ranks_are_whole_numbers(reply):
-    _, asks = judge(
-        Listwise(Model(), reply=reply),
-        numbered([3, 9]),
-        lambda passages: json.dumps(
-            {
-                "grades": [
-                    {"id": label, "rank": index} for index, label in enumerate(passages, start=1)
-                ]
-            }
-        ),
-    )
-    prompt = asks[0].questions[0].request
-    assert '"rank"' in json.dumps(prompt.schema) or reply == "keyed"
-    assert '"integer"' in json.dumps(prompt.schema)
-    assert "its rank" in prompt.turns[0].text or '"rank": <rank>' in prompt.turns[0].text
-    assert "Rank 1 is the best." in prompt.turns[0].text
-
-
 def keyed_ranks(*ranks):
     def reply(passages):
         return json.dumps(dict(zip(passages, ranks, strict=False)))
@@ -164,28 +136,6 @@ def test_ranks(ranks, scores, codes):
             index for index, score in enumerate(scores) if score is None
         )
         assert issue.method == "listwise by model"
-
-
-def test_cut_or_unknown_ranks():
-    def cut(passages):
-        first, second, *_ = passages
-        return Completion(f'{{"{first}": 2, "{second}": 1, "', cut=True)
-
-    def strange(passages):
-        return json.dumps({"zzz9": 1, **{label: index for index, label in enumerate(passages, 1)}})
-
-    method = Listwise(Model(), reply="keyed")
-    judgement, _ = judge(method, numbered([3, 9, 5]), cut)
-    (issue,) = judgement.issues
-    assert (issue.code, issue.message) == ("not_in_reply", "the reply broke off before them")
-    judgement, _ = judge(method, numbered([3, 9, 5]), leaving_out_rank)
-    assert judgement.issues[0].message == "the reply leaves them out"
-    judgement, _ = judge(method, numbered([3, 9, 5]), strange)
-    assert [issue.code for issue in judgement.issues] == ["unknown_label"]
-
-
-def leaving_out_rank(passages):
-    return json.dumps({label: index for index, label in enumerate([*passages][:-1], start=1)})
 
 
 def test_context_window():
