@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,6 +39,19 @@ Result = dict[str, Any]
 def worth(query: str, text: str) -> float:
     """A number between 0 and 1 that depends on query and text."""
     return int.from_bytes(hashlib.sha256(f"{query}|{text}".encode()).digest()[:6]) / 2**48
+
+
+class ByWorth:
+    """Scores by :func:`worth`, slowly, so that calls overlap."""
+
+    model_name = "by-worth"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+
+    def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
+        time.sleep(self.seconds)
+        return [worth(query, document) for document in documents]
 
 
 class Broken:

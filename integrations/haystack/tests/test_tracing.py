@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from haystack import Pipeline, component, default_from_dict, default_to_dict
+from haystack import Document, Pipeline, component, default_from_dict, default_to_dict
 from haystack.dataclasses import ChatMessage
 from haystack.tracing import Span, Tracer, disable_tracing, enable_tracing, tracer
 
@@ -91,6 +91,27 @@ def spans() -> Iterator[Any]:
     yield exporter.get_finished_spans
     instrumentor.uninstrument()
     provider.shutdown()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("at_run", "top_k"), [({}, 2), ({"top_k": 1}, 1)])
+def test_openinference_shows_the_model_and_top_k(
+    spans: Any, asynchronous: bool, at_run: dict[str, Any], top_k: int
+) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker("lexical", top_k=2))
+    documents = [Document(content="the castle garden"), Document(content="a market")]
+    data = {"ranker": {"query": QUERY, "documents": documents, **at_run}}
+    _ = asyncio.run(pipeline.run_async(data)) if asynchronous else pipeline.run(data)
+    name = "SecondPassRanker.run_async" if asynchronous else "SecondPassRanker.run"
+    (span,) = [span for span in spans() if span.name == name]
+    assert span.attributes["openinference.span.kind"] == "RERANKER"
+    assert span.attributes["reranker.model_name"] == "lexical"
+    assert span.attributes["reranker.top_k"] == top_k
+    assert span.attributes["reranker.query"] == QUERY
+    shown = json.loads(span.attributes["output.value"])
+    assert shown["report"]["method"] == "lexical"
 
 
 class Recorded(Span):

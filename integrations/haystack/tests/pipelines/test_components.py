@@ -6,24 +6,120 @@ import asyncio
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline, component
+from haystack import Document, Pipeline, SuperComponent, component
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
+from haystack.components.joiners import DocumentJoiner
+from haystack.components.joiners.document_joiner import JoinMode
+from haystack.components.routers import ConditionalRouter
 from haystack.dataclasses import ChatMessage, ToolCall
-from haystack.tools import ComponentTool
+from haystack.tools import ComponentTool, PipelineTool
 
-from haystack_documents import Numbers, ids
+from haystack_documents import Numbers, contents, ids
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     QUERY,
+    WAYS,
+    Broken,
+    ByWorth,
     Result,
     Way,
+    asking,
     every_way,
+    falls,
     numbered,
     passages,
+    retrieving,
 )
+from sampling import rotating
+
+
+@every_way
+def test_three_retrievers_join_straight_into_it(way: Way) -> None:
+    lists = [numbered(5, 3, 1), numbered(5, 3, 1)[1:], numbered(5, 3, 1, 9)[2:]]
+    best: dict[str, float] = {}
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker({"method": Numbers()}))
+    for index, documents in enumerate(lists):
+        for document in documents:
+            best[document.id] = max(best.get(document.id, 0.0), document.score or 0.0)
+        pipeline.add_component(f"retriever{index}", Given(documents))
+        pipeline.connect(f"retriever{index}.documents", "ranker.documents")
+    data = asking("ranker", *(f"retriever{index}" for index in range(3)))
+    ranked = way(pipeline, data)["ranker"]
+    assert contents(ranked["documents"]) == ["number 9", "number 5", "number 3", "number 1"]
+    came = {document.id: document.meta["retrieval_score"] for document in ranked["documents"]}
+    assert came == best
+    assert len(ranked["report"]["left_out"]["duplicate"]) == 7 - 4
+
+
+@component
+class Given:
+    """A retriever that always finds the same."""
+
+    def __init__(self, documents: list[Document]) -> None:
+        self.documents = documents
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str) -> Result:
+        return {"documents": self.documents}
+
+
+# ---------------------------------------------------------------------- before other components
+
+
+@rotating(joined=list(JoinMode), way=WAYS, method=[ByWorth, Broken])
+def test_a_joiner_behind_it_keeps_its_order(way: Way, joined: JoinMode, method: Any) -> None:
+    # Broken leaves the order that came in, whose scores may be anything.
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", SecondPassRanker({"method": method()}))
+    pipeline.add_component("joiner", DocumentJoiner(joined))
+    pipeline.connect("ranker.documents", "joiner.documents")
+    documents = [Document(id=name, content=name, score=score) for name, score in UNSORTED]
+    data = {"ranker": {"query": QUERY, "documents": documents}}
+    result = way(pipeline, data, include_outputs_from={"ranker"})
+    ranked = result["ranker"]["documents"]
+    assert falls(ranked)
+    assert ids(result["joiner"]["documents"]) == ids(ranked)
+    if method is Broken:
+        assert ids(ranked) == [name for name, _ in UNSORTED]
+
+
+UNSORTED = [("a", 0.2), ("b", None), ("c", 0.9), ("d", 0.4), ("e", 0.4)]
+
 
 # ---------------------------------------------------------------------- branches and loops
+
+
+@every_way
+@pytest.mark.parametrize(("method", "branch"), [(ByWorth, "good"), (Broken, "bad")])
+def test_a_router_branches_on_the_report(way: Way, method: Any, branch: str) -> None:
+    routes: Any = [
+        {
+            "condition": "{{ report['status'] == 'ok' }}",
+            "output": "{{ documents }}",
+            "output_name": "good",
+            "output_type": list[Document],
+        },
+        {
+            "condition": "{{ report['status'] != 'ok' }}",
+            "output": "{{ report['issues'][0]['code'] }}",
+            "output_name": "bad",
+            "output_type": str,
+        },
+    ]
+    pipeline = retrieving(SecondPassRanker({"method": method()}))
+    pipeline.add_component("router", ConditionalRouter(routes, unsafe=True))
+    pipeline.connect("ranker.documents", "router.documents")
+    pipeline.connect("ranker.report", "router.report")
+    data = asking("retriever", "ranker")
+    result = way(pipeline, data, include_outputs_from={"ranker"})
+    assert set(result["router"]) == {branch}
+    if branch == "good":
+        assert ids(result["router"]["good"]) == ids(result["ranker"]["documents"])
+    else:
+        assert result["router"]["bad"] == "scorer_raised"
+    assert set(result["ranker"]) == {"documents", "report"}
 
 
 @component
@@ -58,7 +154,11 @@ class Choices:
 @pytest.mark.parametrize(
     ("connected", "wanted"),
     [
+        ({"top_k": "top_k"}, ["d5", "d4", "d3"]),
+        ({"depth": "depth"}, ["d4", "d3", "d2", "d1", "d0", "d5"]),
+        ({"floor": "score_threshold"}, ["d5", "d4", "d3", "d2"]),
         ({"order": "order"}, ["d0", "d5", "d4", "d3", "d2", "d1"]),
+        ({"rule": "order"}, ["d4", "d2", "d5", "d3", "d1", "d0"]),
         (
             {"top_k": "top_k", "depth": "depth", "floor": "score_threshold", "rule": "order"},
             ["d4", "d2", "d3"],
@@ -79,6 +179,34 @@ def test_run_time_inputs_come_from_other_components(
     documents = numbered(0, 1, 3, 4, 5, 6)
     data = {"choices": {"query": QUERY}, "ranker": {"query": QUERY, "documents": documents}}
     assert ids(way(pipeline, data)["ranker"]["documents"]) == wanted
+
+
+def search(ranker: SecondPassRanker | None = None) -> SuperComponent:
+    return SuperComponent(
+        retrieving(ranker or SecondPassRanker("lexical", top_k=3)),
+        input_mapping={
+            "query": ["retriever.query", "ranker.query"],
+            "best": ["ranker.top_k"],
+            "arrangement": ["ranker.order"],
+        },
+        output_mapping={"ranker.documents": "documents", "ranker.report": "report"},
+    )
+
+
+@every_way
+def test_inside_a_super_component_it_maps_in_and_out(way: Way) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("search", search())
+    plain = retrieving(SecondPassRanker("lexical", top_k=3)).run(asking("retriever", "ranker"))
+    results = way(pipeline, asking("search"))["search"]
+    assert results["documents"] == plain["ranker"]["documents"]
+    assert results["report"]["status"] == "ok"
+    data = {"search": {"query": QUERY, "best": 4, "arrangement": "lost_in_the_middle"}}
+    laid_out = way(pipeline, data)["search"]["documents"]
+    four = retrieving(SecondPassRanker("lexical")).run(
+        {**asking("retriever"), "ranker": {"query": QUERY, "top_k": 4}}
+    )["ranker"]["documents"]
+    assert ids(laid_out) == [four[0].id, four[2].id, four[3].id, four[1].id]
 
 
 def calling(tool: str, **arguments: Any) -> MockChatGenerator:
@@ -119,3 +247,31 @@ def test_agent_reranks_documents_of_its_state(asynchronous: bool) -> None:
     wanted = SecondPassRanker("lexical").run(QUERY, passages(), 2)
     assert ids(result["ranked"]) == ids(wanted["documents"])
     assert result["report"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_agent_calls_a_pipeline_with_it_as_a_tool(asynchronous: bool, saved: bool) -> None:
+    tool = PipelineTool(
+        retrieving(SecondPassRanker("lexical", top_k=2)),
+        name="search",
+        description="Finds passages.",
+        input_mapping={"query": ["retriever.query", "ranker.query"]},
+        output_mapping={"ranker.documents": "documents", "ranker.report": "report"},
+        outputs_to_state={"ranked": {"source": "documents"}},
+    )
+    agent = Agent(
+        chat_generator=calling("search", query=QUERY),
+        tools=[tool],
+        state_schema={"ranked": {"type": list[Document]}},
+        raise_on_tool_invocation_failure=True,
+    )
+    if saved:
+        pipeline = Pipeline()
+        pipeline.add_component("agent", agent)
+        loaded = Pipeline.loads(pipeline.dumps()).get_component("agent")
+        assert isinstance(loaded, Agent)
+        agent = loaded
+    result = run_agent(agent, asynchronous)
+    plain = retrieving(SecondPassRanker("lexical", top_k=2)).run(asking("retriever", "ranker"))
+    assert result["ranked"] == plain["ranker"]["documents"]

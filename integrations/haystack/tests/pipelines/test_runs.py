@@ -10,15 +10,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from haystack import Pipeline, component
 from haystack.components.generators.chat import (
+    FallbackChatGenerator,
     MockChatGenerator,
     OpenAIChatGenerator,
 )
-from haystack.core.errors import BreakpointException
+from haystack.core.errors import BreakpointException, PipelineRuntimeError
 from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
 from haystack.dataclasses import ChatMessage
 from haystack.dataclasses.breakpoints import Breakpoint
@@ -30,6 +33,7 @@ from haystack_documents import timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_pipelines import (
     QUERY,
+    Broken,
     Result,
     Way,
     answering,
@@ -39,7 +43,8 @@ from haystack_pipelines import (
     numbered,
     retrieving,
 )
-from secondpass import MissingExtraError
+from secondpass import MissingExtraError, RerankError
+from secondpass.config import preset_names
 
 
 def openai_generator(model: str) -> OpenAIChatGenerator:
@@ -47,12 +52,44 @@ def openai_generator(model: str) -> OpenAIChatGenerator:
 
 
 SAVED: dict[str, Callable[[], SecondPassRanker]] = {
+    **{f"preset {name}": partial(SecondPassRanker, name) for name in preset_names()},
+    "flat": lambda: SecondPassRanker(
+        "lexical",
+        top_k=2,
+        depth=7,
+        score_threshold=-1.0,
+        meta_fields_to_embed=["page"],
+        embedding_separator=" | ",
+        query_prefix="q: ",
+        query_suffix="?",
+        document_prefix="d: ",
+        document_suffix=".",
+        dedupe=False,
+        meta_prefix="second_",
+        raise_on_failure=True,
+    ),
     "flat token": lambda: SecondPassRanker(
         "cohere", model="other", token=Secret.from_env_var("A_SECRET_KEY"), top_k=2
     ),
     "openai": lambda: SecondPassRanker("listwise_guided", chat_generator=openai_generator("one")),
+    "fallback of two": lambda: SecondPassRanker(
+        {"method": "listwise", "depth": 5},
+        chat_generator=FallbackChatGenerator([openai_generator("one"), openai_generator("two")]),
+    ),
+    "mock": lambda: SecondPassRanker(
+        {"method": {"type": "graded", "scale": [0, 3]}}, chat_generator=MockChatGenerator("{}")
+    ),
+    "mock of messages": lambda: SecondPassRanker(
+        {"method": "listwise"},
+        chat_generator=MockChatGenerator([ChatMessage.from_assistant("{}"), "[]"], model="m"),
+    ),
     "cascade": lambda: SecondPassRanker(
-        {"method": {"type": "cascade", "stages": ["lexical", {"type": "listwise", "depth": 2}]}},
+        {
+            "method": {"type": "cascade", "stages": ["lexical", {"type": "listwise", "depth": 2}]},
+            "blend": {"original": 0.2, "normalize": "minmax"},
+            "orders": {"learn": {"type": "tiers", "field": "level", "tiers": ["easy", "hard"]}},
+            "limits": {"deadline": 5},
+        },
         chat_generator=MockChatGenerator("{}"),
     ),
 }
@@ -109,7 +146,29 @@ def test_saved_pipelines_load_in_a_new_process(
     saved, loaded = elsewhere[name]
     assert loaded == saved
     assert "sk-very-secret" not in saved
-    assert ("A_SECRET_KEY" in saved) == (name in {"flat token", "openai"})
+    assert ("A_SECRET_KEY" in saved) == (name in {"flat token", "openai", "fallback of two"})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SecondPassRanker("cohere", token=Secret.from_token("sk-very-secret")),
+        lambda: SecondPassRanker(
+            {"method": "listwise"},
+            chat_generator=OpenAIChatGenerator(api_key=Secret.from_token("sk-very-secret")),
+        ),
+    ],
+    ids=["token", "chat generator"],
+)
+def test_saving_a_plain_token_is_refused_with_a_reason(make: Any) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("ranker", make())
+    with pytest.raises(Exception, match="Cannot serialize token-based secret") as raised:
+        pipeline.dumps()
+    chain: BaseException | None = raised.value
+    while chain is not None:
+        assert "sk-very-secret" not in str(chain)
+        chain = chain.__cause__ or chain.__context__
 
 
 # ---------------------------------------------------------------------- breakpoints
@@ -139,6 +198,18 @@ def test_paused_run_resumes_with_the_same_result(
     assert resumed["prompt"] == through["prompt"]
     assert resumed["middle"] == through["middle"]
     assert timeless(resumed["ranker"]) == timeless(through["ranker"])
+
+
+def test_strict_failure_leaves_a_snapshot() -> None:
+    broken = SecondPassRanker({"method": Broken()}, raise_on_failure=True)
+    data = asking("retriever", "ranker")
+    with pytest.raises(PipelineRuntimeError, match="strict is set") as raised:
+        answering(broken).run(data)
+    assert isinstance(raised.value.__cause__, RerankError)
+    assert raised.value.pipeline_snapshot is not None
+    mended = answering(SecondPassRanker("lexical", raise_on_failure=True))
+    resumed = mended.run({}, pipeline_snapshot=raised.value.pipeline_snapshot)
+    assert resumed == mended.run(data)
 
 
 # ---------------------------------------------------------------------- documents
@@ -175,6 +246,21 @@ def listening(name: str) -> Iterator[list[logging.LogRecord]]:
 
 
 # ---------------------------------------------------------------------- what is logged and printed
+
+
+@every_way
+def test_a_degraded_run_logs_one_warning_and_prints_nothing(
+    way: Way, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = retrieving(SecondPassRanker({"method": Broken(), "fallback": ["lexical"]}))
+    with listening("") as heard:
+        result = way(pipeline, asking("retriever", "ranker"))
+    assert result["ranker"]["report"]["status"] == "degraded"
+    assert [record.levelname for record in heard] == ["WARNING"]
+    assert "degraded" in heard[0].getMessage()
+    assert "castle" not in heard[0].getMessage()
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
 
 
 @every_way

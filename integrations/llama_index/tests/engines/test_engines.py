@@ -11,6 +11,18 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.callbacks import CallbackManager, CBEventType
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.evaluation import (
+    RetrieverEvaluator,
+)
+from llama_index.core.postprocessor import (
+    LongContextReorder,
+    MetadataReplacementPostProcessor,
+    PrevNextNodePostprocessor,
+    SimilarityPostprocessor,
+)
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo
+from llama_index.core.storage.docstore import SimpleDocumentStore
 
 from llama_engines import (
     QUERY,
@@ -23,9 +35,11 @@ from llama_engines import (
     engine_of,
     ids,
     in_order,
+    inside_a_loop,
     memory,
     nodes_of,
 )
+from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_nodes import plain
 
 
@@ -82,6 +96,33 @@ def test_each_engine_gets_events_of_its_postprocessor() -> None:
 # ---------------------------------------------------------------------- behind other retrievers
 
 
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "dist_based_score", "simple"])
+@pytest.mark.parametrize("use_async", [False, True])
+def test_behind_a_fusion(mode: Any, use_async: bool, ask: Ask) -> None:
+    def fusion() -> QueryFusionRetriever:
+        return QueryFusionRetriever(
+            [
+                Retrieved(*nodes_of("car", "owl", "red", "bear")),
+                Retrieved(*nodes_of("fox", "red", "tea", "car")),
+            ],
+            llm=Scripted(script=lambda prompt: "red panda food\nbamboo"),
+            num_queries=3,
+            mode=mode,
+            use_async=use_async,
+            similarity_top_k=6,
+        )
+
+    scorer = Overlap()
+    response = ask(engine_of(fusion(), by_overlap(scorer)), QUERY)
+    fused = {node.node_id: node.score for node in fusion().retrieve(QUERY)}
+    assert len(fused) == 6
+    assert ids(response.source_nodes)[:2] == ["red", "bear"]
+    assert sorted(ids(response.source_nodes)) == sorted(fused)
+    assert scorer.queries == [QUERY]  # what the user asked, not what the fusion made of it
+    for node in response.source_nodes:
+        assert node.metadata["retrieval_score"] == fused[node.node_id]
+
+
 CHATS: dict[str, Callable[[Any, str], Any]] = {
     "chat": lambda engine, message: engine.chat(message),
     "achat": lambda engine, message: asyncio.run(engine.achat(message)),
@@ -113,3 +154,66 @@ def test_chat_engine_ranks_for_its_condensed_question(
     assert plain(response.source_nodes) == plain(expected)
     assert in_order(str(response), ids(expected))
     assert "rerank_status" not in str(response)
+
+
+def test_a_retriever_evaluator_measures_the_second_pass() -> None:
+    def evaluator(*behind: SecondPassRerank) -> RetrieverEvaluator:
+        return RetrieverEvaluator.from_metric_names(
+            ["mrr", "hit_rate", "precision"],
+            retriever=Retrieved(*nodes_of()),
+            node_postprocessors=list(behind),
+        )
+
+    shared = by_overlap(top_n=1)
+    with_pass = evaluator(shared)
+    assert with_pass.node_postprocessors is not None
+    assert with_pass.node_postprocessors[0] is shared
+    before = evaluator().evaluate(QUERY, ["red"]).metric_vals_dict
+    after = with_pass.evaluate(QUERY, ["red"]).metric_vals_dict
+    assert before["mrr"] == pytest.approx(1 / 5)
+    assert after == {"mrr": 1.0, "hit_rate": 1.0, "precision": 1.0}
+    # The evaluator calls the synchronous side from within its own asynchronous one.
+    assert asyncio.run(with_pass.aevaluate(QUERY, ["red"])).metric_vals_dict == after
+    assert inside_a_loop(lambda: with_pass.evaluate(QUERY, ["red"])).metric_vals_dict == after
+
+
+def store() -> SimpleDocumentStore:
+    nodes = {node.node_id: node.node for node in nodes_of()}
+    nodes["red"].relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
+    kept = SimpleDocumentStore()
+    kept.add_documents(list(nodes.values()))
+    return kept
+
+
+def linked() -> list[NodeWithScore]:
+    nodes = nodes_of("car", "bear", "red")
+    nodes[2].node.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="fox")
+    for node in nodes:
+        node.node.metadata["window"] = f"window_{node.node_id}"
+    return nodes
+
+
+BEHIND: dict[str, tuple[Callable[[], Any], list[str]]] = {
+    "a cutoff": (lambda: SimilarityPostprocessor(similarity_cutoff=1.5), ["red", "bear"]),
+    "reordering": (LongContextReorder, ["red", "car", "bear"]),
+    "replacement": (lambda: MetadataReplacementPostProcessor("window"), ["red", "bear", "car"]),
+    "next nodes": (
+        lambda: PrevNextNodePostprocessor(docstore=store(), num_nodes=1, mode="next"),
+        ["red", "fox", "bear", "car"],
+    ),
+    "another of ours": (lambda: SecondPassRerank("lexical"), ["red", "bear", "car"]),
+}
+
+
+@pytest.mark.parametrize(("other", "expected"), BEHIND.values(), ids=BEHIND)
+def test_other_postprocessors_behind(
+    other: Callable[[], Any], expected: list[str], ask: Ask
+) -> None:
+    response = ask(engine_of(Retrieved(*linked()), by_overlap(), other()), QUERY)
+    results = response.source_nodes
+    if isinstance(other(), PrevNextNodePostprocessor):
+        assert sorted(ids(results)) == sorted(expected)
+    else:
+        assert ids(results) == expected
+    if isinstance(other(), MetadataReplacementPostProcessor):
+        assert [one.text for one in results] == [f"window_{name}" for name in expected]
