@@ -11,7 +11,7 @@ METHODS = {
     "listwise": {"type": "listwise", "llm": LLM},
     "blocks": {"type": "blocks", "llm": LLM},
     "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
-    "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
+    "decisions": {"type": "decisions", "api": "openai", "model": "m"},
     "pointwise": {"type": "pointwise", "llm": LLM},
 }
 
