@@ -29,6 +29,7 @@ STATUSES = [
     (status(409), "conflict", 3),
     (status(429), "rate_limited", 3),
     (status(500), "server_error", 3),
+    (status(501), "bad_request", 1),
     (status(503), "server_error", 3),
     (status(529), "server_error", 3),
     (status(429, headers={"Retry-After": "86400"}), "rate_limited", 1),
