@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 import fake_provider as fake
 from decision_answers import KEY, NUMBERS, answer, questions, shown, statements
@@ -118,6 +120,37 @@ def test_other_names_in_responses(make, provider):
     provider.play(answer(renamed))
     ranking = make(rename={"answers": "results", "noul": "p"}).rerank("q", NUMBERS)
     assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5}
+
+
+@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
+def test_the_request_of_jev_rerank(make, provider):
+    """As ``llama_index/postprocessor/jev/base.py`` and ``utils.py`` of version 0.1.1 build it.
+
+    But for the id of the question, which models do not see.
+    """
+    page = Path(__file__).parents[3] / "docs" / "decision-models.md"
+    section = page.read_text(encoding="utf-8").partition("## Coming from JevRerank")[2]
+    config = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
+    settings = {name: value for name, value in config["method"].items() if name != "type"}
+    provider.play(lambda _request: [fake.http(200, {"answers": {}})])
+    make(**{**settings, "question": "graded", "layout": None}).rerank("q", ["7 wombats"])
+    body = provider.requests[0].body
+    assert body == {
+        "state": {"query": "q", "passage": "7 wombats"},
+        "model": "jev-latest",
+        "questions": {
+            "document": {
+                "type": "score",
+                "instructions": "How well does this passage answer the query?",
+                "criteria": [
+                    "Off-topic; does not relate to the query",
+                    "Tangentially related; mentions the topic but does not answer the query",
+                    "Partly answers; relevant but incomplete or missing key details",
+                    "Fully answers the query",
+                ],
+            }
+        },
+    }
 
 
 def test_options_are_further_fields(make, provider):
