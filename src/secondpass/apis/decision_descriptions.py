@@ -42,6 +42,8 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 """What each placeholder stands for, and in which template."""
 
+KEY_VARIABLES = ("DECISIONS_API_KEY",)
+"""Where the key is that belongs to no known provider."""
 TEXTS = frozenset({"state", "state_text", "question"})
 """Placeholders of a request that hold texts of a call."""
 OF_REQUEST = frozenset({"id", "question"})
@@ -134,7 +136,7 @@ class DecisionApi(Api):
             is needed, or with a value that JSON does not have; or an invalid URL, path or header.
     """
 
-    key_variables: Annotated[Sequence[str], OneOrMore()] = ("DECISIONS_API_KEY",)
+    key_variables: Annotated[Sequence[str], OneOrMore()] = KEY_VARIABLES
     usage_tokens: Annotated[Sequence[str], OneOrMore()] = (
         "usage.input_tokens",
         "usage.prompt_tokens",

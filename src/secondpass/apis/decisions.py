@@ -17,6 +17,7 @@ from secondpass.apis import wire
 from secondpass.apis.decision_descriptions import (
     DECISION_API_SETTING,
     DECISION_APIS,
+    KEY_VARIABLES,
     OF_LEVELS,
     OF_REQUEST,
     OF_STATE,
@@ -72,8 +73,8 @@ class Decisions(ApiMethod[DecisionApi]):
         path: replaces the API's path.
         rename: names of fields of another provider, by those of the description; three at most.
         api_key: the key. Prefer an environment variable.
-        api_key_env: environment variable that holds the key, or several to try in turn. The usual
-            one of the API is read only without ``base_url``.
+        api_key_env: environment variable that holds the key, or several to try in turn, instead of
+            the usual one; with ``base_url`` that is ``DECISIONS_API_KEY``.
         question: ``graded`` asks for the probability of each level of a scale, of which the
             expected level counts, from 0 to 1; ``yes_no`` for the probability that a document
             answers the query.
@@ -98,6 +99,7 @@ class Decisions(ApiMethod[DecisionApi]):
 
     _apis = DECISION_APIS
     _fixed = TEXTS | {"id", "model"}
+    _output_tokens = 1
     _splits_long = True  # its documents share one state
 
     def __init__(
@@ -144,8 +146,8 @@ class Decisions(ApiMethod[DecisionApi]):
             prices=prices,
             options=options,
         )
-        if base_url is not None:
-            self.key_variables = ()  # the usual key is not that of another provider
+        if base_url is not None and described.url is not None:
+            self.key_variables = KEY_VARIABLES  # the usual key is not that of another provider
         self._layout: Layout = layout or described.layout
         self._check_question(described)
         self.scale = None if question == "yes_no" else (0.0, 1.0)

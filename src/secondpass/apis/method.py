@@ -76,6 +76,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
     """Whether a batch of short texts that is too long is split rather than cut."""
     _fixed = api_template.FIXED
     """Placeholders that ``options`` cannot replace."""
+    _output_tokens = 0
+    """Tokens of an answer about one document, by an estimate."""
     batch_size: int | None
     path: str | None
     prices: Prices | None
@@ -272,7 +274,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
             lambda completion: self._read(completion, request),
             None,
             shrink,
-            Estimate(sum(map(self._estimate(task.query, request.instruction), sent)), 0),
+            Estimate(
+                sum(map(self._estimate(task.query, request.instruction), sent)),
+                self._output_tokens * len(sent),
+            ),
             len(sent),
             wire.equal(len(texts), 0.0, with_spans=self.spans),
             recall=Recall(

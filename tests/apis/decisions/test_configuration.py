@@ -48,6 +48,18 @@ def test_the_usual_key_goes_to_no_other_address(make, shape, provider, monkeypat
     monkeypatch.setenv("MY_KEY", "sk-mine")
     make(api_key=None, api_key_env="MY_KEY").rerank("q", NUMBERS)
     assert provider.requests[1].key == "sk-mine"
+    monkeypatch.setenv("DECISIONS_API_KEY", "sk-local")
+    make(api_key=None).rerank("q", NUMBERS)
+    assert provider.requests[2].key == "sk-local"
+
+
+@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
+def test_the_key_of_an_own_api(make, provider, monkeypatch):
+    monkeypatch.setenv("OWN_KEY", "sk-own")
+    provider.play(lambda _request: [http(200, {"answers": {}})])
+    own = {**OWN, "key_variables": "OWN_KEY"}
+    make(api=own, api_key=None, model=None, layout=None).rerank("q", NUMBERS[:1])
+    assert provider.requests[0].key == "sk-own"
 
 
 def test_no_key(make, provider):
