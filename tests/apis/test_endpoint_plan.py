@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fakes import play, task_of
-from secondpass.apis import endpoint as module
+from secondpass.apis import method as module
 from secondpass.apis.endpoint import Endpoint, Pairs
 from secondpass.effects import Answer, Completion
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError

@@ -51,6 +51,8 @@ def read_answers(
     """
     if api.blocked is not None and lookup(body, api.blocked) is not None:
         raise ReplyError("it was blocked", "content_filter")
+    if isinstance(body, Ambiguous) and api.answers.partition(".")[0] in body.doubled:
+        raise ReplyError(f"it has {api.answers!r} twice", "bad_response")
     answers, unknown, doubled = _by_id(lookup(body, api.answers), api, ids)
     values: list[float | None] = [None] * len(ids)
     refused: dict[int, str] = dict.fromkeys(doubled, "a question has two answers")
@@ -158,7 +160,7 @@ def _value(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int)
     if api.declined is not None and kind == api.declined:
         return _DECLINED
     expected = lookup(question.question, api.answer_type)
-    if kind != expected:
+    if expected is not None and kind != expected:
         raise _UnusableError(f"answers are not of the type {expected!r}")
     if isinstance(answer, Ambiguous):
         raise _UnusableError("an answer states something twice")
@@ -179,9 +181,10 @@ def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
     stated = lookup(answer, question.probabilities)
     if question.level is not None and isinstance(stated, list):
         rows = [(lookup(row, question.level), lookup(row, question.probability)) for row in stated]
-        stated = dict(rows) if all(isinstance(label, str) for label, _ in rows) else None
-        if stated is not None and len(stated) < len(rows):
-            stated = None
+        clear = all(isinstance(label, str) for label, _ in rows) and not any(
+            isinstance(row, Ambiguous) for row in stated
+        )
+        stated = dict(rows) if clear and len({label for label, _ in rows}) == len(rows) else None
     expected = [str(level) for level in range(levels)]
     if (
         not isinstance(stated, dict)

@@ -126,7 +126,7 @@ class DecisionApi(Api):
         answers: place of the answers in a response.
         answer_id: place of a question's id in its answer, if answers are a list in the order of
             the questions; None if they are an object by id.
-        answer_type: place of an answer's type, which must be that of the question.
+        answer_type: place of an answer's type, which must be that of the question, if this has one.
         declined: the type of an answer that declines to decide.
         blocked: place of the reason for which a response has no answers.
         usage_output_tokens: places of the number of output tokens; the first that has one counts.
@@ -225,9 +225,18 @@ class DecisionApi(Api):
 
 _TEMPLATES = frozenset({"request", "each", "together", "yes_no", "graded"})
 _PLACES = frozenset(
-    {"answers", "answer_id", "answer_type", "blocked", "usage_tokens", "usage_output_tokens"}
+    {
+        "answers",
+        "answer_id",
+        "answer_type",
+        "blocked",
+        "optional",
+        "usage_tokens",
+        "usage_units",
+        "usage_output_tokens",
+    }
 )
-"""Fields of a description, and of its questions below, that are places in a response."""
+"""Fields of a description, and of its questions below, that are names or places of fields."""
 _PLACES_OF_QUESTIONS = frozenset({"probability", "probabilities", "level"})
 
 

@@ -266,6 +266,27 @@ def test_doubled_members_of_an_answer_are_refused(question, make, provider, shap
     assert codes(ranking) == {"score_refused"}
 
 
+def test_doubled_answers_as_a_whole(make, provider):
+    def step(request):
+        text = json.dumps(right(request))
+        return [http(200, ('{"answers": {}, ' + text[1:]).encode())]
+
+    provider.play(step)
+    (issue,) = make().rerank("q", NUMBERS).report.issues
+    assert issue.code == "bad_response"
+    assert "it has 'answers' twice" in issue.message
+
+
+@pytest.mark.parametrize("shape", ["openai"], indirect=True)
+def test_doubled_members_of_a_row_are_refused(make, provider):
+    def step(request):
+        text = json.dumps(right(request))
+        return [http(200, text.replace('{"label": ', '{"label": "9", "label": ').encode())]
+
+    provider.play(step)
+    assert codes(make(question="graded").rerank("q", NUMBERS)) == {"bad_response"}
+
+
 def set_answers(make_answers: Callable[[Any], Any]) -> Callable[[Any, fake.Request], None]:
     return lambda reply, request: reply.update(answers=make_answers(reply["answers"]))
 
