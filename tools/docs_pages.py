@@ -3,8 +3,8 @@
     python tools/docs_pages.py
 
 - ``docs/settings.md``: every setting, from the JSON Schema and the docstrings of the classes.
-- the tables of ``docs/rerank-apis.md`` and ``docs/models.md``, from the descriptions of the APIs
-  and of the families of rerankers.
+- the tables of ``docs/rerank-apis.md``, ``docs/decision-models.md`` and ``docs/models.md``,
+  from the descriptions of the APIs and of the families of rerankers.
 - ``docs/api/*.md``: the public names that the API reference documents, from ``__all__``.
 - the table of ``docs/which-method.md``: figures of ``docs/evidence.md``.
 
@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from secondpass import Limits, Reranker
+from secondpass.apis import decision_descriptions
 from secondpass.apis.auth import Auth
-from secondpass.apis.descriptions import APIS, RerankApi, RerankSpans, Verified
+from secondpass.apis.decision_descriptions import DECISION_APIS, DecisionApi, Grades, YesNo
+from secondpass.apis.descriptions import APIS, Api, RerankApi, RerankSpans, Verified
 from secondpass.apis.template import PLACEHOLDERS
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import MissingExtraError
@@ -66,6 +68,13 @@ def pages() -> dict[str, str]:
         "which-method.md": table,
         "rerank-apis.md": _with_tables(
             "rerank-apis.md", {"apis": _rerank_apis(), "placeholders": _placeholders(PLACEHOLDERS)}
+        ),
+        "decision-models.md": _with_tables(
+            "decision-models.md",
+            {
+                "apis": _decision_apis(),
+                "placeholders": _placeholders(decision_descriptions.PLACEHOLDERS),
+            },
         ),
         "models.md": _with_tables(
             "models.md",
@@ -117,22 +126,45 @@ def _rerank_apis() -> str:
         "| --- | --- | --- | ---: | --- | --- | --- |",
     ]
     for name, api in APIS.items():
-        host = api.url.partition("//")[2].partition("/")[0] if api.url else "`base_url`"
-        auth = api.auth
-        if auth is not None and auth.sigv4:
-            key = "AWS credentials"
-        elif auth is not None and auth.google:
-            key = "Google credentials"
-        else:
-            key = " or ".join(f"`{variable}`" for variable in api.key_variables)
         kind = f"{api.score_kind}; logit with `raw_scores`" if api.raw_scores else api.score_kind
         cells = (
             f"`{name}`",
             api.title,
-            f"{host}, {key}",
+            _address_and_key(api),
             f"{api.max_documents:,}",
             "yes" if api.takes_instruction else "no",
             kind,
+            _verified(api.verified),
+        )
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _address_and_key(api: Api) -> str:
+    host = api.url.partition("//")[2].partition("/")[0] if api.url else "`base_url`"
+    auth = api.auth
+    if auth is not None and auth.sigv4:
+        key = "AWS credentials"
+    elif auth is not None and auth.google:
+        key = "Google credentials"
+    else:
+        key = " or ".join(f"`{variable}`" for variable in api.key_variables)
+    return f"{host}, {key}"
+
+
+def _decision_apis() -> str:
+    rows = [
+        "| `api` | shape | address and key | default `layout` | questions per request | "
+        "checked against |",
+        "| --- | --- | --- | --- | ---: | --- |",
+    ]
+    for name, api in DECISION_APIS.items():
+        cells = (
+            f"`{name}`",
+            api.title,
+            _address_and_key(api),
+            f"`{api.layout}`",
+            f"{api.max_questions:,}",
             _verified(api.verified),
         )
         rows.append("| " + " | ".join(cells) + " |")
@@ -213,6 +245,10 @@ def sections() -> dict[str, list[Part]]:
             Part("auth", Auth, "`auth:` of such a description."),
             Part("spans", RerankSpans, "`spans:` of such a description."),
             Part("verified", Verified, "`verified:` of such a description."),
+            Part("api of decisions", DecisionApi, "`api:` of `decisions`: a "
+                 "[description](decision-models.md)."),
+            Part("yes_no", YesNo, "`yes_no:` of such a description."),
+            Part("graded", Grades, "`graded:` of such a description."),
             Part("prompt", Prompting, f"`prompt:` of {_strategies()}."),
             *_registered("contexts", "`context:` of `prompt`."),
         ],

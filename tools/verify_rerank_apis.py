@@ -1,15 +1,18 @@
-"""Compares the descriptions of rerank APIs with the clients of their providers.
+"""Compares the descriptions of rerank and decision APIs with the clients of their providers.
 
     python tools/verify_rerank_apis.py            # prints a table; fails on a difference
     python tools/verify_rerank_apis.py --record   # also writes tests/support/rerank_clients.json
+                                                  # and tests/support/decision_clients.json
 
 Each installed client sends a request to a loopback server, which responds as the API's
 documentation says (``tests/support/rerank_dialects.py``). ``endpoint`` then sends the same request.
 The client must read the ranking, and both must have sent the same texts to the same path, in the
 same fields, with the key in the same header. Fields that only one of them sends are listed.
+Requests of ``decisions`` must be equal to the client's in all fields.
 
     pip install boto3 cohere contextual-client dashscope elasticsearch litellm mixedbread \\
-        google-cloud-discoveryengine openrouter pinecone voyageai zeroentropy
+        google-cloud-discoveryengine openrouter pinecone voyageai zeroentropy \\
+        google-genai openai typesafe-sdk
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 from urllib.parse import urlsplit
@@ -30,10 +34,16 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "src")]
 
+import decision_answers  # noqa: E402
 from rerank_dialects import DIALECTS, NUMBERS  # noqa: E402
+from secondpass.prompts.labels import label_all, replace_secret  # noqa: E402
 
 KEY = "sk-verification"
 RECORD = ROOT / "tests" / "support" / "rerank_clients.json"
+DECISIONS_RECORD = ROOT / "tests" / "support" / "decision_clients.json"
+SECRET = b"verification"
+"""Of the opaque labels, so that recorded requests have those of the tests."""
+LEVELS = ["none of it", "some of it", "all of it"]
 EXPECTED = [(1, 0.9), (2, 0.5), (0, 0.3)]
 SPAN = (2, 3, 0.9)
 AWS = {
@@ -59,14 +69,9 @@ class Server:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 outer.last = {"path": self.path, "headers": headers, "body": body}
-                dialect = DIALECTS[outer.api]
-                rows = dialect.rows_of(EXPECTED)
-                if dialect.spans and dialect.asks_for_spans.items() <= body.items():
-                    span = dict(zip(("start", "end", "score"), SPAN, strict=True))
-                    rows = [{**row, dialect.spans: [span]} for row in rows]
-                if outer.api == "openrouter":  # its client requires them
-                    rows = [{**row, "document": {"text": NUMBERS[row["index"]]}} for row in rows]
-                reply = dialect.reply(rows)
+                self._send(outer.reply(body))
+
+            def _send(self, reply: Any) -> None:
                 data = json.dumps(reply).encode()
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
@@ -81,6 +86,19 @@ class Server:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def reply(self, body: Any) -> Any:
+        """What the API responds."""
+        if "questions" in body:
+            return decision_answers.right(SimpleNamespace(body=body, flavour=self.api))
+        dialect = DIALECTS[self.api]
+        rows = dialect.rows_of(EXPECTED)
+        if dialect.spans and dialect.asks_for_spans.items() <= body.items():
+            span = dict(zip(("start", "end", "score"), SPAN, strict=True))
+            rows = [{**row, dialect.spans: [span]} for row in rows]
+        if self.api == "openrouter":  # its client requires them
+            rows = [{**row, "document": {"text": NUMBERS[row["index"]]}} for row in rows]
+        return dialect.reply(rows)
 
 
 def _rows(results: Any, score: str = "relevance_score", index: str = "index") -> Any:
@@ -263,7 +281,7 @@ def own(api: str, url: str) -> Any:
 
 def scheme(headers: dict[str, str]) -> str:
     """The header with the key, and the text before the key in it."""
-    name = next(name for name in ("authorization", "api-key") if name in headers)
+    name = next(name for name in ("authorization", "api-key", "x-goog-api-key") if name in headers)
     return f"{name}: {headers[name].partition(KEY)[0].partition(' ')[0]}".strip(": ")
 
 
@@ -282,6 +300,150 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
         if texts in json.dumps(value) and name not in theirs["body"]:
             wrong.append(f"only endpoint sends {name}")
     return wrong
+
+
+# ---------------------------------------------------------------------- decision APIs
+
+
+def openai_decisions(url: str, case: Case) -> Any:
+    import openai as sdk
+
+    client = sdk.OpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0)
+    levels = [{"label": str(n), "description": text} for n, text in enumerate(LEVELS)]
+    kind = {"type": "score", "levels": levels} if case.graded else {"type": "predicate"}
+    questions: Any = [
+        {**kind, "name": name, "instructions": text} for name, text in case.questions.items()
+    ]
+    reply = client.decisions.create(model="m", input=case.text, questions=questions)
+    if not case.graded:
+        return [answer.probability for answer in reply.answers]
+    numbers = [[row.probability for row in answer.probabilities] for answer in reply.answers]
+    return [expected_share(row) for row in numbers]
+
+
+def systemone(url: str, case: Case) -> Any:
+    from typesafe_sdk import Noul, Score, TypeSafeClient
+
+    client = TypeSafeClient(api_key=KEY, base_url=url)
+    questions: Any = {
+        name: Score(instructions=text, criteria=LEVELS) if case.graded else Noul(instructions=text)
+        for name, text in case.questions.items()
+    }
+    reply = client.system_one(state=case.state, questions=questions, model="m")
+    if not case.graded:
+        return [reply.answers[name].noul for name in case.questions]
+    numbers = [[*reply.answers[name].probabilities.values()] for name in case.questions]
+    return [expected_share(row) for row in numbers]
+
+
+def google_decisions(url: str, case: Case) -> Any:
+    from google import genai as sdk
+
+    client = sdk.Client(api_key=KEY, http_options=sdk.types.HttpOptions(base_url=url))
+    kind = {"type": "score", "criteria": LEVELS} if case.graded else {"type": "noul"}
+    questions: Any = {name: {**kind, "instructions": text} for name, text in case.questions.items()}
+    reply = client.decisions.create(model="models/m", input=case.text, questions=questions)
+    if not case.graded:
+        return [reply.answers[name].noul for name in case.questions]
+    numbers = [[*reply.answers[name].probabilities.values()] for name in case.questions]
+    return [expected_share(row) for row in numbers]
+
+
+DECISION_CLIENTS = {
+    "openai": ("openai", openai_decisions, "m"),
+    "systemone": ("typesafe-sdk", systemone, "m"),
+    "google": ("google-genai", google_decisions, "models/m"),
+}
+"""The package, a function that asks about each document, and the model's name."""
+
+
+def expected_share(probabilities: list[float]) -> float:
+    """The expected level, as a share of the highest."""
+    return sum(n * p for n, p in enumerate(probabilities)) / (len(probabilities) - 1)
+
+
+class Case:
+    """What one request asks, written out by hand.
+
+    Args:
+        layout: of ``decisions``.
+        graded: whether levels are asked for.
+    """
+
+    def __init__(self, layout: str, graded: bool) -> None:
+        self.name = f"{layout} {'graded' if graded else 'yes_no'}"
+        self.layout, self.graded = layout, graded
+        verb = "Rate {}." if graded else "{} answers it."
+        if layout == "each":
+            self.questions = {"document": verb.format("the document")}
+            self.state: Any = {"query": "q", "document": NUMBERS[0]}
+            documents = f"<document>{NUMBERS[0]}</document>"
+        else:
+            labels = label_all("opaque", "q", NUMBERS, ())
+            self.questions = {
+                label: verb.format(f"the document with the id {label}") for label in labels
+            }
+            named = dict(zip(labels, NUMBERS, strict=True))
+            self.state = {"query": "q", "documents": named}
+            tagged = [f'<document id="{label}">{text}</document>' for label, text in named.items()]
+            documents = "\n".join(tagged)
+        self.text = f"<query>q</query>\n{documents}"
+        self.texts = NUMBERS[:1] if layout == "each" else NUMBERS
+        self.settings = {
+            "layout": layout,
+            "question": "graded" if graded else "yes_no",
+            "instructions": verb.replace("{}", "{document}"),
+            **({"levels": LEVELS} if graded else {}),
+        }
+
+
+CASES = [(layout, graded) for layout in ("each", "together") for graded in (True, False)]
+
+
+def verify_decisions(server: Server) -> tuple[int, dict[str, Any]]:
+    """The number of APIs that differ from their clients, and the requests of the clients."""
+    from secondpass import Reranker
+
+    failed, recorded = 0, {}
+    replace_secret(SECRET)
+    for api, (package, ask, model) in DECISION_CLIENTS.items():
+        server.api = api
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{api:12} {package} is not installed")
+            continue
+        wrong, bodies, theirs = [], {}, {}
+        for case in (Case(*settings) for settings in CASES):
+            found = ask(server.url, case)
+            theirs = server.last
+            bodies[case.name] = theirs["body"]
+            method = {
+                "type": "decisions", "api": api, "model": model, "base_url": server.url,
+                "api_key": KEY, **case.settings,
+            }  # fmt: skip
+            ranking = Reranker.from_config({"method": method}).rerank("q", case.texts)
+            mine = {item.position: item.rerank_score for item in ranking}
+            close = [abs(mine[n] - number) < 1e-6 for n, number in enumerate(found)]
+            if theirs["body"] != server.last["body"] or theirs["path"] != server.last["path"]:
+                wrong.append(f"{case.name}: {theirs} / {server.last}")
+            if scheme(theirs["headers"]) != scheme(server.last["headers"]):
+                wrong.append(f"{scheme(theirs['headers'])} / {scheme(server.last['headers'])}")
+            if len(close) != len(case.texts) or not all(close):
+                wrong.append(f"{case.name}: scores {found} / {mine}")
+        failed += bool(wrong)
+        print(f"{api:12} {package} {version}: {'; '.join(wrong) or 'agrees'}")
+        recorded[api] = {
+            "package": package, "version": version, "path": theirs["path"],
+            "key": scheme(theirs["headers"]), "bodies": bodies,
+        }  # fmt: skip
+    return failed, recorded
+
+
+def record(path: Path, requests: dict[str, Any]) -> None:
+    """Write requests of clients; those of clients that are not installed stay."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**known, **requests}, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -316,10 +478,11 @@ def main() -> int:
             "package": package, "version": version, "path": theirs["path"],
             "key": scheme(theirs["headers"]), "body": theirs["body"],
         }  # fmt: skip
+    wrong_decisions, decisions = verify_decisions(server)
     if arguments.record:
-        known = json.loads(RECORD.read_text(encoding="utf-8"))  # of clients not installed, too
-        RECORD.write_text(json.dumps({**known, **recorded}, indent=1) + "\n", encoding="utf-8")
-    return failed
+        record(RECORD, recorded)
+        record(DECISIONS_RECORD, decisions)
+    return failed + wrong_decisions
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ KINDS: Mapping[Family, Mapping[str, str]] = {
         "embedded": "secondpass.scorers.embedded:EmbeddedScorer",
         "late_interaction": "secondpass.scorers.late_interaction:LateInteractionScorer",
         "lexical": "secondpass.ranking.lexical:LexicalScorer",
-        "decisions": "secondpass.strategies.decisions:Decisions",
+        "decisions": "secondpass.apis.decisions:Decisions",
         "endpoint": "secondpass.apis.endpoint:Endpoint",
         "graded": "secondpass.strategies.graded:Graded",
         "pointwise": "secondpass.strategies.pointwise:Pointwise",

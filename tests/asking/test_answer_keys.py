@@ -25,7 +25,7 @@ METHODS = {
     "listwise": {"type": "listwise", "llm": LLM},
     "blocks": {"type": "blocks", "llm": LLM},
     "endpoint": {"type": "endpoint", "api": "cohere", "model": "m"},
-    "decisions": {"type": "decisions", "provider": "openai", "model": "m"},
+    "decisions": {"type": "decisions", "api": "openai", "model": "m"},
     "pointwise": {"type": "pointwise", "llm": LLM},
 }
 
@@ -94,8 +94,14 @@ DIFFERENT = {
     "path": ({**ENDPOINT, "path": "v9"}, ENDPOINT, {}),
     "scores": ({**ENDPOINT, "scores": "logit"}, ENDPOINT, {}),
     "options of an api": ({**ENDPOINT, "options": {"truncate": True}}, ENDPOINT, {}),
-    "statement": ({**DECISIONS, "statement": "{id} is good."}, DECISIONS, {}),
-    "provider of decisions": ({**DECISIONS, "provider": "google"}, DECISIONS, {}),
+    "text of an api": (ENDPOINT, ENDPOINT, {"texts": ("a", "c", "b")}),
+    "instructions": ({**DECISIONS, "instructions": "Is {document} good?"}, DECISIONS, {}),
+    "api of decisions": ({**DECISIONS, "api": "google"}, DECISIONS, {}),
+    "question": ({**DECISIONS, "question": "yes_no"}, DECISIONS, {}),
+    "levels": ({**DECISIONS, "levels": ["no", "yes"]}, DECISIONS, {}),
+    "layout": ({**DECISIONS, "layout": "each"}, {**DECISIONS, "batch_size": 1}, {}),
+    "names of fields": ({**DECISIONS, "rename": {"input": "state"}}, DECISIONS, {}),
+    "options of decisions": ({**DECISIONS, "options": {"x": 1}}, DECISIONS, {}),
     "query of decisions": (DECISIONS, DECISIONS, {"query": "Q"}),
 }
 

@@ -12,6 +12,7 @@ from fake_provider import FakeProvider
 from fakes import ByTable, Model, graded, ranked, shown_in
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
+from secondpass.apis.decisions import Decisions
 from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
 from secondpass.effects import Ask, Completion, Judgement
@@ -21,7 +22,6 @@ from secondpass.ranking.candidates import to_requests
 from secondpass.ranking.cost_plan import ExceededLimit
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade
-from secondpass.strategies.decisions import Decisions
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.pointwise import Pointwise
@@ -153,6 +153,7 @@ FIGURES = [
     (Endpoint("tei", base_url="http://localhost"), 100, 4, 1),
     (Endpoint("cohere", **KEY), 100, 1, 1),
     (Decisions("openai", **KEY), 100, 2, 1),
+    (Decisions("systemone", **KEY), 100, 100, 1),
     (ByTable(), 100, 0, 0),
 ]
 

@@ -18,10 +18,10 @@ def test_every_kind_of_method_says_whether_it_takes_an_instruction(name):
     """Whether by a member of the class, or by its settings."""
     kind = registry.kind("methods", name)
     takes = getattr(kind, "takes_instruction", False)
-    if issubclass(kind, LLMStrategy) or name in {"cascade", "decisions"}:
+    if issubclass(kind, LLMStrategy) or name == "cascade":
         assert takes is True
     else:
-        assert isinstance(takes, property) == (name in {"endpoint", "cross_encoder"})
+        assert isinstance(takes, property) == (name in {"endpoint", "decisions", "cross_encoder"})
         assert takes is not True
 
 

@@ -17,7 +17,7 @@ from fault_fixtures import _closing, _environment, _sdks
 from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import Reranker
-from secondpass.apis import endpoint
+from secondpass.apis import method
 from secondpass.services import http as module
 from secondpass.services.http import MAX_SDK_VALUES, _ValueCounter
 
@@ -165,7 +165,7 @@ ROOT = {"openai": "choices", "anthropic": "content", "google": "candidates", "te
 @pytest.mark.parametrize(("flavour", "packed"), rotated(ROOT, [False, True]))
 def test_answers_of_too_many_values(flavour, packed, make, provider, monkeypatch):
     if flavour == "tei":
-        monkeypatch.setattr(endpoint, "MAX_VALUES", MAX_SDK_VALUES)
+        monkeypatch.setattr(method, "MAX_VALUES", MAX_SDK_VALUES)
     body = b'{"%s": [%s{}]}' % (ROOT[flavour].encode(), b"{}," * MAX_SDK_VALUES)
     headers = {"Content-Encoding": "gzip"} if packed else None
     provider.play(fake.raw(http(200, gzip.compress(body) if packed else body, headers)))

@@ -1,4 +1,4 @@
-"""Requests and responses of the scoring calls of OpenAI and Gemini."""
+"""Requests and responses of decision APIs."""
 
 from __future__ import annotations
 
@@ -6,57 +6,82 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 import fake_provider as fake
 from fake_provider import Step, http
 
-openai = pytest.importorskip("openai")
-
-PROVIDERS = ("openai", "google")
-
+SHAPES = ("openai", "systemone", "google")
 KEY = "sk-test-SECRET-123"
-
 NUMBERS = ["3 a", "9 b", "5 c"]
-_DOC = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.DOTALL)
+_DOCUMENT = re.compile(r'<document(?: id="([^"]*)")?>(.*?)</document>', re.DOTALL)
+_NAMED = re.compile(r"the document with the id (\w+)")
 
 
 def shown(request: fake.Request) -> dict[str, str]:
-    """The documents of a request, by the labels of their fences."""
-    return dict(_DOC.findall(request.body["input"]))
+    """The documents of a request by their labels; ``""`` for one alone."""
+    body = request.body
+    if "input" in body:
+        return dict(_DOCUMENT.findall(body["input"]))
+    state = body["state"]
+    return state["documents"] if "documents" in state else {"": state["document"]}
+
+
+def questions(request: fake.Request) -> dict[str, Any]:
+    """The questions by their ids."""
+    asked = request.body["questions"]
+    return asked if isinstance(asked, dict) else {question["name"]: question for question in asked}
 
 
 def statements(request: fake.Request) -> dict[str, str]:
-    """The texts of the questions, by their names."""
-    questions = request.body["questions"]
-    if isinstance(questions, dict):
-        return {name: one["instructions"] for name, one in questions.items()}
-    return {question["name"]: question["instructions"] for question in questions}
+    """What is asked, by the ids of the questions."""
+    return {name: question["instructions"] for name, question in questions(request).items()}
+
+
+def share(request: fake.Request, instructions: str) -> float:
+    """A tenth of the number at the start of the document that a question names."""
+    named = _NAMED.search(instructions)
+    return fake.by_number(shown(request)["" if named is None else named[1]]) / 10
+
+
+def distribution(expected: float, levels: int) -> list[float]:
+    """Probabilities of levels, lowest first, whose expectation is a share of the highest."""
+    place = expected * (levels - 1)
+    low = min(int(place), levels - 2)
+    return [
+        1 - (place - low) if level == low else place - low if level == low + 1 else 0.0
+        for level in range(levels)
+    ]
+
+
+def _answer_to(request: fake.Request, name: str, question: Any) -> dict[str, Any]:
+    value = share(request, question["instructions"])
+    if question["type"] == "predicate":
+        return {"type": "predicate", "name": name, "probability": value}
+    if question["type"] == "noul":
+        return {"type": "noul", "noul": value}
+    levels = question.get("levels", question.get("criteria"))
+    numbers = distribution(value, len(levels))
+    # A stated score and a confidence that would give another order.
+    answer = {"type": "score", "score": 1 - value, "confidence": 1 - value}
+    if "levels" not in question:
+        named = {str(level): number for level, number in enumerate(numbers)}
+        return {**answer, "legend": dict(enumerate(levels)), "probabilities": named}
+    rows = [
+        {"label": level["label"], "value": place + 1, "probability": number}
+        for place, (level, number) in enumerate(zip(levels, numbers, strict=True))
+    ]
+    return {**answer, "name": name, "probabilities": rows}
 
 
 def right(request: fake.Request) -> dict[str, Any]:
     """A correct answer: a tenth of the number at the start of each document."""
-    scores = {label: fake.by_number(text) / 10 for label, text in shown(request).items()}
-    if request.flavour == "google":
-        answers = {
-            name: {"type": "noul", "noul": scores[name], "confidence": max(scores[name], 0.5)}
-            for name in statements(request)
-        }
-        return {"answers": answers, "usage": {"total_input_tokens": 70, "total_output_tokens": 7}}
-    return {
-        "model": "m",
-        "answers": [
-            {"type": "predicate", "name": name, "probability": scores[name]}
-            for name in statements(request)
-        ],
-        "usage": {
-            "input_tokens": 70,
-            "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": 0},
-            "output_tokens": 7,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 77,
-        },
+    answers = {
+        name: _answer_to(request, name, question) for name, question in questions(request).items()
     }
+    usage = {"input_tokens": 70, "output_tokens": 7, "total_tokens": 77}
+    if request.flavour == "google":
+        usage = {"total_input_tokens": 70, "total_output_tokens": 7}
+    listed = isinstance(request.body["questions"], list)
+    return {"model": "m", "answers": [*answers.values()] if listed else answers, "usage": usage}
 
 
 def answer(change: Callable[[Any, fake.Request], Any] | None = None) -> Step:
@@ -71,15 +96,44 @@ def answer(change: Callable[[Any, fake.Request], Any] | None = None) -> Step:
     return step
 
 
-def probability(value: Any, which: Callable[[int], bool] = lambda index: index == 1) -> Step:
-    """Another value for the probability of some, by their place in the request."""
+def answers_of(reply: Any) -> list[dict[str, Any]]:
+    """The answers of a response, in their order."""
+    answers = reply["answers"]
+    return [*answers.values()] if isinstance(answers, dict) else answers
 
-    def change(reply: Any, request: fake.Request) -> None:
-        answers, name = reply["answers"], "probability"
-        if request.flavour == "google":
-            answers, name = list(answers.values()), "noul"
-        for index, one in enumerate(answers):
+
+def each_answer(
+    change: Callable[[dict[str, Any]], Any], which: Callable[[int], bool] = lambda index: index == 1
+) -> Step:
+    """Correct answers, some of them modified in place, by their place in the request."""
+
+    def change_reply(reply: Any, _request: fake.Request) -> None:
+        for index, one in enumerate(answers_of(reply)):
             if which(index):
-                one[name] = value
+                change(one)
 
-    return answer(change)
+    return answer(change_reply)
+
+
+def probability(value: Any, which: Callable[[int], bool] = lambda index: index == 1) -> Step:
+    """Another value for the probability of a yes."""
+    return each_answer(
+        lambda one: one.update({"noul" if "noul" in one else "probability": value}), which
+    )
+
+
+def probabilities(values: Any, which: Callable[[int], bool] = lambda index: index == 1) -> Step:
+    """Other probabilities of levels, by a function of the right ones or as a list."""
+
+    def change(one: dict[str, Any]) -> None:
+        stated = one["probabilities"]
+        listed = isinstance(stated, list)
+        numbers = [row["probability"] for row in stated] if listed else [*stated.values()]
+        new = values(numbers) if callable(values) else values
+        one["probabilities"] = (
+            [{"label": str(n), "value": n, "probability": number} for n, number in enumerate(new)]
+            if listed
+            else {str(n): number for n, number in enumerate(new)}
+        )
+
+    return each_answer(change, which)

@@ -10,9 +10,11 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
@@ -309,3 +311,41 @@ def test_rerank_apis(flavour: str, provider: FakeProvider) -> None:
         assert other.body.get("model") == first.body.get("model")
     ours._reranker.close()
     closed(theirs)
+
+
+# ---------------------------------------------------------------- a decision model
+
+PAGE = Path(__file__).parents[3] / "docs" / "decision-models.md"
+NOUL = {
+    "question": "yes_no",
+    "instructions": "Does this passage answer the query?",
+    "levels": [
+        "The passage is off-topic or only loosely related",
+        "The passage contains information that answers the query",
+    ],
+}
+
+
+@pytest.mark.parametrize("mode", ["score", "noul"])
+def test_jev(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration of the page, and the peer, with the mock server of jevcompat."""
+    package = pytest.importorskip("llama_index.postprocessor.jev")
+    mock = pytest.importorskip("jevcompat.mock")
+    section = PAGE.read_text(encoding="utf-8").partition("## Coming from JevRerank")[2]
+    config = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
+    if mode == "noul":
+        config["method"] = {**config["method"], **NOUL}
+    with mock.Running() as running:
+        monkeypatch.setenv("TYPESAFE_BASE_URL", running.url)
+        config["method"]["base_url"] = running.url
+        theirs = package.JevRerank(api_key="k", mode=mode, timeout_s=60, raise_on_error=True)
+        ours = SecondPassRerank(config, metadata_mode=MetadataMode.EMBED)
+        grades = [2, 9, 4, 10, 1, 7]
+        expected = theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
+        highest = 3 if mode == "score" else 1
+        assert len(expected) == 5
+        for found in both_ways(ours, lambda: nodes_of(grades)):
+            assert order(found) == order(expected)
+            scores = [(one.score or 0) * highest for one in found]
+            assert scores == pytest.approx([one.score for one in expected], abs=1e-6)
+        ours._reranker.close()

@@ -134,12 +134,16 @@ def add_truncated(issues: IssueCollector, texts: Sequence[str], tokens: int | No
         issues.add(TRUNCATED, message, long)
 
 
-def named_empty(issues: Iterable[Issue]) -> list[Issue]:
+def named_empty(issues: Iterable[Issue], texts: Sequence[str]) -> list[Issue]:
     """The issues, with ``empty_text`` in place of ``declined`` for texts that were not sent."""
+    empty = {*blank(texts)}
     message = "the server rejects empty texts, so these were not sent"
-    return [
-        Issue("empty_text", message, issue.positions, issue.ids, issue.method)
-        if issue.code == "declined"
-        else issue
-        for issue in issues
-    ]
+    result = []
+    for issue in issues:
+        not_sent = tuple(sorted(empty & {*issue.positions})) if issue.code == "declined" else ()
+        if not_sent:
+            result.append(Issue("empty_text", message, not_sent, issue.ids, issue.method))
+        rest = tuple(place for place in issue.positions if place not in not_sent)
+        if rest or not not_sent:
+            result.append(replace(issue, positions=rest))
+    return result

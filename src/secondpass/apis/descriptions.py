@@ -80,16 +80,12 @@ class RerankSpans:
     request: Mapping[str, Any] | None = None
 
 
-@configurable
 @dataclass(frozen=True)
-class RerankApi:
-    """One rerank API.
-
-    Places in responses are names, joined by dots where one is inside another.
+class Api:
+    """What the descriptions of all APIs have: addresses, keys, and what a request costs.
 
     Attributes:
-        request: template of the JSON request; see
-            :data:`secondpass.apis.template.PLACEHOLDERS`.
+        request: template of the JSON request.
         path: appended to the base URL; ``$model`` stands for the setting ``model``.
         url: base URL of the provider; None if every user has another one.
         example_url: what a base URL looks like, for error messages.
@@ -98,24 +94,11 @@ class RerankApi:
         auth: how the key is sent; None for a bearer token.
         headers: further headers, without keys.
         optional: members of the request that are left out once a server rejects them by name.
-        max_documents: documents per request.
         max_tokens: tokens per request: of the documents, and of the query for each of them. Longer
             requests are split.
-        document_tokens: tokens that the API reads of a document, for ``$document_tokens``.
-        rows: place of the list of results; empty if the response is that list.
-        index: place of the document's index in a row; None if there is a row for each document, in
-            their order.
-        score: place of the score in a row; None if the row is the score.
-        score_kind: of the scores, unless ``raw_scores`` is set.
-        spans: where a row has the relevant parts of the document, and how they are requested; None
-            if the API has none.
         usage_tokens: places of the number of input tokens; the first that has one counts.
         usage_units: places of the number of billed units.
         verified: what the description was verified with; None if it was not.
-
-    Raises:
-        ConfigurationError: a template without query or documents, an unknown placeholder, a value
-            that JSON does not have, or an invalid URL, path or header.
     """
 
     request: Mapping[str, Any]
@@ -127,27 +110,17 @@ class RerankApi:
     auth: Annotated[Auth | None, nested(Auth, optional=True)] = None
     headers: Mapping[str, str] | None = None
     optional: Annotated[Sequence[str], OneOrMore()] = ()
-    max_documents: Annotated[int, Ge(1)] = 1000
     max_tokens: Annotated[int, Ge(1)] | None = None
-    document_tokens: Annotated[int, Ge(1)] | None = None
-    rows: str = "results"
-    index: Annotated[str, MinLen(1)] | None = "index"
-    score: Annotated[str, MinLen(1)] | None = "relevance_score"
-    score_kind: Literal["logit", "probability", "similarity", "unbounded"] = "unbounded"
-    spans: Annotated[RerankSpans | None, nested(RerankSpans, optional=True)] = None
     usage_tokens: Annotated[Sequence[str], OneOrMore()] = USAGE_TOKENS
     usage_units: Annotated[Sequence[str], OneOrMore()] = ()
     verified: Annotated[Verified | None, nested(Verified, optional=True)] = None
 
-    def __post_init__(self) -> None:
-        problems = [p.under(("request",)) for p in rerank_template.problems(self.request)]
-        if problems:
-            raise ConfigurationError(problems)
-        if self.spans is not None:
-            template = self.template(with_spans=True)
-            problems = [p.under(("spans", "request")) for p in rerank_template.problems(template)]
-            if problems:
-                raise ConfigurationError(problems)
+    def _check(self) -> None:
+        """Check what all descriptions have.
+
+        Raises:
+            ConfigurationError: an invalid URL, path, header, variable or optional member.
+        """
         for member in self.optional:
             if member not in self.request or member in self.text_members:
                 message = f"cannot be set for {describe(member)}: it is no member without texts"
@@ -164,6 +137,67 @@ class RerankApi:
             message = "cannot be set here; name the header in auth and the variable of the key"
             raise ConfigurationError([Problem(("headers", named), message)])
 
+    @cached_property
+    def placeholders(self) -> frozenset[str]:
+        """The names of the placeholders in the request and the path."""
+        names = rerank_template.placeholders(self.request)
+        return frozenset(names | ({"model"} if "$model" in self.path else set()))
+
+    @property
+    def text_members(self) -> list[str]:
+        """The members of the request that hold texts of a call."""
+        raise NotImplementedError
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether a request needs the name of a model."""
+        return "$model" in self.path or (self.url is not None and "model" in self.placeholders)
+
+
+@configurable
+@dataclass(frozen=True)
+class RerankApi(Api):
+    """One rerank API.
+
+    Places in responses are names, joined by dots where one is inside another.
+
+    Attributes:
+        request: template of the JSON request; see
+            :data:`secondpass.apis.template.PLACEHOLDERS`.
+        max_documents: documents per request.
+        document_tokens: tokens that the API reads of a document, for ``$document_tokens``.
+        rows: place of the list of results; empty if the response is that list.
+        index: place of the document's index in a row; None if there is a row for each document, in
+            their order.
+        score: place of the score in a row; None if the row is the score.
+        score_kind: of the scores, unless ``raw_scores`` is set.
+        spans: where a row has the relevant parts of the document, and how they are requested; None
+            if the API has none.
+
+    Raises:
+        ConfigurationError: a template without query or documents, an unknown placeholder, a value
+            that JSON does not have, or an invalid URL, path or header.
+    """
+
+    max_documents: Annotated[int, Ge(1)] = 1000
+    document_tokens: Annotated[int, Ge(1)] | None = None
+    rows: str = "results"
+    index: Annotated[str, MinLen(1)] | None = "index"
+    score: Annotated[str, MinLen(1)] | None = "relevance_score"
+    score_kind: Literal["logit", "probability", "similarity", "unbounded"] = "unbounded"
+    spans: Annotated[RerankSpans | None, nested(RerankSpans, optional=True)] = None
+
+    def __post_init__(self) -> None:
+        problems = [p.under(("request",)) for p in rerank_template.problems(self.request)]
+        if problems:
+            raise ConfigurationError(problems)
+        if self.spans is not None:
+            template = self.template(with_spans=True)
+            problems = [p.under(("spans", "request")) for p in rerank_template.problems(template)]
+            if problems:
+                raise ConfigurationError(problems)
+        self._check()
+
     def template(self, *, with_spans: bool) -> Mapping[str, Any]:
         """The template of the request, which may ask for spans."""
         further = self.spans.request if self.spans is not None and with_spans else None
@@ -175,23 +209,11 @@ class RerankApi:
         further = None if self.spans is None else self.spans.request
         return [name for name in further or () if name not in self.request]
 
-    @cached_property
-    def placeholders(self) -> frozenset[str]:
-        """The names of the placeholders in the request and the path."""
-        names = rerank_template.placeholders(self.request)
-        return frozenset(names | ({"model"} if "$model" in self.path else set()))
-
     @property
     def text_members(self) -> list[str]:
-        """The members of the request that hold the query and the documents."""
         texts = rerank_template.QUERIES | rerank_template.DOCUMENTS
         names = rerank_template.placeholders
         return [member for member, part in self.request.items() if names(part) & texts]
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether a request needs the name of a model."""
-        return "$model" in self.path or (self.url is not None and "model" in self.placeholders)
 
     @property
     def raw_scores(self) -> bool:

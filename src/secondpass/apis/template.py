@@ -1,15 +1,17 @@
-"""Request templates of rerank APIs, and places in their responses.
+"""Templates of requests to described APIs, and places in their responses.
 
 Templates are JSON values with placeholders. A placeholder is a whole string, such as ``$query``;
 texts are never formatted into others. ``$$`` at the beginning of a string becomes ``$``. A member
-whose placeholder has no value, such as ``$instruction`` in a call without one, is left out. A list
-of one element that contains ``$document``, ``$index`` or ``$id`` is repeated for each document.
+whose placeholder has no value, such as ``$instruction`` in a call without one, is left out, and an
+object that has lost all of its members with it. A list of one element that contains ``$document``,
+``$index`` or ``$id`` is repeated for each document; so is an object whose only key is ``$id``, as
+its members.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from secondpass.errors import Problem
@@ -33,11 +35,14 @@ PLACEHOLDERS: Mapping[str, str] = {
 
 QUERIES = frozenset({"query", "queries", "instructed_query"})
 DOCUMENTS = frozenset({"documents", "document"})
-_EACH = frozenset({"document", "index", "id"})
-_FIXED = QUERIES | _EACH | {"documents", "model", "count"}
+EACH = frozenset({"document", "index", "id"})
+"""Placeholders that have a value for each document."""
+FIXED = QUERIES | EACH | {"documents", "model", "count"}
 """Placeholders that options cannot replace, except for the count."""
 
 _ABSENT = object()
+_KEY = "$id"
+"""The only placeholder that may be a key."""
 
 
 def placeholder(value: object) -> str | None:
@@ -53,24 +58,37 @@ def placeholders(template: Any) -> set[str]:
 
 
 def problems(template: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with the template of a request."""
-    if (size := yaml_text.too_large(template)) is not None:
-        yield Problem((), size)
-        return
-    yield from _not_json(template, ())
-    names = set()
-    for path, name, repeated in _occurrences(template, (), False):
-        names.add(name)
-        if name not in PLACEHOLDERS:
-            hint = suggestion(f"${name}", [f"${known}" for known in PLACEHOLDERS])
-            yield Problem(path, f"'${name}' is no placeholder{hint}")
-        elif name in _EACH and not repeated:
-            yield Problem(path, f"the placeholder '${name}' must stand in a list of one element")
+    """What is wrong with the template of a request to a rerank API."""
+    found = [*misplaced(template, PLACEHOLDERS)]
+    yield from found
+    names = placeholders(template) if not found else QUERIES | DOCUMENTS
     if not names & QUERIES:
         yield Problem((), "must contain the query: the placeholder '$query'")
     if not names & DOCUMENTS:
         message = "the placeholder '$documents', or a list of one element with '$document'"
         yield Problem((), f"must contain the documents: {message}")
+
+
+def misplaced(
+    template: Any, known: Collection[str], each: Collection[str] = EACH
+) -> Iterator[Problem]:
+    """What no template may have: values that JSON has not, and placeholders that have no value.
+
+    Args:
+        template: of a request, or of a part of one.
+        known: the names of the placeholders that have a value there.
+        each: those of them that have one for each repetition.
+    """
+    if (size := yaml_text.too_large(template)) is not None:
+        yield Problem((), size)
+        return
+    yield from _not_json(template, ())
+    for path, name, repeated in _occurrences(template, (), False):
+        if name not in known:
+            hint = suggestion(f"${name}", [f"${other}" for other in known])
+            yield Problem(path, f"'${name}' is no placeholder{hint}")
+        elif name in each and not repeated:
+            yield Problem(path, f"the placeholder '${name}' must stand in a list of one element")
 
 
 def lookup(value: Any, place: str) -> Any:
@@ -108,8 +126,26 @@ def filled(
         "count": len(documents),
         "queries": [values["query"]] * len(documents),
     }
-    result: dict[str, Any] = _filled(template, whole, documents)
-    return result
+    items = [{"document": text, "index": n, "id": str(n)} for n, text in enumerate(documents)]
+    return fill(template, whole, items)
+
+
+def fill(
+    template: Mapping[str, Any],
+    values: Mapping[str, Any],
+    items: Sequence[Mapping[str, Any]] = (),
+    each: Collection[str] = EACH,
+) -> dict[str, Any]:
+    """The JSON object that a template describes; ``{}`` if no member has a value.
+
+    Args:
+        template: without anything :func:`misplaced`.
+        values: of the placeholders; None for no value.
+        items: the values of those of ``each``, for each repetition.
+        each: the names of the placeholders of repeated elements.
+    """
+    result = _filled(template, values, items, frozenset(each))
+    return {} if result is _ABSENT else result
 
 
 def laid_over(
@@ -131,14 +167,19 @@ def laid_over(
     return result
 
 
-def occupied(template: Mapping[str, Any], options: Mapping[str, Any], path: str = "") -> list[str]:
-    """The members of options, joined by dots, that would replace a text or the model."""
+def occupied(
+    template: Mapping[str, Any],
+    options: Mapping[str, Any],
+    fixed: Set[str] = FIXED,
+    path: str = "",
+) -> list[str]:
+    """The members of options, joined by dots, that would replace a placeholder that is fixed."""
     names: list[str] = []
     for key, option in options.items():
         part, name = template.get(key), f"{path}{key}"
         if isinstance(part, Mapping) and isinstance(option, Mapping):
-            names += occupied(part, option, f"{name}.")
-        elif placeholders(part) & _FIXED and part != "$count":
+            names += occupied(part, option, fixed, f"{name}.")
+        elif placeholders(part) & fixed and part != "$count":
             names.append(name)
     return names
 
@@ -149,7 +190,10 @@ def _occurrences(
     """Each placeholder: its path, its name, and whether it is inside a repeated element."""
     if isinstance(template, Mapping):
         for key, part in template.items():
-            yield from _occurrences(part, (*path, str(key)), repeated)
+            is_repeated = repeated or [*template] == [_KEY]
+            if key == _KEY:
+                yield (*path, key), "id", is_repeated
+            yield from _occurrences(part, (*path, str(key)), is_repeated)
     elif isinstance(template, list | tuple):
         for index, part in enumerate(template):
             yield from _occurrences(part, (*path, index), repeated or len(template) == 1)
@@ -163,7 +207,7 @@ def _not_json(template: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
         for key, part in template.items():
             if not isinstance(key, str):
                 yield Problem(path, f"keys must be words, not {describe(key)}")
-            elif placeholder(key) in PLACEHOLDERS:
+            elif placeholder(key) in PLACEHOLDERS and [*template] != [_KEY]:
                 yield Problem((*path, key), "must be a word: placeholders stand for values only")
             yield from _not_json(part, (*path, str(key)))
     elif isinstance(template, list | tuple):
@@ -176,17 +220,18 @@ def _not_json(template: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
             yield Problem(path, "must be a value that JSON has")
 
 
-def _filled(template: Any, values: Mapping[str, Any], documents: Sequence[str]) -> Any:
+def _filled(
+    template: Any,
+    values: Mapping[str, Any],
+    items: Sequence[Mapping[str, Any]],
+    each: Set[str],
+) -> Any:
     if isinstance(template, Mapping):
-        parts = {key: _filled(part, values, documents) for key, part in template.items()}
-        return {key: part for key, part in parts.items() if part is not _ABSENT}
+        return _filled_object(template, values, items, each)
     if isinstance(template, list | tuple):
-        if len(template) == 1 and placeholders(template) & _EACH and "document" not in values:
-            return [
-                _filled(template[0], {**values, "document": text, "index": n, "id": str(n)}, ())
-                for n, text in enumerate(documents)
-            ]
-        parts_of_list = (_filled(part, values, documents) for part in template)
+        if len(template) == 1 and placeholders(template) & each - values.keys():
+            return [_filled(template[0], {**values, **item}, (), each) for item in items]
+        parts_of_list = (_filled(part, values, items, each) for part in template)
         return [part for part in parts_of_list if part is not _ABSENT]
     if (name := placeholder(template)) is not None:
         value = values.get(name)
@@ -194,3 +239,18 @@ def _filled(template: Any, values: Mapping[str, Any], documents: Sequence[str]) 
     if isinstance(template, str) and template.startswith("$$"):
         return template[1:]
     return template
+
+
+def _filled_object(
+    template: Mapping[str, Any],
+    values: Mapping[str, Any],
+    items: Sequence[Mapping[str, Any]],
+    each: Set[str],
+) -> Any:
+    if [*template] == [_KEY]:
+        part = template[_KEY]
+        members = [{**values, **item} for item in (items if "id" not in values else [{}])]
+        return {member["id"]: _filled(part, member, (), each) for member in members}
+    parts = {key: _filled(part, values, items, each) for key, part in template.items()}
+    kept = {key: part for key, part in parts.items() if part is not _ABSENT}
+    return _ABSENT if parts and not kept else kept

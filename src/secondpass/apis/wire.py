@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from secondpass.apis import template as rerank_template
-from secondpass.apis.descriptions import USAGE_TOKENS, RerankApi, RerankSpans
+from secondpass.apis.descriptions import USAGE_TOKENS, Api, RerankApi, RerankSpans
 from secondpass.apis.template import lookup
 from secondpass.effects import Answer, Completion
 from secondpass.errors import MethodError, ReplyError
@@ -118,9 +118,7 @@ class SpanScores(ResponseScores):
 # ---------------------------------------------------------------------- requests
 
 
-def request_url(
-    api: RerankApi, base_url: str | None, path: str | None, model: str | None = None
-) -> str:
+def request_url(api: Api, base_url: str | None, path: str | None, model: str | None = None) -> str:
     """The URL of a request.
 
     A base URL may end with the API's version, as SDKs of language models write it, and have a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 from secondpass.services.client import NO_KEY, Connection
@@ -41,9 +42,35 @@ def connect(key: str, timeout: float, *, max_values: int = MAX_SDK_VALUES) -> Co
     return Connection(client, client.aclose)
 
 
-def parse_json(text: str) -> Any:
-    """The value of a JSON text; infinities become NaN. ``INVALID`` if it is not JSON."""
+class Ambiguous(dict[str, Any]):
+    """An object in which names stand more than once: of each, the last value.
+
+    Attributes:
+        doubled: those names.
+    """
+
+    doubled: frozenset[str]
+
+
+def parse_json(text: str, *, mark_doubled: bool = False) -> Any:
+    """The value of a JSON text; infinities become NaN. ``INVALID`` if it is not JSON.
+
+    Args:
+        text: of a response.
+        mark_doubled: whether an object with a doubled name becomes an :class:`Ambiguous`.
+    """
+    pairs = _object if mark_doubled else None
     try:
-        return json.loads(text, parse_constant=lambda _name: math.nan)
+        return json.loads(text, parse_constant=lambda _name: math.nan, object_pairs_hook=pairs)
     except (ValueError, RecursionError):
         return INVALID
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    ambiguous = Ambiguous(members)
+    counts = Counter(name for name, _ in pairs)
+    ambiguous.doubled = frozenset(name for name, count in counts.items() if count > 1)
+    return ambiguous

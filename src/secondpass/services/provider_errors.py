@@ -37,6 +37,7 @@ _MESSAGES = {
     409: ("conflict", "conflict with another request"),
     413: ("too_long", "prompt too long"),
     429: ("rate_limited", "rate limit exceeded"),
+    501: ("bad_request", "not supported by this server or model"),
 }
 _MESSAGES_BY_CLASS = {
     3: ("redirected", _REDIRECTED),

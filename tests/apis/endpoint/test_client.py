@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from secondpass.apis import endpoint as module
+from secondpass.apis import method as module
 from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint, Pairs
 from secondpass.errors import LLMError

@@ -15,7 +15,7 @@ from rerank_answers import answer, documents, where
 from rerank_dialects import NUMBERS
 from rotation import rotated
 
-client = importlib.import_module("secondpass.apis.endpoint")
+client = importlib.import_module("secondpass.apis.method")
 
 LONG = "7 " + "word " * 6000
 WORDINGS = {

@@ -14,7 +14,8 @@ from secondpass.settings import registry, variable
 from secondpass.settings.environment import read
 
 if TYPE_CHECKING:
-    from secondpass.apis.descriptions import RerankApi
+    from secondpass.apis.descriptions import Api
+    from secondpass.settings.descriptions import Descriptions
 import platform
 import re
 import sys
@@ -268,19 +269,19 @@ def check_network(config: Mapping[str, Any] | None) -> dict[str, Any]:
         config: a configuration, which need not be valid. None: those of every provider and preset;
             addresses only where their variable, or that of the key, is set.
     """
-    from secondpass.apis.endpoint import APIS
+    from secondpass.apis.decision_descriptions import DECISION_APIS
+    from secondpass.apis.descriptions import APIS
 
+    apis = [*APIS.values(), *DECISION_APIS.values()]
     if config is not None:
         names = {*_named_variables(config), *_default_variables(config)}
         addresses = {*_addresses(config)}
     else:
         names = {name for kind in registry.names("llms") for name in _key_variables(kind)}
-        names |= {name for api in APIS.values() for name in api.key_variables}
+        names |= {name for api in apis for name in api.key_variables}
         for preset_name in preset_names():
             names |= {*_named_variables(preset(preset_name))}
-        addresses = {
-            api.url for api in APIS.values() if api.url and any(map(_is_set, api.key_variables))
-        }
+        addresses = {api.url for api in apis if api.url and any(map(_is_set, api.key_variables))}
         addresses |= {os.environ[name] for name in names if name.endswith("_URL") and _is_set(name)}
     origins = sorted({_origin(address) for address in addresses})
     return {
@@ -333,9 +334,7 @@ def _default_variables(config: Mapping[str, Any]) -> Iterator[str]:
         if "api_key_env" in mapping or "base_url" in mapping:
             continue
         kind = mapping.get("type")
-        if kind == "decisions":
-            kind = mapping.get("provider")
-        if (api := _rerank_api(mapping)) is not None:
+        if (api := _described_api(mapping)) is not None:
             yield from api.key_variables
         elif isinstance(kind, str) and kind in registry.names("llms"):
             yield from _key_variables(kind)
@@ -346,18 +345,22 @@ def _addresses(config: Mapping[str, Any]) -> Iterator[str]:
         address = read(mapping.get("base_url"))
         if isinstance(address, str):
             yield address
-        elif (api := _rerank_api(mapping)) is not None:
+        elif (api := _described_api(mapping)) is not None:
             yield api.url or ""
 
 
-def _rerank_api(mapping: Mapping[str, Any]) -> RerankApi | None:
-    """The rerank API of a method's settings; None for other methods, and if they are wrong."""
+def _described_api(mapping: Mapping[str, Any]) -> Api | None:
+    """The API of a method's settings; None for other methods, and if they are wrong."""
+    from secondpass.apis.decision_descriptions import DECISION_APIS
     from secondpass.apis.descriptions import APIS
 
-    if mapping.get("type") != "endpoint":
+    kinds: Mapping[str, Descriptions[Any]] = {"endpoint": APIS, "decisions": DECISION_APIS}
+    kind = mapping.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
         return None
     try:
-        return APIS.resolve(read(mapping.get("api")))
+        api: Api = kinds[kind].resolve(read(mapping.get("api")))
+        return api
     except ConfigurationError:
         return None
 

@@ -1,4 +1,4 @@
-"""Rerankers by both scoring calls, with a server that answers."""
+"""Rerankers by each decision API, with a server that answers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ from typing import Any
 import pytest
 
 import fake_provider as fake
-from decision_answers import KEY, PROVIDERS, answer
+from decision_answers import KEY, SHAPES, answer
 from fake_provider import FakeProvider
 from secondpass import Reranker
+from secondpass.apis.decision_descriptions import DECISION_APIS
 
-openai = pytest.importorskip("openai")
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(openai.AsyncOpenAI, "decisions"), reason="this SDK has no scoring calls yet"
-)
 asking = importlib.import_module("secondpass.asking.dispatch")
 
-KEY_VARIABLES = ("OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY")
+KEY_VARIABLES = {name for api in DECISION_APIS.values() for name in api.key_variables}
 
 
 @pytest.fixture(scope="module")
 def provider():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(fake.APIS, "/decisions", "decisions")
+        patch.setitem(fake.APIS, "/systemone", "decisions")
         with FakeProvider() as server:
             yield server
 
@@ -36,29 +33,31 @@ def _environment(monkeypatch, provider):
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    for name in (*KEY_VARIABLES, "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+    for name in KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(asking, "_FIRST_PAUSE", 0.01)
     provider.play(answer())
 
 
-@pytest.fixture(params=PROVIDERS)
-def whose(request):
+@pytest.fixture(params=SHAPES)
+def shape(request):
     return request.param
 
 
 @pytest.fixture
-def make(provider, whose):
+def make(provider, shape):
     """Makes rerankers that ask the server, and closes them in the end."""
     rerankers: list[Reranker] = []
 
     def reranker(*, limits: Any = None, whole: Any = None, **settings: Any) -> Reranker:
         method = {
             "type": "decisions",
-            "provider": whose,
+            "api": shape,
             "model": "m",
-            "base_url": provider.base_url(whose),
+            "base_url": f"http://127.0.0.1:{provider.port}/{shape}",
             "api_key": KEY,
+            "layout": "together",
+            "question": "yes_no",
             **settings,
         }
         method = {name: value for name, value in method.items() if value is not None}

@@ -8,17 +8,11 @@ import time
 import pytest
 
 import fake_provider as fake
-from decision_answers import NUMBERS, PROVIDERS, answer, right, shown
+from decision_answers import NUMBERS, SHAPES, answer, right, shown
 from fake_provider import FakeProvider, http, status
 from rankings import codes, scores
 from rotation import rotated
 from secondpass.limits import Limits
-
-openai = pytest.importorskip("openai")
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(openai.AsyncOpenAI, "decisions"), reason="this SDK has no scoring calls yet"
-)
 
 MODES = ("sync", "async")
 
@@ -27,16 +21,15 @@ SLACK = 20.0
 
 STATUSES = [
     # the step; the code; requests with two retries
-    (status(400), "bad_request", 1),
     (status(401), "authentication", 1),
     (status(402), "payment", 1),
     (status(403), "authentication", 1),
     (status(404), "not_found", 1),
-    (status(422), "bad_request", 1),
     (status(408), "timeout", 3),
     (status(409), "conflict", 3),
     (status(429), "rate_limited", 3),
     (status(500), "server_error", 3),
+    (status(501), "bad_request", 1),
     (status(503), "server_error", 3),
     (status(529), "server_error", 3),
     (status(429, headers={"Retry-After": "86400"}), "rate_limited", 1),
@@ -48,10 +41,10 @@ STATUSES = [
 ]
 
 
-@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
+@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
 @pytest.mark.parametrize(("step", "code", "requests"), STATUSES)
 def test_statuses(step, code, requests, make, rank, provider):
-    """Counted to the last: what the SDKs would try again of themselves is turned off."""
+    """One clear error each, counted to the last."""
     provider.play(step)
     ranking = rank(make(limits={"retries": 2}), "q", NUMBERS)
     assert ranking.report.status == "unchanged"
@@ -81,13 +74,12 @@ def test_redirects_are_not_followed(code, make, provider):
         assert elsewhere.connections == 0
 
 
-@pytest.mark.parametrize("whose", ["google"], indirect=True)
 def test_the_body_of_a_redirect_is_no_answer(make, provider):
     provider.play(lambda request: [http(302, right(request), {"Location": "/"})])
     assert codes(make().rerank("q", NUMBERS)) == {"redirected"}
 
 
-@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
+@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
 def test_deadline(make, rank, provider):
     reranker = make(limits={"deadline": 0.5})
     reranker.warm_up()
@@ -103,14 +95,14 @@ def test_deadline(make, rank, provider):
     reranker.rerank("q", ["1"])  # one that was given up on spoils nothing
 
 
-@pytest.mark.parametrize(("whose", "rank"), rotated(PROVIDERS, MODES), indirect=True)
+@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
 def test_one_batch_is_silent(make, rank, provider):
     def step(request):
         hit = any(text.startswith("9") for text in shown(request).values())
         return (fake.silence() if hit else answer())(request)
 
     for deadline in (0.6, 3, 15):
-        reranker = make(batch_size=1, limits={"deadline": deadline})
+        reranker = make(layout="each", limits={"deadline": deadline})
         provider.play(answer())
         reranker.rerank("q", ["1"])
         provider.play(step)
@@ -134,31 +126,55 @@ def test_its_own_timeout(make, provider):
 
 
 def test_a_limit_of_calls(make, provider):
-    ranking = make(batch_size=1, limits={"calls": 2, "concurrency": 1}).rerank("q", NUMBERS)
+    ranking = make(layout="each", limits={"calls": 2, "concurrency": 1}).rerank("q", NUMBERS)
     assert len(provider.requests) == 2
     assert scores(ranking) == {0: 0.3, 1: 0.9, 2: None}
     assert codes(ranking) == {"budget"}
 
 
-def test_long_documents_are_cut_once(make, provider):
-    long = "7 " + "word " * 4000
+@pytest.mark.parametrize("layout", ["each", "together"])
+@pytest.mark.parametrize("code", [400, 422])
+def test_a_refused_request(code, layout, make, rank, provider):
+    """Of a batch, the first half is asked, down to a document; a document is asked once."""
+    provider.play(status(code))
+    ranking = rank(make(layout=layout, limits={"retries": 2}), "q", NUMBERS)
+    assert ranking.report.status == "unchanged"
+    assert codes(ranking) - {"asked_again"} == {"bad_request"}
+    assert len(provider.requests) == (3 if layout == "each" else 2)
+
+
+def too_long(limit):
+    """Requests with more characters are too long for the model."""
     message = (
         "This model's maximum context length is 8192 tokens. Please reduce the length of the input."
     )
-    too_long = {"error": {"message": message, "type": "invalid_request_error", "code": 400}}
-    provider.play(
-        lambda request: (
-            fake.raw(http(400, too_long)) if len(request.body["input"]) > 15_000 else answer()
-        )(request)
-    )
+    body = {"error": {"message": message, "type": "invalid_request_error", "code": 400}}
+
+    def step(request):
+        long = sum(map(len, shown(request).values())) > limit
+        return (fake.raw(http(400, body)) if long else answer())(request)
+
+    return step
+
+
+def test_long_documents_are_cut_once(make, provider):
+    long = "7 " + "word " * 4000
+    provider.play(too_long(15_000))
     ranking = make().rerank("q", [long, "9 b", "5 c"])
     assert ranking.order == (1, 0, 2)
     assert codes(ranking) == {"asked_again"}
     assert len(provider.requests) == 2
-    provider.play(fake.raw(http(400, too_long)))
-    ranking = make(limits={"retries": 5}).rerank("q", [long, "9 b"])
-    assert codes(ranking) == {"too_long"}
-    assert len(provider.requests) == 2 + 2  # and each alone
+
+
+@pytest.mark.parametrize("question", ["graded", "yes_no"])
+def test_a_long_batch_is_split(question, make, provider):
+    """Rather than cut: the documents are short, there are too many of them."""
+    provider.play(too_long(1000))
+    texts = [f"{number % 10} {'word ' * 50}" for number in range(8)]
+    ranking = make(question=question).rerank("q", texts)
+    assert ranking.order == (7, 6, 5, 4, 3, 2, 1, 0)
+    whole = [text for request in provider.requests for text in shown(request).values()]
+    assert {*map(str.strip, whole)} == {*map(str.strip, texts)}
 
 
 def test_after_a_refused_key_nothing_is_sent(make, provider):

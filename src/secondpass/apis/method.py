@@ -1,0 +1,487 @@
+"""The base class of methods that speak to described APIs: batches, keys, and what servers accept.
+
+Requests go through the same driver as those to language models (deadline, retries, budget, ledger).
+For n candidates and batches of b: ceil(n / b) calls side by side in one round; every document is
+read once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from secondpass.apis import batches as api_batches
+from secondpass.apis import template as api_template
+from secondpass.apis import wire
+from secondpass.apis.auth import BEARER, Auth, Credentials, authorize
+from secondpass.apis.descriptions import Api, Verified, check_path
+from secondpass.apis.wire import Pairs, Response, ResponseScores
+from secondpass.concurrency.lazy import require
+from secondpass.concurrency.threads import in_thread_of
+from secondpass.effects import (
+    Answer,
+    Ask,
+    Completion,
+    Estimate,
+    Judgement,
+    Plan,
+    Question,
+    Task,
+)
+from secondpass.errors import ConfigurationError, LLMError
+from secondpass.limits import Prices
+from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
+from secondpass.ranking.scoring import equal_scores
+from secondpass.services import json_http
+from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
+from secondpass.services.echoes import Sent
+from secondpass.services.http import MAX_VALUES
+from secondpass.services.json_http import StatusError
+from secondpass.services.provider_errors import ErrorResponse
+from secondpass.settings import Secret, to_mapping
+from secondpass.settings.descriptions import Descriptions
+from secondpass.strategies.base import IssueCollector, merge_batches
+from secondpass.strategies.halving import ask_in_halves, repairing
+
+A = TypeVar("A", bound=Api)
+
+BATCH_TOO_LARGE = "batch_too_large"
+EMPTY_REJECTED = "empty_rejected"
+MEMBER_REJECTED = "member_rejected"
+LONG = 2000
+"""If a server rejects a batch as too long, passages with more characters are cut first."""
+_TOKEN_SHARE = 0.8
+"""Estimated tokens of a request at most, as a share of those that the API accepts."""
+_LEARNED_SHARE = 0.95
+"""The same, once the server has reported the tokens of a request."""
+_ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
+_ROUNDS = 5
+"""Maximum number of times that a batch is sent, each time in another form."""
+
+
+class ApiMethod(Client[Pairs], Generic[A]):
+    """Scores candidates by an API that is described as data.
+
+    Subclasses have the settings, and implement ``_most_documents``, ``_body``, ``_response`` and
+    ``_read``. ``spans`` says whether the best spans are requested.
+    """
+
+    package = "httpx"
+    extra = "remote"
+    score_kind: Any
+    spans: bool = False
+    _splits_long = False
+    """Whether a batch of short texts that is too long is split rather than cut."""
+    _fixed = api_template.FIXED
+    """Placeholders that ``options`` cannot replace."""
+    _output_tokens = 0
+    """Tokens of an answer about one document, by an estimate."""
+    batch_size: int | None
+    path: str | None
+    prices: Prices | None
+    _apis: Descriptions[Any]
+    _api: A
+
+    def _describe(
+        self, api: Any, description: A, template: Mapping[str, Any], **settings: Any
+    ) -> None:
+        """Check and keep the settings that all of them have.
+
+        Args:
+            api: the setting.
+            description: what it names.
+            template: of the request, whose texts ``options`` cannot replace.
+            settings: ``model``, ``base_url``, ``path``, ``api_key``, ``api_key_env``, ``timeout``,
+                ``prices`` and ``options``.
+
+        Raises:
+            ConfigurationError: a missing base URL or model, or one that the API does not have.
+        """
+        for name, value in settings.items():
+            setattr(self, name, value)
+        self.api = api
+        self.url = description.url or ""
+        self.key_variables = tuple(description.key_variables)
+        self._api = description
+        about = self._about = api if isinstance(api, str) else description.title or "this API"
+        if self.base_url is None and description.url is None:
+            example = description.example_url
+            reason = f"such as {example}" if example else "which is self-hosted"
+            raise ConfigurationError(f"base_url: is required for {about!r}, {reason}")
+        if self.path is not None:
+            check_path(self.path, "path")
+        if self.model is None and (description.needs_model or "$model" in (self.path or "")):
+            raise ConfigurationError(f"model: is required for {about!r}")
+        if (description.auth or BEARER).sigv4 is not None and (
+            self.api_key is not None or self.api_key_env is not None
+        ):
+            message = f"api_key: is not supported by {about!r}, which has AWS credentials"
+            raise ConfigurationError(message)
+        options = self.options or {}
+        occupied = api_template.occupied(template, options, self._fixed)
+        occupied += {"model"} & options.keys()
+        if occupied:
+            raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
+        self._prepare()
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._credentials: Credentials | None = None
+        self._learned_limit: tuple[int, float] | None = None
+        self._learned_tokens: tuple[float, float] | None = None
+        self._learned: dict[str, float] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the API's."""
+        return self.model or self._about
+
+    @property
+    def language_models(self) -> list[Any]:
+        """The services that are asked, for their prices."""
+        return [self]
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        """One Ask effect with a question per batch; more if the server asks for other requests.
+
+        A request that is refused because of its content is asked again in halves.
+
+        Raises:
+            MethodError: no batch was answered, or the scores are on another scale.
+        """
+        issues = IssueCollector(self.name)
+        api_batches.add_truncated(issues, task.texts, self._document_tokens)
+
+        def ask(parts: Sequence[range], repairs: bool) -> Plan[dict[range, Answer[ResponseScores]]]:
+            return self._ask_in_rounds(task, parts, repairs, issues)
+
+        parts = self._parts(task, range(len(task.texts)))
+        answers = yield from ask_in_halves(task.call, ask, parts, issues)
+        return self._judgement(task, answers, issues)
+
+    def _ask_in_rounds(
+        self, task: Task, parts: Sequence[range], repairs: bool, issues: IssueCollector
+    ) -> Plan[dict[range, Answer[ResponseScores]]]:
+        """The answers about ranges of the task, which are split where the server asks for it.
+
+        Of a request that is refused for a reason that is not known, the first half is asked, and
+        the rest if that is answered.
+        """
+        answers: dict[range, Answer[ResponseScores]] = {}
+        skips_empty = self._has_learned(EMPTY_REJECTED)
+        half: range | None = None
+        halved = False
+        for rounds_left in reversed(range(_ROUNDS)):
+            asked = yield from self._ask(task, parts, skips_empty, repairs, halved=halved)
+            again = {
+                part: answer.error
+                for part, answer in asked.items()
+                if rounds_left and answer.error is not None and answer.error.code in _ASKED_AGAIN
+            }
+            answers |= {part: asked[part] for part in asked if part not in again}
+            for code, error in {error.code: error for error in again.values()}.items():
+                issues.add("asked_again", f"{code}: {error}")
+                skips_empty = skips_empty or code == EMPTY_REJECTED
+            parts = [smaller for part in again for smaller in self._parts(task, part)]
+            may_halve = not parts and not repairs and rounds_left > (half is None)
+            if may_halve and task.call.rounds_left(repairs=True) != 0:
+                parts, half = api_batches.next_parts(answers, half, issues)
+                halved = halved or bool(parts)
+            if not parts:
+                break
+        if halved and all(answer.value is not None for answer in answers.values()):
+            self._learned_limit = max(map(len, answers)), time.monotonic()
+        if skips_empty and any(answer.value is not None for answer in asked.values()):
+            self._learned[EMPTY_REJECTED] = time.monotonic()
+        return answers
+
+    def _judgement(
+        self, task: Task, answers: Mapping[range, Answer[Any]], issues: IssueCollector
+    ) -> Judgement:
+        judgement = merge_batches(len(task.texts), answers, word="score", issues=issues)
+        named = api_batches.named_empty(judgement.issues, task.texts)
+        named += equal_scores(task.texts, judgement.scores, self.name)
+        return replace(judgement, issues=named)
+
+    def _parts(self, task: Task, whole: range) -> list[range]:
+        """A range of the task, split into requests."""
+        tokens = self._max_tokens
+        sizes = (
+            None
+            if tokens is None
+            else [*map(self._estimate(task.query, self._instruction(task)), task.texts)]
+        )
+        return [*api_batches.split(whole, self._max_documents, sizes, tokens)]
+
+    def _instruction(self, task: Task) -> str | None:
+        return task.instruction if self.takes_instruction else None
+
+    def _ask(
+        self,
+        task: Task,
+        parts: Sequence[range],
+        skips_empty: bool,
+        repairs: bool,
+        *,
+        halved: bool = False,
+    ) -> Plan[dict[range, Answer[ResponseScores]]]:
+        """The answers about ranges of the task.
+
+        Args:
+            task: the task.
+            parts: the ranges.
+            skips_empty: whether empty texts are not sent.
+            repairs: whether the ranges are parts of what was refused because of its content.
+            halved: whether they are parts of what was refused for another reason.
+        """
+        answers: dict[range, Answer[ResponseScores]] = {}
+        questions = {}
+        for part in parts:
+            texts = task.texts[part.start : part.stop]
+            skipped = api_batches.blank(texts) if skips_empty else ()
+            if 0 < len(skipped) == len(texts):
+                nothing = wire.equal(0, 0.0, with_spans=self.spans)
+                answers[part] = Answer(wire.with_skipped(nothing, skipped))
+            else:
+                question = self._question(task, texts, skipped)
+                question = replace(question, repairs=halved)
+                questions[part] = repairing(question) if repairs else question
+        if questions or not answers:
+            results = yield from Ask(self, [*questions.values()])
+            answers |= zip(questions, results, strict=True)
+        return answers
+
+    # ------------------------------------------------------------------ one request
+
+    def _question(
+        self, task: Task, texts: Sequence[str], skipped: tuple[int, ...] = ()
+    ) -> Question[Pairs, ResponseScores]:
+        sent = [text for place, text in enumerate(texts) if place not in skipped]
+        request = Pairs(task.query, sent, self._instruction(task), skipped)
+
+        def shrink() -> Question[Pairs, ResponseScores] | None:
+            if any(len(text) > LONG for text in texts):
+                return self._question(task, [cut(text, LONG) for text in texts], skipped)
+            if self._splits_long and len(texts) > 1:
+                return None
+            shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
+            return None if shorter is None else self._question(task, shorter, skipped)
+
+        return Question(
+            request,
+            lambda completion: self._read(completion, request),
+            None,
+            shrink,
+            Estimate(
+                sum(map(self._estimate(task.query, request.instruction), sent)),
+                self._output_tokens * len(sent),
+            ),
+            len(sent),
+            wire.equal(len(texts), 0.0, with_spans=self.spans),
+            recall=Recall(
+                lambda: request,
+                lambda scores: wire.dump(scores, with_spans=self.spans),
+                lambda data: wire.load(data, texts, with_spans=self.spans),
+            ),
+        )
+
+    # ------------------------------------------------------------------ for subclasses
+
+    @property
+    def takes_instruction(self) -> bool:
+        """Whether requests have a place for the instruction of a call."""
+        raise NotImplementedError
+
+    @property
+    def _most_documents(self) -> int:
+        """Documents per request at most, by the settings and the API."""
+        raise NotImplementedError
+
+    @property
+    def _document_tokens(self) -> int | None:
+        """Tokens that the API reads of a document; None if that is not known."""
+        return None
+
+    @property
+    def _optional(self) -> Sequence[str]:
+        """Members of a request that are left out once the server rejects them by name."""
+        return self._api.optional
+
+    def _estimate(self, query: str, instruction: str | None) -> Callable[[str], float]:
+        """Estimates the tokens of a document with what is read along with it."""
+        return pair_tokens(query, instruction)
+
+    def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
+        """The JSON body of a request, without some of its optional members."""
+        raise NotImplementedError
+
+    async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
+        """A response with status 200.
+
+        Args:
+            text: of the response.
+            sent: the texts and keys that must not appear in a message.
+            without: optional members that were not sent.
+        """
+        raise NotImplementedError
+
+    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
+        """The scores of the documents that were sent.
+
+        Raises:
+            ReplyError: there are none.
+        """
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ the client
+
+    @property
+    def _is_built_in(self) -> bool:
+        return isinstance(self.api, str) and self.api in self._apis
+
+    @property
+    def provider(self) -> str:
+        """The provider of the API, for traces."""
+        return self.api if self._is_built_in else self._api.title or "custom"
+
+    @property
+    def cache_key(self) -> Mapping[str, Any]:
+        """The settings that an answer may depend on."""
+        key = dict(super().cache_key)
+        if not self._is_built_in:
+            key["api"] = to_mapping(self._api, _cached_part)
+        return key
+
+    def check_installed(self) -> None:
+        """Check that the packages are installed, without importing them.
+
+        Raises:
+            MissingExtraError: one is not.
+        """
+        auth = self._api.auth or BEARER
+        require([self.package, *auth.packages], auth.extra, f"the model {self.name!r}")
+
+    @property
+    def _max_documents(self) -> int:
+        """Maximum documents per request, by the settings and by a recent error of the server."""
+        limit = self._most_documents
+        if self._learned_limit is not None and _is_recent(self._learned_limit[1]):
+            limit = min(limit, self._learned_limit[0])
+        return limit
+
+    @property
+    def _max_tokens(self) -> float | None:
+        """Maximum estimated tokens per request, by the same; None if there is no limit."""
+        limits = [] if self._api.max_tokens is None else [_TOKEN_SHARE * self._api.max_tokens]
+        if self._learned_tokens is not None and _is_recent(self._learned_tokens[1]):
+            limits.append(self._learned_tokens[0])
+        return min(limits, default=None)
+
+    @property
+    def _url(self) -> str:
+        return wire.request_url(self._api, self.base_url, self.path, self.model)
+
+    def _key(self) -> Secret:
+        auth = self._api.auth or BEARER
+        keyless = auth.sigv4 or auth.google or not self.key_variables
+        if keyless and self.api_key is None and self.api_key_env is None:
+            return Secret(NO_KEY)
+        return super()._key()
+
+    async def _complete(self, request: Pairs) -> Completion:
+        auth = self._api.auth or BEARER
+        if (auth.sigv4 or auth.google) and self._key().reveal() == NO_KEY:
+            self.check_installed()
+            credentials = self._credentials = self._credentials or Credentials(auth)
+            await in_thread_of(
+                credentials, credentials.prepare
+            )  # may call a server of the provider
+        return await super()._complete(request)
+
+    def _sent_with(self, key: Secret, request: Pairs) -> Sent:
+        sent = super()._sent_with(key, request)
+        return sent if self._credentials is None else sent.with_secrets(self._credentials.secrets)
+
+    def _connect(self, key: str) -> Connection:
+        auth = self._api.auth or BEARER
+        if auth == BEARER or (auth.google and key != NO_KEY):
+            connection = json_http.connect(key, self.timeout, max_values=MAX_VALUES)
+        else:
+            connection = json_http.connect(NO_KEY, self.timeout, max_values=MAX_VALUES)
+            authorize(connection.client, auth, key, self._credentials, self.model or "")
+        if self._api.headers:
+            connection.client.headers.update(self._api.headers)
+        return connection
+
+    def _texts(self, request: Pairs) -> Sequence[str]:
+        texts = (request.query, request.instruction, *request.documents)
+        return [text for text in texts if text is not None]
+
+    def _has_learned(self, name: str) -> bool:
+        """Whether the server has rejected something of this name recently."""
+        return name in self._learned and _is_recent(self._learned[name])
+
+    async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
+        without = [*filter(self._has_learned, self._optional)]
+        body = self._body(request, without)
+        response = await client.post(self._url, json=body)
+        if response.status_code != 200:
+            error = StatusError(response)
+            if described := await self._error_response(error, sent):
+                self._learn(described, request, body)
+            raise error
+        return await self._response(response.content.decode("utf-8"), sent, without)
+
+    def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
+        """Remember what the server accepts.
+
+        Raises:
+            LLMError: the request exceeded a limit, or had a part that the server rejects.
+        """
+        count, now = len(request.documents), time.monotonic()
+        if response.status in {400, 413, 422}:
+            limit = api_batches.batch_limit(response.text)
+            if limit is not None and 0 < limit < count:
+                self._learned_limit = limit, now
+                message = f"the server accepts {limit} documents per request {response.source}"
+                raise LLMError(message, BATCH_TOO_LARGE)
+            tokens = api_batches.token_limit(response.text)
+            if tokens is not None and count > 1:
+                size = sum(
+                    map(self._estimate(request.query, request.instruction), request.documents)
+                )
+                self._learned_tokens = _LEARNED_SHARE * size * tokens[0] / tokens[1], now
+                message = f"the server accepts {tokens[0]} tokens per request {response.source}"
+                raise LLMError(message, BATCH_TOO_LARGE)
+        rejected = [name for name in self._optional if name in body and response.blames(name)]
+        repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
+        if rejected and not repeated:
+            self._learned |= dict.fromkeys(rejected, now)
+            message = f"the server does not support {rejected[0]!r} {response.source}"
+            raise LLMError(message, MEMBER_REJECTED)
+        empty = api_batches.blank(request.documents)
+        if 0 < len(empty) < count and response.blames_request and not response.too_long:
+            message = f"the server may not accept empty texts {response.source}"
+            raise LLMError(message, EMPTY_REJECTED)
+        refusal = response.error()
+        long = response.names_length or any(len(text) > LONG for text in request.documents)
+        is_unknown = not long if response.status == 413 else refusal.code == "bad_request"
+        if count > 1 and response.status in {400, 413, 422} and is_unknown:
+            raise api_batches.BatchRefusedError(refusal.message, refusal.code)
+
+
+def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
+    """Estimates the tokens of a document with the query and the instruction."""
+    per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
+    return lambda document: estimate_tokens(document) + per_pair
+
+
+def _cached_part(part: Any, _name: str) -> Any:
+    """The form of a part of an API's description in the cache key; None if it has no effect."""
+    return None if isinstance(part, Auth | Verified) else to_mapping(part, _cached_part)
+
+
+def _is_recent(since: float) -> bool:
+    return time.monotonic() - since < REMEMBERED_SECONDS

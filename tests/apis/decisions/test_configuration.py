@@ -1,0 +1,273 @@
+"""Keys and settings."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import pickle
+
+import pytest
+
+import fake_provider as fake
+from decision_answers import KEY, NUMBERS, SHAPES, answer, probability
+from fake_provider import http, status
+from rankings import codes
+from rotation import rotated
+from secondpass import (
+    Candidate,
+    ConfigurationError,
+    MissingExtraError,
+    NotSerializableError,
+    Reranker,
+    RerankError,
+)
+from secondpass.apis.decision_descriptions import DECISION_APIS
+from secondpass.apis.decisions import Decisions
+
+USUAL = [
+    ("openai", "OPENAI_API_KEY"),
+    ("systemone", "TYPESAFE_API_KEY"),
+    ("google", "GOOGLE_API_KEY"),
+    ("google", "GEMINI_API_KEY"),
+]
+
+
+@pytest.mark.parametrize(("shape", "variable"), USUAL, indirect=["shape"])
+def test_the_usual_keys(variable, shape, monkeypatch):
+    monkeypatch.setenv(variable, " sk-environment\n")
+    method = Decisions(shape, model="m")
+    assert method._key().reveal() == "sk-environment"
+
+
+def test_the_usual_key_goes_to_no_other_address(make, shape, provider, monkeypatch):
+    for name in DECISION_APIS[shape].key_variables:
+        monkeypatch.setenv(name, "sk-environment")
+    assert make(api_key=None).rerank("q", NUMBERS).report.status == "ok"
+    assert provider.requests[0].key == ""
+    monkeypatch.setenv("MY_KEY", "sk-mine")
+    make(api_key=None, api_key_env="MY_KEY").rerank("q", NUMBERS)
+    assert provider.requests[1].key == "sk-mine"
+    monkeypatch.setenv("DECISIONS_API_KEY", "sk-local")
+    make(api_key=None).rerank("q", NUMBERS)
+    assert provider.requests[2].key == "sk-local"
+
+
+@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
+def test_the_key_of_an_own_api(make, provider, monkeypatch):
+    monkeypatch.setenv("OWN_KEY", "sk-own")
+    provider.play(lambda _request: [http(200, {"answers": {}})])
+    own = {**OWN, "key_variables": "OWN_KEY"}
+    make(api=own, api_key=None, model=None, layout=None).rerank("q", NUMBERS[:1])
+    assert provider.requests[0].key == "sk-own"
+
+
+def test_no_key(make, provider):
+    ranking = make(api_key=None, base_url=None).rerank("q", NUMBERS)
+    assert codes(ranking) == {"no_key"}
+    assert ranking.report.usage.calls == 0
+    ranking = make(api_key=None, api_key_env="NO_SUCH_VARIABLE").rerank("q", NUMBERS)
+    assert "NO_SUCH_VARIABLE" in ranking.report.issues[0].message
+    assert not provider.requests
+
+
+SECRETS = (KEY, "wombats", "burrow", fake.LEAK)
+
+
+@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, ("sync", "async")), indirect=True)
+@pytest.mark.parametrize(
+    "step", [answer(), status(400), status(401), status(500), fake.page(), probability(7)]
+)
+def test_no_secret_leaves(step, make, rank, provider, caplog):
+    provider.play(step)
+    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "secondpass")
+    reranker = make(limits={"retries": 1})
+    ranking = rank(reranker, "burrow", [f"{number} wombats" for number in (3, 9)])
+    report = ranking.report
+    texts = [
+        repr(reranker),
+        repr(reranker.method),
+        repr(vars(reranker.method)),
+        repr(ranking),
+        repr(report),
+    ]
+    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
+
+
+def test_no_secret_in_an_error(make, provider):
+    provider.play(status(400))
+    with pytest.raises(RerankError) as caught:
+        make(whole={"strict": True}).rerank("burrow", ["3 wombats", "9 wombats"])
+    texts = [str(caught.value), repr(caught.value), repr(caught.value.args)]
+    assert not [secret for secret in SECRETS for text in texts if secret in text]
+    assert caught.value.__cause__ is None
+
+
+def test_an_explicit_key_is_not_written_out(make):
+    reranker = make()
+    for write in (reranker.to_config, lambda: pickle.dumps(reranker)):
+        with pytest.raises(NotSerializableError) as caught:
+            write()
+        assert KEY not in str(caught.value)
+
+
+WRONG = [
+    ({"api": "anthropic"}, "api"),
+    ({"api": None}, "api"),
+    ({"model": ""}, "model"),
+    ({"model": None}, "model: is required"),
+    ({"question": "choice"}, "question"),
+    ({"layout": "all"}, "layout"),
+    ({"batch_size": 0}, "batch_size"),
+    ({"batch_size": 401}, "batch_size: must be 400 at most"),
+    ({"api": "systemone", "layout": "together", "batch_size": 129}, "batch_size: must be 128"),
+    ({"layout": "each", "batch_size": 2}, "batch_size: must be 1 in the layout 'each'"),
+    ({"batch_size": True}, "batch_size"),
+    ({"timeout": 0}, "timeout"),
+    ({"instructions": "It answers the query."}, r"instructions: must contain \{document\}"),
+    ({"instructions": ""}, "instructions"),
+    ({"levels": ["only one"]}, "levels"),
+    ({"levels": ["a", ""]}, r"levels\[1\]|levels"),
+    ({"levels": [str(n) for n in range(11)]}, "levels: this API takes 10 at most"),
+    ({"question": "yes_no", "levels": ["no", "yes"]}, "levels: what a no and a yes mean is not"),
+    ({"api": "systemone", "question": "yes_no", "levels": ["a", "b", "c"]}, "levels: give two"),
+    ({"rename": {"stat": "input"}}, "rename.stat: is no field of this API"),
+    ({"rename": {"input": "model"}}, "rename: 'model' is already the name"),
+    ({"rename": {"input": ""}}, "rename"),
+    ({"rename": {"a": "b", "c": "d", "e": "f", "g": "h"}}, "rename"),
+    ({"base_url": "localhost"}, "base_url"),
+    ({"path": "/a b"}, "path"),
+    ({"api_key": "k", "api_key_env": "K"}, "api_key"),
+    ({"prices": {"input": 1}}, "prices"),
+    ({"options": {"input": "x"}}, "options: 'input' cannot be set"),
+    ({"options": {"questions": []}}, "options: 'questions' cannot be set"),
+    ({"options": {"model": "x"}}, "options: 'model' cannot be set"),
+    ({"temperature": 0}, "temperature"),
+    ({"statement": "x"}, "statement"),
+]
+
+
+@pytest.mark.parametrize(("settings", "named"), WRONG)
+def test_wrong_settings(settings, named):
+    method = {"type": "decisions", "api": "openai", "model": "m", **settings}
+    with pytest.raises(ConfigurationError, match=named):
+        Reranker.from_config({"method": method})
+
+
+QUESTION = {"type": "noul", "instructions": "$instructions"}
+OWN = {
+    "path": "/decisions",
+    "request": {"state": "$state", "questions": {"$id": "$question"}},
+    "yes_no": {"question": QUESTION, "probability": "noul"},
+    "each": {"query": "$query", "document": "$document"},
+}
+WRONG_DESCRIPTIONS = [
+    ({"request": {}}, "request: must contain the placeholder '$question'"),
+    ({"request": {"q": ["$question"]}}, "request: must contain '$state' or '$state_text'"),
+    ({"request": {"s": "$state", "q": "$question"}}, "request.q: the placeholder '$question' must"),
+    ({"request": {**OWN["request"], "x": "$query"}}, "request.x: '$query' is no placeholder"),
+    ({"yes_no": None}, "yes_no, graded: give at least one of them"),
+    (
+        {"yes_no": {"question": {"type": "noul"}, "probability": "p"}},
+        "yes_no.question: must contai",
+    ),
+    ({"yes_no": {"question": QUESTION}}, "yes_no.probability: is required"),
+    (
+        {"graded": {"question": QUESTION, "probabilities": "p"}},
+        "must contain the placeholder '$lev",
+    ),
+    ({"each": None}, "each, together: give at least one of them"),
+    ({"each": {"query": "$query"}}, "each: must contain the placeholder '$document'"),
+    ({"each": {"q": "$query", "d": ["$document"], "i": "$id"}}, "each.i: '$id' is no placeholder"),
+    ({"together": {"q": "$query", "d": ["$document"]}}, "together: must contain the placeholder"),
+    ({"together": {"q": "$query", "d": "$document"}}, "together.d: the placeholder '$document'"),
+    ({"optional": "state"}, "optional: cannot be set for 'state'"),
+    ({"max_questions": 0}, "max_questions"),
+    ({"key_variables": "sk-1"}, "give the name of a variable, not the key"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG_DESCRIPTIONS)
+def test_wrong_descriptions(changes, message):
+    method = {"type": "decisions", "base_url": "http://h", "api": {**OWN, **changes}}
+    with pytest.raises(ConfigurationError) as caught:
+        Reranker.from_config({"method": method})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({}, "question: 'graded'"), ({"question": "yes_no", "layout": "together"}, "layout: 'toget")],
+)
+def test_what_an_api_does_not_have(settings, message):
+    method = {"type": "decisions", "base_url": "http://h", "api": OWN, **settings}
+    with pytest.raises(ConfigurationError, match=message):
+        Reranker.from_config({"method": method})
+
+
+def test_an_api_of_ones_own(make, provider):
+    provider.play(
+        lambda _request: [http(200, {"answers": {"document": {"type": "noul", "noul": 1}}})]
+    )
+    ranking = make(api=OWN, model=None, layout=None).rerank("q", NUMBERS[:1])
+    assert (ranking.report.status, ranking.report.method) == ("ok", "this API")
+    assert provider.requests[0].body == {
+        "state": {"query": "q", "document": "3 a"},
+        "questions": {
+            "document": {"type": "noul", "instructions": "The query is answered by the document."}
+        },
+    }
+
+
+def test_round_trip(shape):
+    method = {
+        "type": "decisions",
+        "api": shape,
+        "model": "m",
+        "base_url": "http://localhost:1",
+        "path": "/v2/decide",
+        "rename": {"questions": "tests"},
+        "api_key_env": "SOME_KEY",
+        "levels": ["no", "somewhat", "yes"],
+        "instructions": "Is {document} good?",
+        "layout": "together",
+        "batch_size": 100,
+        "timeout": 5.0,
+        "prices": {"input": 1.0, "output": 2.0},
+        "options": {"x": 1},
+    }
+    config = {"method": method, "depth": 50}
+    reranker = Reranker.from_config(config)
+    assert reranker.to_config() == config
+    assert pickle.loads(pickle.dumps(reranker)).to_config() == config
+
+
+def test_round_trip_of_an_own_api():
+    method = {"type": "decisions", "api": OWN, "base_url": "http://h", "question": "yes_no"}
+    reranker = Reranker.from_config({"method": method})
+    assert reranker.to_config() == {"method": method}
+
+
+def test_a_missing_package_is_named(shape, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "httpx" else find(name)
+    )
+    config = {"type": "decisions", "api": shape, "model": "m"}
+    with pytest.raises(MissingExtraError, match=r"secondpass\[remote\]"):
+        Reranker.from_config({"method": config})
+
+
+def test_blend_and_floor(make):
+    candidates = [
+        Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)
+    ]
+    blend = {"original": 0.5, "normalize": "none"}
+    ranking = make(whole={"blend": blend, "floor": 0.46}).rerank("q", candidates)
+    assert [item.position for item in ranking] == [0]
+    assert ranking.report.left_out == {"floor": (1, 2)}
+    with pytest.raises(ConfigurationError, match="blend"):
+        make(whole={"blend": {"original": 0.5, "normalize": "sigmoid"}})
