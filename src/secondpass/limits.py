@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from secondpass.concurrency.admission import MIN_DEPTH
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ class Limits:
             in time. If other methods follow (a fallback, a later stage of a cascade), a method ends
             after four fifths of the time left, except a scorer that has scored something and that
             only a fallback follows.
+        target: wall-clock seconds in which a ranking should end. It does what a deadline does for
+            scorers, but the first ``min_depth`` candidates of a ranking that is not refused are
+            scored even if that takes longer.
+        min_depth: the first candidates of each ranking that a scorer which several rankings share
+            scores before all others. With a deadline or a target, a ranking is refused at once
+            (issue ``overloaded``) if other rankings leave no time for these.
         calls: questions to language models, retries included.
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
             per token, and counted as reported by the server afterwards.
@@ -36,6 +43,8 @@ class Limits:
     """
 
     deadline: Annotated[float, Gt(0)] | None = None
+    target: Annotated[float, Gt(0)] | None = None
+    min_depth: Annotated[int, Ge(1)] = MIN_DEPTH
     calls: Annotated[int, Ge(1)] | None = None
     tokens: Annotated[int, Ge(1)] | None = None
     cost: Annotated[float, Gt(0)] | None = None

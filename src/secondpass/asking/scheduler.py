@@ -269,8 +269,8 @@ class _Scoring:
 
     @property
     def timed(self) -> bool:
-        """Whether there is a deadline."""
-        return self.ledger.limits.deadline is not None
+        """Whether there is a deadline or a target."""
+        return self.ledger.timed
 
     @property
     def in_lists(self) -> bool:
