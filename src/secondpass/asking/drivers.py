@@ -465,7 +465,7 @@ async def _in_thread(scorer: object, work: Callable[[], T], claim: Claim | None 
     gate = _gate_of(scorer)
     if gate is _JOINED_GATE and claim is not None and claim.until < math.inf:
         gate = _CLAIMING_GATE
-    async with gate.in_this_loop():
+    async with gate.in_this_loop().taken():
         check_abandoned(scorer, gate.width)
         call = Call(work, scorer)
         try:

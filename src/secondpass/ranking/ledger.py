@@ -81,7 +81,7 @@ class _Total:
             self.cost += sign * prices.of(estimate.input_tokens, estimate.output_tokens)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Ledger:
     """Counts what a pass has used, and enforces its budgets.
 

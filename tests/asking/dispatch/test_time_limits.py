@@ -144,7 +144,7 @@ def test_counts_add_up():
 def test_expired_while_it_waited_for_a_slot():
     async def act():
         pending = module.PendingQuestion(
-            ScriptedService("yes"), question(), expired_ledger(), Gate(1).in_this_loop()
+            ScriptedService("yes"), question(), expired_ledger(), Gate(1).slots
         )
         return await pending.answer()
 

@@ -256,7 +256,7 @@ def test_call_that_waited_too_long_is_not_made(monkeypatch):
     monkeypatch.setattr(drivers, "_SCORER_GATE", Gate(1))
 
     async def hold(held):
-        async with drivers._SCORER_GATE.in_this_loop():
+        async with drivers._SCORER_GATE.in_this_loop().taken():
             held.set()
             await asyncio.sleep(SECONDS)
 
