@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 MIN_DEPTH = 10
 """Default of ``limits.min_depth``."""
@@ -19,10 +19,13 @@ RESERVE = 0.005
 """Seconds before its time ends at which a call should have its scores; late ones are lost."""
 _SHARE = 0.9
 """Share of the time left that the pairs of a call may take, since rates vary."""
+_SPARE = 0.2
+"""Share of the time left that has to remain, so that calls go by time alone; others may come."""
 _MEMORY = 0.9
 """Weight of the batches before in the measured rate, per batch."""
 
 Key: TypeAlias = tuple[float, ...]
+Order: TypeAlias = Literal["by time", "floors by rank", "floors by time"]
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +37,7 @@ class Claim:
         target: time at which they should be used; infinity for none.
         min_depth: pairs that are scored in spite of the target.
         asked: when its ranking made the call, which may have waited for a thread since.
+        pairs: number of all its pairs.
         floor: the first pairs, up to ``min_depth``, that go before all others.
         floor_left: number of those that were not begun.
         due: when they should be scored.
@@ -45,6 +49,7 @@ class Claim:
     target: float = math.inf
     min_depth: int = MIN_DEPTH
     asked: float = math.inf
+    pairs: int = 0
     floor: int = 0
     floor_left: int = 0
     due: float = math.inf
@@ -77,9 +82,10 @@ class Claim:
 class Admission:
     """The calls of one scorer.
 
-    The first ``min_depth`` pairs of each call, its floor, go before all others. Floors are taken by
-    rank over all calls, or, once one of them would be late by that, by the earliest time at which
-    they are due. What is left goes to the call whose time ends first.
+    While all pairs of all calls can easily be scored in time, the call whose time ends first is first.
+    Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by rank
+    over all calls; or, once one of them would be late by that, by the time at which they are due.
+    What is left goes to the call whose time ends first.
 
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
@@ -125,6 +131,7 @@ class Admission:
         A floor that the scorer could not score in time even for this call alone is as large as what
         it could.
         """
+        claim.pairs = pairs
         claim.floor = min(claim.min_depth, pairs)
         claim.due = (claim.deadline if claim.deadline < math.inf else claim.target) - RESERVE
         alone = self.seconds(claim.floor)
@@ -144,23 +151,33 @@ class Admission:
         """Forget a call; no effect if it was refused or has left."""
         self.claims.pop(claim, None)  # at once: garbage collection may end a call in any thread
 
-    def pressed(self, now: float) -> bool:
-        """Whether floors have to be taken by their times, since a common order would be late."""
-        left = [claim for claim in list(self.claims) if claim.floor_left]
-        total = self.seconds(sum(claim.floor_left for claim in left)) + self._margin
-        return any(now + total > claim.due for claim in left)
+    def order(self, now: float) -> Order:
+        """How pairs are taken now."""
+        claims = sorted(self.claims, key=lambda claim: claim.until)
+        end = now + self._margin
+        for claim in claims:
+            end += self.seconds(claim.pairs - claim.begun)
+            if end > claim.until - RESERVE - _SPARE * (claim.until - now):
+                break
+        else:
+            return "by time"
+        left = [claim for claim in claims if claim.floor_left]
+        end = now + self._margin + self.seconds(sum(claim.floor_left for claim in left))
+        return "floors by time" if any(end > claim.due for claim in left) else "floors by rank"
 
-    def key(self, claim: Claim, rank: int, pressed: bool) -> Key:
+    def key(self, claim: Claim, rank: int, order: Order) -> Key:
         """What a pair is sorted by; the lowest is next.
 
         Args:
             claim: of its call.
             rank: of the pair in its call, from 0.
-            pressed: the result of :meth:`pressed`.
+            order: the result of :meth:`order`.
         """
+        if order == "by time":
+            return (0, claim.until, rank)
         if rank >= claim.floor:
             return (1, claim.until, rank)
-        return (0, claim.due, rank) if pressed else (0, rank, claim.due)
+        return (0, rank, claim.due) if order == "floors by rank" else (0, claim.due, rank)
 
     @property
     def _margin(self) -> float:

@@ -59,8 +59,8 @@ class Turns:
                     turn.state = "late"
                     woken.append(turn)
             self._waiting = [turn for turn in self._waiting if turn.state == "waiting"]
-            pressed = admission.pressed(now)
-            self._waiting.sort(key=lambda turn: admission.key(turn.claim, turn.rank, pressed))
+            order = admission.order(now)
+            self._waiting.sort(key=lambda turn: admission.key(turn.claim, turn.rank, order))
             while self._waiting and self._running < admission.threads:
                 turn = self._waiting.pop(0)
                 turn.state, turn.began = "running", now

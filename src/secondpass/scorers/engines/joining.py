@@ -357,12 +357,12 @@ class JoinedBatches:
 
         Floors fill batches of their own, so that longer pairs beyond do not delay them.
         """
-        admission, pressed = self.admission, self.admission.pressed(now)
+        admission, order = self.admission, self.admission.order(now)
 
         def place(call: _Call, index: int) -> tuple[Any, ...]:
             entry = call.pairs[index]
             assert call.claim is not None
-            return admission.key(call.claim, entry.rank, pressed), id(call), index, call
+            return admission.key(call.claim, entry.rank, order), id(call), index, call
 
         heap = [place(call, 0) for call in calls]
         heapq.heapify(heap)
