@@ -239,7 +239,8 @@ async def through_server(reranker: Reranker, limit: str) -> Any:
     async def send(texts: list[str], seconds: float) -> Outcome:
         began = time.perf_counter()
         body = json.dumps({"model": "model", "query": "q", "documents": texts}).encode()
-        headers, content = await client.post(body, f"Secondpass-{limit}: {seconds}")
+        lines = f"Content-Type: application/json\r\nSecondpass-{limit}: {seconds}"
+        headers, content = await client.post(body, lines)
         taken = time.perf_counter() - began
         if "results" not in content:
             raise SystemExit(f"the server answered {content}")
@@ -267,7 +268,7 @@ def serve(scorer: str) -> None:
 
     from secondpass_server import ServerSettings, create_app
 
-    settings = ServerSettings(forgiving=True, max_requests=1000)
+    settings = ServerSettings(forgiving=True, max_requests=100_000)
     application = create_app({"model": reranker_of(scorer)[0]}, settings)
     listening = socket.create_server(("127.0.0.1", 0), backlog=1000)
     print(listening.getsockname()[1], flush=True)

@@ -33,9 +33,8 @@ class Limits:
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
             per token, and counted as reported by the server afterwards.
         cost: in the currency of the model's prices, which must be set.
-        concurrency: maximum number of concurrent questions, over all rankings of a reranker in one
-            event loop; synchronous rankings share a loop. A model that calls the reranker that
-            waits for it needs one more slot.
+        concurrency: maximum number of concurrent questions, over all rankings of a reranker in the
+            process. A model that calls the reranker that waits for it needs one more slot.
         retries: maximum number of retries of a question after a temporary error.
         repair: how often to ask again, with the reason, if a reply cannot be used: 0 or 1. With 1,
             a batch that is refused because of its content (by a filter, as too long, or with a

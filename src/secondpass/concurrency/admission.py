@@ -82,10 +82,10 @@ class Claim:
 class Admission:
     """The calls of one scorer.
 
-    While all pairs of all calls can easily be scored in time, the call whose time ends first is first.
-    Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by rank
-    over all calls; or, once one of them would be late by that, by the time at which they are due.
-    What is left goes to the call whose time ends first.
+    While all pairs of all calls can easily be scored in time, the call whose time ends first goes
+    first. Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by
+    rank over all calls; or, once one of them would be late by that, by the time at which they are
+    due. What is left goes to the call whose time ends first.
 
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
