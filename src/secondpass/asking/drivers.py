@@ -463,10 +463,11 @@ async def _in_thread(scorer: object, work: Callable[[], T], claim: Claim | None 
     from secondpass.concurrency.threads import in_thread
 
     gate = _gate_of(scorer)
+    width = gate.width
     if gate is _JOINED_GATE and claim is not None and claim.until < math.inf:
         gate = _CLAIMING_GATE
     async with gate.in_this_loop().taken():
-        check_abandoned(scorer, gate.width)
+        check_abandoned(scorer, width)
         call = Call(work, scorer)
         try:
             return await in_thread(call)

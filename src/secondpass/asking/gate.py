@@ -54,7 +54,7 @@ class Slots:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._lock = ForkLock()
+        self._lock = ForkLock(reentrant=True)
         self._process = os.getpid()
         self._holders: dict[object, object] = {}
         """Slots, with the ranking of each."""
@@ -140,7 +140,7 @@ class Slots:
                 return held, served
 
             waiting = min(self._waiting, key=turn)
-            self._waiting.remove(waiting)
+            self._waiting = [other for other in self._waiting if other is not waiting]
             try:
                 waiting.loop.call_soon_threadsafe(waiting.wake)
             except RuntimeError:  # its loop is closed

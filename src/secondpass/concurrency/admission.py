@@ -21,6 +21,8 @@ _SHARE = 0.9
 """Share of the time left that the pairs of a call may take, since rates vary."""
 _SPARE = 0.2
 """Share of the time left that has to remain, so that calls go by time alone; others may come."""
+_OUTLIER = 4
+"""A batch counts as at most so many times as slow as those before: its thread may have waited."""
 _MEMORY = 0.9
 """Weight of the batches before in the measured rate, per batch."""
 
@@ -74,7 +76,9 @@ class Claim:
             self.first = now
 
     def waited(self, now: float) -> float:
-        """Seconds until its first pair was begun, or until now."""
+        """Seconds until its first pair was begun, or until now; 0 if it entered no admission."""
+        if self.first is None and not self.pairs:
+            return 0.0
         return max(0.0, (now if self.first is None else self.first) - self.asked)
 
 
@@ -112,6 +116,8 @@ class Admission:
     def learn(self, pairs: int, seconds: float) -> None:
         """Count a batch that has ended."""
         if pairs and seconds > 0:
+            if self._pairs:
+                seconds = min(seconds, pairs * self.seconds_per_pair * _OUTLIER)
             self._pairs = self._pairs * _MEMORY + pairs
             self._seconds = self._seconds * _MEMORY + seconds
             self._batches = self._batches * _MEMORY + 1

@@ -27,7 +27,7 @@ class Turns:
 
     def __init__(self, width: int = WIDTH) -> None:
         self.admission = Admission(width)
-        self._lock = ForkLock()
+        self._lock = ForkLock(reentrant=True)
         self._running = 0
         self._waiting: list[Turn] = []
         self._process = os.getpid()
@@ -43,11 +43,17 @@ class Turns:
         """Ask for a turn; ``wake`` is called when it has begun, or is over, in any thread."""
         turn = Turn(claim, rank, pairs, wake)
         with self._lock:
-            if self._process != os.getpid():  # those who had turns do not exist here
-                self._process, self._running, self._waiting = os.getpid(), 0, []
             self._waiting.append(turn)
         self.advance(now)
         return turn
+
+    def enter(self, claim: Claim, pairs: int, now: float) -> bool:
+        """:meth:`Admission.enter`, one call at a time."""
+        with self._lock:
+            if self._process != os.getpid():  # the parent's rankings do not exist here
+                self._process, self._running, self._waiting = os.getpid(), 0, []
+                self.admission.claims.clear()
+            return self.admission.enter(claim, pairs, now)
 
     def advance(self, now: float) -> None:
         """Begin the turns of those who are next, and end those of others who would be late."""
@@ -144,7 +150,7 @@ class Sharing:
         now = time.monotonic()
         if self.claim is None and self.error is None:
             self.claim = claim()
-            if not self.turns.admission.enter(self.claim, self.pairs, now):
+            if not self.turns.enter(self.claim, self.pairs, now):
                 self.error = OverloadedError(self.turns.admission.waiting_seconds)
         if self.error is not None:
             raise self.error

@@ -29,14 +29,14 @@ _FASTER = 5.0
 """Seconds after which it grows twice as fast."""
 _FAST = 0.7
 """The same until the second rejection."""
-_LOWEST = 1 / 60
+_LOWEST = 0.2
 """Requests per second at the least."""
 _WINDOW = 2.0
 """Seconds over which answers are counted."""
 _BURST = 0.25
 """Seconds of requests that may be sent at once after a pause."""
 _LONGEST = 30.0
-"""Seconds. A longer pause that a service asks for is not waited for by others."""
+"""Seconds. A longer pause that a service asks for is not waited for."""
 _FORGOTTEN = 600.0
 """Seconds without a rejection after which the rate is not limited any more."""
 
@@ -149,8 +149,7 @@ class Throttle:
             retry_after: seconds that the service asks to wait; None if it does not say.
         """
         with self._lock:
-            if retry_after is not None:
-                self._resumes = max(self._resumes, now + min(retry_after, _LONGEST))
+            self._wait(now, retry_after)
             if sent < self._rejected:
                 return
             start = now - _WINDOW if self.rate is None else self._rejected
@@ -170,7 +169,11 @@ class Throttle:
         """Wait with further requests if the headers of a response say that none is left."""
         if (seconds := reset_seconds(headers)) is not None:
             with self._lock:
-                self._resumes = max(self._resumes, now + min(seconds, _LONGEST))
+                self._wait(now, seconds)
+
+    def _wait(self, now: float, seconds: float | None) -> None:
+        if seconds is not None and seconds <= _LONGEST:
+            self._resumes = max(self._resumes, now + seconds)
 
 
 THROTTLE: ContextVar[Throttle | None] = ContextVar("secondpass_throttle", default=None)
@@ -182,7 +185,10 @@ _lock = ForkLock()
 
 def throttle_of(service: object) -> Throttle:
     """The throttle of a service: of one address, model and key, or of one object."""
-    key: Any = getattr(service, "origin", None)
+    try:
+        key: Any = getattr(service, "origin", None)
+    except Exception:  # a foreign property may raise anything
+        key = None
     with _lock:
         if isinstance(key, str) and key:
             return _throttles.setdefault(key, Throttle())
