@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from secondpass.concurrency.admission import MIN_DEPTH
 from secondpass.settings import configurable
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
+
+MIN_DEPTH = 10
 
 
 @configurable

@@ -1,6 +1,8 @@
 """The gate: slots per event loop, and nested waits that would never end."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
@@ -110,3 +112,63 @@ def test_released_slot_does_not_block():
         await asyncio.gather(other, waiting)
 
     asyncio.run(main())
+
+
+def test_rankings_take_turns():
+    """A short ranking does not wait for all questions of a long one."""
+    gate, order = Gate(1), []
+
+    class Ranking:
+        def __init__(self, name):
+            self.name = name
+
+    async def ask(ranking):
+        async with gate.slots.taken(ranking):
+            order.append(ranking.name)
+            await asyncio.sleep(0)
+
+    async def main():
+        long, short = Ranking("long"), Ranking("short")
+        await asyncio.gather(*(ask(ranking) for ranking in [long] * 6 + [short] * 2))
+
+    asyncio.run(main())
+    assert order == ["long", "short", "long", "short", "long", "long", "long", "long"]
+
+
+def test_slots_are_those_of_all_event_loops():
+    gate, both, under_way, most = Gate(2), threading.Lock(), 0, 0
+
+    async def one():
+        nonlocal under_way, most
+        async with gate.slots.taken():
+            with both:
+                under_way += 1
+                most = max(most, under_way)
+            await asyncio.sleep(0.001)
+            with both:
+                under_way -= 1
+
+    async def many():
+        await asyncio.gather(*(one() for _ in range(10)))
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(asyncio.run, many()) for _ in range(4)]:
+            future.result(60)
+    assert most == 2
+    assert not gate.slots._holders
+
+
+def test_a_cancelled_wait_leaves_no_slot():
+    gate = Gate(1)
+
+    async def main():
+        async with gate.slots.taken():
+            waiting = asyncio.create_task(gate.slots.taken().__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        async with gate.slots.taken():
+            pass
+
+    asyncio.run(main())
+    assert (gate.slots._holders, gate.slots._waiting) == ({}, [])

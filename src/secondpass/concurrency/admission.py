@@ -12,8 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-MIN_DEPTH = 10
-"""Default of ``limits.min_depth``."""
+from secondpass.limits import MIN_DEPTH
 
 RESERVE = 0.005
 """Seconds before its time ends at which a call should have its scores; late ones are lost."""
