@@ -5,7 +5,8 @@ import time
 import pytest
 
 from fakes import Answering, ByTable
-from secondpass.asking.drivers import BatchScores, collect, score
+from secondpass.asking.batch_scores import BatchScores
+from secondpass.asking.drivers import collect, score
 from secondpass.asking.scheduler import CallBatches, CallScorer
 from secondpass.errors import DeadlineError, MethodError, MissingExtraError
 from secondpass.limits import Limits

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from secondpass import Ranking
-from secondpass.errors import OverloadedError
 from secondpass_server.http.admission import Admission
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -106,7 +105,7 @@ class Metrics:
         self._waiting.observe(report.waiting_seconds)
         if report.depth_asked:
             self._depth.observe(report.depth_done / report.depth_asked)
-        refused = any(issue.code == OverloadedError.code for issue in report.issues)
+        refused = any(issue.code == "overloaded" for issue in report.issues)
         self._overloaded.labels(model).inc(refused)
         self._calls.labels(model).inc(report.usage.calls)
         usage = report.usage

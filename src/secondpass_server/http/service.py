@@ -14,7 +14,6 @@ from secondpass import ConfigurationError, Issue, Ranking, Reranker, RerankError
 from secondpass.adapters.issue_messages import without_messages
 from secondpass.adapters.scores import served_scores
 from secondpass.concurrency.threads import retrieve_exception
-from secondpass.errors import OverloadedError
 from secondpass.ranking.diagnostics import log, log_exception, log_issues
 from secondpass.ranking.options import CallOptions
 from secondpass.settings import suggestion
@@ -232,7 +231,7 @@ def incomplete(ranking: Ranking, model: str) -> IncompleteError:
     reasons = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
     message = f"reranking failed, the ranking is {ranking.report.status}: {reasons}"
     headers = _head(ranking)
-    if OverloadedError.code in codes:
+    if "overloaded" in codes:
         headers["Retry-After"] = _RETRY_OVERLOADED
     return IncompleteError(504 if late else 503, message, model, ranking, headers=headers)
 
