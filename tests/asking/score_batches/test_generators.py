@@ -9,7 +9,8 @@ import time
 import pytest
 
 from batch_scorers import InBatches, both, ends, in_twos, raises, rerank, scores_of
-from secondpass.asking.drivers import BatchScores, collect
+from secondpass.asking.batch_scores import BatchScores
+from secondpass.asking.drivers import collect
 from secondpass.asking.scheduler import CallBatches
 from secondpass.errors import MethodError, MissingExtraError
 from secondpass.limits import Limits
