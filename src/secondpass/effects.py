@@ -166,6 +166,24 @@ class Call:
         """
         return nullcontext()
 
+    def sharing(
+        self,
+        scorer: object,  # noqa: ARG002
+        texts: int,  # noqa: ARG002
+        at_most: int,
+    ) -> AbstractContextManager[int]:
+        """For the time in which a scorer is called in parts, which take turns with other rankings.
+
+        Args:
+            scorer: that is called.
+            texts: number of texts to score.
+            at_most: maximum number of texts in a part.
+
+        Returns:
+            A context manager for that number, less if other rankings call the scorer.
+        """
+        return nullcontext(at_most)
+
     def interim(self, task: Task, judgement: Callable[[], Judgement]) -> Plan[None]:
         """An interim judgement: ``yield from task.call.interim(task, judgement)``.
 

@@ -11,6 +11,7 @@
     ├── MethodError (also a RuntimeError)        a method could not judge the candidates
     │   ├── ModelLoadError                       its model could not be loaded
     │   ├── DeadlineError                        the deadline passed before the call
+    │   ├── OverloadedError                      other calls leave too little time
     │   ├── BudgetError                          calls, tokens or cost reached their limit
     │   ├── LLMError                             a service gave no reply
     │   ├── ReplyError                           the reply of a service cannot be used
@@ -140,6 +141,25 @@ class DeadlineError(MethodError):
     """The deadline passed before the method was called."""
 
     code = "deadline"
+
+
+class OverloadedError(MethodError):
+    """The calls before this one leave no time for its first candidates before the deadline.
+
+    Args:
+        seconds: that the first candidates of the calls before it take.
+    """
+
+    code = "overloaded"
+    sent = False
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        message = "not scored: other calls leave no time for the first candidates"
+        super().__init__(message)
+        self.seconds = seconds
+
+    def __reduce__(self) -> tuple[type[OverloadedError], tuple[float]]:
+        return OverloadedError, (self.seconds,)
 
 
 class BudgetError(MethodError):

@@ -10,6 +10,8 @@ from secondpass.settings import configurable
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le
 
+MIN_DEPTH = 10
+
 
 @configurable
 @dataclass(frozen=True)
@@ -22,13 +24,18 @@ class Limits:
             in time. If other methods follow (a fallback, a later stage of a cascade), a method ends
             after four fifths of the time left, except a scorer that has scored something and that
             only a fallback follows.
+        target: wall-clock seconds in which a ranking should end. It does what a deadline does for
+            scorers, but the first ``min_depth`` candidates of a ranking that is not refused are
+            scored even if that takes longer.
+        min_depth: the first candidates of each ranking that a scorer which several rankings share
+            scores before all others. With a deadline or a target, a ranking is refused at once
+            (issue ``overloaded``) if other rankings leave no time for these.
         calls: questions to language models, retries included.
         tokens: of prompts and replies. They are estimated before a question is sent, at four bytes
             per token, and counted as reported by the server afterwards.
         cost: in the currency of the model's prices, which must be set.
-        concurrency: maximum number of concurrent questions, over all rankings of a reranker in one
-            event loop; synchronous rankings share a loop. A model that calls the reranker that
-            waits for it needs one more slot.
+        concurrency: maximum number of concurrent questions, over all rankings of a reranker in the
+            process. A model that calls the reranker that waits for it needs one more slot.
         retries: maximum number of retries of a question after a temporary error.
         repair: how often to ask again, with the reason, if a reply cannot be used: 0 or 1. With 1,
             a batch that is refused because of its content (by a filter, as too long, or with a
@@ -36,6 +43,8 @@ class Limits:
     """
 
     deadline: Annotated[float, Gt(0)] | None = None
+    target: Annotated[float, Gt(0)] | None = None
+    min_depth: Annotated[int, Ge(1)] = MIN_DEPTH
     calls: Annotated[int, Ge(1)] | None = None
     tokens: Annotated[int, Ge(1)] | None = None
     cost: Annotated[float, Gt(0)] | None = None

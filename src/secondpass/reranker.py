@@ -460,8 +460,9 @@ class Reranker:
     ) -> Iterator[Pass[Ranking]]:
         for request in requests:
             limits = self.limits
-            if settings.deadline is not None:
-                limits = changed(limits, deadline=settings.deadline)
+            times = {"deadline": settings.deadline, "target": settings.target}
+            if given := {name: value for name, value in times.items() if value is not None}:
+                limits = changed(limits, **given)
             ledger = Ledger(limits, cache=self.response_cache)
             plan = RankingPass(settings, ledger, *request, listener).observed_plan()
             yield Pass(plan, ledger, self._gate)

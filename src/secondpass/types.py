@@ -215,6 +215,11 @@ class Report:
         nothing_relevant: whether all rerank scores are below the floor's ``nothing``, if known.
         skipped: what the setting ``when`` left out for this query; None if nothing.
         threshold: the threshold that was applied (the setting ``floor``); None if none was.
+        depth_asked: number of candidates that were to be judged.
+        depth_done: number of candidates that were scored.
+        waiting_seconds: time that its calls waited: for a thread, for a model that other rankings
+            use, or for ``limits.concurrency``.
+        calling_seconds: time that these calls then took.
     """
 
     status: ReportStatus
@@ -229,6 +234,10 @@ class Report:
     skipped: Skipped | None = None
     nothing_relevant: bool | None = None
     threshold: Threshold | None = None
+    depth_asked: int = 0
+    depth_done: int = 0
+    waiting_seconds: float = 0.0
+    calling_seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

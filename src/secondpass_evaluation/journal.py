@@ -279,6 +279,9 @@ def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candida
     return Ranking(query, tuple(items), _report(record["report"]))
 
 
+_NUMBERS = ("depth_asked", "depth_done", "waiting_seconds", "calling_seconds")
+
+
 def _report(record: Mapping[str, Any]) -> Report:
     issues = [
         Issue(**{**issue, "positions": tuple(issue["positions"]), "ids": tuple(issue["ids"])})
@@ -296,4 +299,5 @@ def _report(record: Mapping[str, Any]) -> Report:
         skipped=None if record.get("skipped") is None else Skipped(**record["skipped"]),
         nothing_relevant=record.get("nothing_relevant"),
         threshold=None if record.get("threshold") is None else Threshold(**record["threshold"]),
+        **{name: record[name] for name in _NUMBERS if name in record},
     )

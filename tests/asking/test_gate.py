@@ -1,9 +1,42 @@
 """The gate: slots per event loop, and nested waits that would never end."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
+
+
+def test_each_loop_has_its_slots():
+    gate = Gate(1)
+
+    async def same():
+        return gate.in_this_loop(), gate.in_this_loop()
+
+    first, again = asyncio.run(same())
+    assert first is again
+    other, _ = asyncio.run(same())
+    assert other is not first
+
+
+def test_gate_lets_its_width_through():
+    gate, under_way, most = Gate(3), 0, 0
+
+    async def one():
+        nonlocal under_way, most
+        async with gate.in_this_loop().taken():
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+
+    async def many():
+        await asyncio.gather(*(one() for _ in range(20)))
+
+    for _ in range(2):  # a gate serves one loop after the other
+        asyncio.run(many())
+    assert most == 3
 
 
 def test_closed_loops_are_forgotten():
@@ -11,14 +44,14 @@ def test_closed_loops_are_forgotten():
 
     async def wait_for_a_slot():
         async def hold():
-            async with gate.in_this_loop():
+            async with gate.in_this_loop().taken():
                 await asyncio.sleep(0)
 
         await asyncio.gather(hold(), hold())
 
     for _ in range(5):
         asyncio.run(wait_for_a_slot())
-    assert len(gate._slots) == 1
+    assert len(gate._slots) <= 1
 
 
 def test_nested_slots_leave_nothing_behind():
@@ -27,7 +60,7 @@ def test_nested_slots_leave_nothing_behind():
     refused, ended = [], []
 
     async def outer(number, inside):
-        async with gate.in_this_loop():
+        async with gate.in_this_loop().taken():
             inside.release()
             await both.acquire()
             try:
@@ -35,11 +68,11 @@ def test_nested_slots_leave_nothing_behind():
             except NestedCallError:
                 refused.append(number)
         # Its slot was released: it may take one again, and wait for it.
-        async with gate.in_this_loop():
+        async with gate.in_this_loop().taken():
             ended.append(number)
 
     async def inner(number):
-        async with gate.in_this_loop():
+        async with gate.in_this_loop().taken():
             ended.append(number)
 
     async def main():
@@ -64,11 +97,11 @@ def test_released_slot_does_not_block():
     gate = Gate(1)
 
     async def hold(go):
-        async with gate.in_this_loop():
+        async with gate.in_this_loop().taken():
             await go.wait()
 
     async def main():
-        async with gate.in_this_loop():
+        async with gate.in_this_loop().taken():
             pass
         go = asyncio.Event()
         other = asyncio.create_task(hold(go))
@@ -79,3 +112,63 @@ def test_released_slot_does_not_block():
         await asyncio.gather(other, waiting)
 
     asyncio.run(main())
+
+
+def test_rankings_take_turns():
+    """A short ranking does not wait for all questions of a long one."""
+    gate, order = Gate(1), []
+
+    class Ranking:
+        def __init__(self, name):
+            self.name = name
+
+    async def ask(ranking):
+        async with gate.slots.taken(ranking):
+            order.append(ranking.name)
+            await asyncio.sleep(0)
+
+    async def main():
+        long, short = Ranking("long"), Ranking("short")
+        await asyncio.gather(*(ask(ranking) for ranking in [long] * 6 + [short] * 2))
+
+    asyncio.run(main())
+    assert order == ["long", "short", "long", "short", "long", "long", "long", "long"]
+
+
+def test_slots_are_those_of_all_event_loops():
+    gate, both, under_way, most = Gate(2), threading.Lock(), 0, 0
+
+    async def one():
+        nonlocal under_way, most
+        async with gate.slots.taken():
+            with both:
+                under_way += 1
+                most = max(most, under_way)
+            await asyncio.sleep(0.001)
+            with both:
+                under_way -= 1
+
+    async def many():
+        await asyncio.gather(*(one() for _ in range(10)))
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(asyncio.run, many()) for _ in range(4)]:
+            future.result(60)
+    assert most == 2
+    assert not gate.slots._holders
+
+
+def test_a_cancelled_wait_leaves_no_slot():
+    gate = Gate(1)
+
+    async def main():
+        async with gate.slots.taken():
+            waiting = asyncio.create_task(gate.slots.taken().__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        async with gate.slots.taken():
+            pass
+
+    asyncio.run(main())
+    assert (gate.slots._holders, gate.slots._waiting) == ({}, [])

@@ -42,6 +42,7 @@ from secondpass.prompts.repair import repair_prompt
 from secondpass.ranking import observers
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.scoring import in_range, to_float
+from secondpass.services.throttle import THROTTLE, throttle_of
 
 T = TypeVar("T")
 
@@ -102,9 +103,9 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     started = time.perf_counter()
     ledger.rounds += 1
     ALLOWED.set(ledger.limits.concurrency)  # this is a task of its own
-    slots = gate.in_this_loop()
     questions = [
-        PendingQuestion(effect.service, question, ledger, slots) for question in effect.questions
+        PendingQuestion(effect.service, question, ledger, gate.slots)
+        for question in effect.questions
     ]
     tasks = [asyncio.ensure_future(question.answer()) for question in questions]
     for task in tasks:
@@ -125,8 +126,11 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ledger.pairs += sum(item.question.documents for item in sent)
     ledger.repairs += sum(sum(item.requests) for item in sent)
     ledger.retries += sum(item.requests[1:].count(False) for item in sent)
+    ended = time.perf_counter()
+    began = min((item.began for item in sent if item.began is not None), default=ended)
+    ledger.add_times(began - started, ended - began)
     if sent:
-        ledger.add_question_round(time.perf_counter() - started, len(sent))
+        ledger.add_question_round(ended - started, len(sent))
     if not pending:
         return [task.result() for task in tasks]
     late = question_deadline_error(ledger, "answered")
@@ -142,6 +146,7 @@ class PendingQuestion:
     Attributes:
         requests: for each request that was sent, whether it was a repair.
         issues: errors after which the question was asked again.
+        began: when the first request was sent; None before.
     """
 
     def __init__(
@@ -153,6 +158,8 @@ class PendingQuestion:
         self.slots = slots
         self.requests: list[bool] = []
         self.issues: list[MethodError] = []
+        self.began: float | None = None
+        self.throttle = throttle_of(service)
         self.prices: Prices | None = getattr(service, "prices", None)
         self.timeout: float | None = getattr(service, "timeout", TIMEOUT)
 
@@ -225,8 +232,9 @@ class PendingQuestion:
             MethodError: there is no completion.
         """
         ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
-        async with self.slots:
+        async with self.slots.taken(ledger):
             ledger.start_clock()
+            await self._pace()
             left = ledger.question_seconds_left
             if not ledger.has_time_for(self.service):
                 raise question_deadline_error(ledger, "asked")
@@ -277,10 +285,25 @@ class PendingQuestion:
 
     async def _call(self, request: Any) -> Any:
         """What the service returns. A NestedCallError of the service becomes an LLMError."""
+        sent = time.monotonic()
+        if self.began is None:
+            self.began = time.perf_counter()
+        THROTTLE.set(self.throttle)  # this is a task of its own
         try:
-            return await self.service.complete(request)
+            result = await self.service.complete(request)
         except NestedCallError as error:
             raise LLMError(str(error), error.code) from None
+        except LLMError as error:
+            if error.code == "rate_limited":
+                self.throttle.rejected(sent, time.monotonic(), error.retry_after)
+            raise
+        self.throttle.answered(time.monotonic())
+        return result
+
+    async def _pace(self) -> None:
+        """Wait until the service may be asked."""
+        while pause := self.throttle.pause(time.monotonic()):
+            await asyncio.sleep(pause)
 
     def _timeout_error(self) -> MethodError:
         if self.ledger.question_seconds_left == 0:

@@ -10,41 +10,44 @@ before it exits.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
-import operator
-import os
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from secondpass.asking.batch_scores import BatchScores
 from secondpass.asking.gate import Gate
 from secondpass.asking.list_scores import LatestLists
 from secondpass.asking.scheduler import (
     CallBatches,
     CallLists,
     CallScorer,
-    PartialScores,
     Pass,
     StartQuestions,
     question_deadline_error,
     schedule,
     scoring_deadline_error,
 )
+from secondpass.concurrency.admission import CLAIM, Claim
 from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
+from secondpass.concurrency.turns import WIDTH, Turn
 from secondpass.errors import (
     DeadlineError,
     MethodError,
     MissingExtraError,
     NestedCallError,
+    OverloadedError,
     with_article,
 )
 from secondpass.ranking.diagnostics import log_issues
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.observers import scoring
 from secondpass.ranking.result import Ranking
-from secondpass.ranking.scoring import is_finite, member, to_list
+from secondpass.ranking.scoring import member, to_list
 
 T = TypeVar("T")
 
@@ -58,13 +61,16 @@ _GRACE = 0.1
 """Seconds after their deadline in which questions end on their own, unless their event loop is
 blocked."""
 
-_SCORER_GATE = Gate(min(32, (os.cpu_count() or 1) + 4))
+_SCORER_GATE = Gate(WIDTH)
 """Concurrent calls, per event loop, of scorers that compute in their threads. More of them would
 only compete for the interpreter. It is also the number of abandoned calls of one such scorer from
 which that scorer is not called in a thread."""
 
 _JOINED_GATE = Gate(32)
 """The same for scorers that join calls. Their threads only wait, and more of them fill batches."""
+
+_CLAIMING_GATE = Gate(256)
+"""The same with a deadline or a target: who is next is decided by the scorer, not by who waits."""
 
 
 def run_all(passes: Iterator[Pass[Ranking]], log_level: str) -> list[Ranking]:
@@ -98,8 +104,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
                 results: list[T] = stop.value
                 return results
             if isinstance(command, CallScorer):
-                seconds = command.seconds_left
-                outcome = score(command) if seconds is None else _score_within(command, seconds)
+                outcome = _score_in_turn(command)
             elif isinstance(command, CallBatches | CallLists):
                 outcome = _collect_within(command)
             elif isinstance(command, StartQuestions):
@@ -145,7 +150,7 @@ async def arun(passes: Sequence[Pass[T]]) -> list[T]:
                 results: list[T] = stop.value
                 return results
             if isinstance(command, CallScorer):
-                outcome = await _score_in_thread(command)
+                outcome = await _ascore_in_turn(command)
             elif isinstance(command, CallBatches | CallLists):
                 outcome = await _collect_in_thread(command)
             elif isinstance(command, StartQuestions):
@@ -217,6 +222,78 @@ class _NoThreadError(MethodError):
         super().__init__("no thread could be started for the scorer")
 
 
+_Scored: TypeAlias = list[list[Any]] | MethodError
+
+
+class _InTurn:
+    """A call of a scorer that takes turns; of any other scorer, a call that begins at once.
+
+    Args:
+        call: of a scorer.
+        wake: called when the turn has begun, or is over.
+    """
+
+    def __init__(self, call: CallScorer, wake: Callable[[], None]) -> None:
+        self._call = call
+        self._asked = self._began = time.monotonic()
+        self._sharing = call.ledgers[0].sharing if len(call.ledgers) == 1 else None
+        if self._sharing is not None and self._sharing.scorer is not call.scorer:
+            self._sharing = None
+        self._turn: Turn | None = None
+        if self._sharing is not None:
+            pairs = sum(len(documents) for _, documents in call.requests)
+            self._turn = self._sharing.take(call.ledgers[0].claim, pairs, wake)
+
+    @property
+    def waits(self) -> bool:
+        """Whether its turn has not begun, and is not over."""
+        return self._turn is not None and self._turn.state == "waiting"
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds until the turn is over at the latest; None for no limit."""
+        assert self._turn is not None
+        latest = self._turn.claim.latest(self._turn.rank)
+        return None if latest == math.inf else max(0.0, latest - time.monotonic())
+
+    def begin(self) -> DeadlineError | None:
+        """Begin the call, unless its time is over."""
+        self._began = time.monotonic()
+        if self._turn is None or self._turn.state == "running":
+            return None
+        return scoring_deadline_error(self._call.ledgers)
+
+    def end(self, outcome: _Scored | None) -> None:
+        """End the turn, and count the time."""
+        now = time.monotonic()
+        for ledger in self._call.ledgers:
+            ledger.add_times(self._began - self._asked, now - self._began)
+        if self._turn is not None and self._sharing is not None:
+            scored = isinstance(outcome, list | DeadlineError)
+            self._sharing.turns.end(self._turn, now, scored=scored)
+
+
+def _score_in_turn(call: CallScorer) -> _Scored:
+    """Score in this thread, or until the deadline in a new one, when it is the call's turn."""
+    woken = threading.Event()
+    outcome: _Scored | None = None
+    try:
+        turn = _InTurn(call, woken.set)
+    except OverloadedError as error:
+        return error
+    try:
+        if turn.waits:
+            seconds = turn.seconds
+            woken.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        outcome = turn.begin()
+        if outcome is None:
+            seconds = call.seconds_left
+            outcome = score(call) if seconds is None else _score_within(call, seconds)
+        return outcome
+    finally:
+        turn.end(outcome)
+
+
 def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
     """Score in a new thread; a DeadlineError if that takes longer."""
     try:
@@ -228,20 +305,29 @@ def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodE
 
 def _collection(
     call: CallBatches | CallLists, reraised: tuple[type[BaseException], ...] = EXITS
-) -> tuple[BatchScores | LatestLists, Callable[[], None]]:
-    """A collector for the results of a call, and a function that makes the call."""
+) -> tuple[BatchScores | LatestLists, Claim, Callable[[], None]]:
+    """A collector for the results of a call, its claim, and a function that makes the call."""
     collected: BatchScores | LatestLists
     if isinstance(call, CallBatches):
         ((_, documents),) = call.requests
         collected = BatchScores(len(documents), scoring_deadline_error(call.ledgers))
     else:
         collected = LatestLists(call.requests, scoring_deadline_error(call.ledgers))
-    return collected, lambda: collect(call, collected, reraised)
+    claim = call.ledgers[0].claim()
+    return collected, claim, lambda: collect(call, collected, reraised, claim)
+
+
+def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
+    """Count the time of a call that has ended."""
+    now = time.monotonic()
+    waited = claim.waited(now)
+    for ledger in call.ledgers:
+        ledger.add_times(waited, now - (claim.asked + waited))
 
 
 def _collect_within(call: CallBatches | CallLists) -> Any:
     """Collect results in this thread, or until the deadline in a new one."""
-    collected, work = _collection(call)
+    collected, claim, work = _collection(call)
     seconds = call.seconds_left
     try:
         if seconds is None:
@@ -252,6 +338,7 @@ def _collect_within(call: CallBatches | CallLists) -> Any:
         collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this one is interrupted
+        _count_times(call, claim)
     return outcome
 
 
@@ -308,6 +395,32 @@ def _within(
 # An exit that is raised in a task would end the event loop of all rankings, so tasks catch it.
 
 
+async def _ascore_in_turn(call: CallScorer) -> _Scored:
+    import asyncio
+
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(woken.set)
+
+    outcome: _Scored | None = None
+    try:
+        turn = _InTurn(call, wake)
+    except OverloadedError as error:
+        return error
+    try:
+        if turn.waits:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), turn.seconds)
+        outcome = turn.begin()
+        if outcome is None:
+            outcome = await _score_in_thread(call)
+        return outcome
+    finally:
+        turn.end(outcome)
+
+
 async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
     from secondpass.concurrency.threads import with_timeout
 
@@ -324,9 +437,9 @@ async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
 async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
     from secondpass.concurrency.threads import with_timeout
 
-    collected, work = _collection(call, reraised=())
+    collected, claim, work = _collection(call, reraised=())
     seconds = call.seconds_left
-    waiting = _in_thread(call.scorer, work)
+    waiting = _in_thread(call.scorer, work, claim)
     try:
         if seconds is None:
             await waiting
@@ -338,18 +451,22 @@ async def _collect_in_thread(call: CallBatches | CallLists) -> Any:
         collected.end(error)
     finally:
         outcome = collected.take()  # also tells the thread to stop, if this task is cancelled
+        _count_times(call, claim)
     return outcome
 
 
-async def _in_thread(scorer: object, work: Callable[[], T]) -> T:
+async def _in_thread(scorer: object, work: Callable[[], T], claim: Claim | None = None) -> T:
     """Run ``work`` in a thread, as soon as one of the slots for such scorers is free."""
     import asyncio
 
     from secondpass.concurrency.threads import in_thread
 
     gate = _gate_of(scorer)
-    async with gate.in_this_loop():
-        check_abandoned(scorer, gate.width)
+    width = gate.width
+    if gate is _JOINED_GATE and claim is not None and claim.until < math.inf:
+        gate = _CLAIMING_GATE
+    async with gate.in_this_loop().taken():
+        check_abandoned(scorer, width)
         call = Call(work, scorer)
         try:
             return await in_thread(call)
@@ -404,6 +521,7 @@ def collect(
     call: CallBatches | CallLists,
     collected: BatchScores | LatestLists,
     reraised: tuple[type[BaseException], ...] = EXITS,
+    claim: Claim | None = None,
 ) -> None:
     """Collect what the scorer yields until it ends, or ``collected`` is taken.
 
@@ -411,11 +529,19 @@ def collect(
         call: is not made if its deadline has passed.
         collected: gets the scores, and the scorer's exception as a MethodError.
         reraised: exceptions that are not caught.
+        claim: of the call, which a scorer that joins calls reads; others end at the target.
     """
     if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
         return
     seconds = call.scorer_seconds_left
     deadline = None if seconds is None else time.monotonic() + seconds
+    limited = claim is not None and claim.until < math.inf
+    joins = member(call.scorer, "joins_calls", False) is True
+    if claim is not None and not (limited and joins):
+        claim.first = time.monotonic()
+        if claim.target < math.inf:
+            deadline = min(claim.target, deadline or math.inf)
+    token = CLAIM.set(claim if limited and joins else None)
     with scoring(call.scorer, call.requests, call.operations) as running:
         try:
             generate = getattr(call.scorer, call.member)
@@ -427,6 +553,8 @@ def collect(
             raise
         except BaseException as error:
             collected.end(running.ended(_to_method_error(error, call.ledgers)))
+        finally:
+            CLAIM.reset(token)
 
 
 def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
@@ -444,80 +572,6 @@ def _add_all(results: object, collected: BatchScores | LatestLists, member: str)
         return all(map(collected.add, results))
     finally:
         close()  # here, because its cleanup belongs to this thread and context
-
-
-class BatchScores:
-    """The scores of one request, added by one thread until another one takes them.
-
-    Args:
-        count: number of documents.
-        late: why documents without a score have none, if the scorer does not say.
-    """
-
-    def __init__(self, count: int, late: MethodError | None = None) -> None:
-        self.taken = False
-        self._late = late or scoring_deadline_error()
-        self._count = count
-        self._scores: dict[int, Any] = {}
-        self._error: MethodError | None = None
-        self._lock = threading.Lock()
-
-    def add(self, batch: object) -> bool:
-        """Add all scores of a batch; False, without adding them, if scores were taken before.
-
-        Args:
-            batch: tuples of the index of the request, which is 0, the index of the document, and
-                its score.
-
-        Raises:
-            MethodError: the batch has another form, or a document that is unknown or was scored
-                before. Nothing is added, and documents with two scores have none.
-        """
-        if not isinstance(batch, Iterable):
-            message = f"score_batches yielded {with_article(type(batch).__name__)}, not a list"
-            raise MethodError(message, "scores_no_list")
-        added: dict[int, Any] = {}
-        for row in batch:
-            index, score = self._read(row)
-            if index in added or index in self._scores:
-                with self._lock:
-                    if not self.taken:
-                        self._scores.pop(index, None)
-                raise MethodError("score_batches scored a document twice", "score_repeated")
-            added[index] = score
-        with self._lock:
-            if not self.taken:
-                self._scores.update(added)
-            return not self.taken
-
-    def end(self, error: MethodError | None) -> None:
-        """Set why some documents have no score."""
-        self._error = error
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether there is a score that can be used."""
-        with self._lock:
-            return any(map(is_finite, self._scores.values()))
-
-    def take(self) -> PartialScores:
-        """Return the scores so far. None is added afterwards."""
-        with self._lock:
-            self.taken = True
-        return PartialScores(self._scores, self._error or self._late)
-
-    def _read(self, row: Any) -> tuple[int, Any]:
-        """The index of the document, and its score."""
-        try:
-            request, document, score = row
-            indices = operator.index(request), operator.index(document)
-        except (TypeError, ValueError):
-            message = "score_batches did not yield (index of request, index of document, score)"
-            raise MethodError(message, "score_index") from None
-        if indices[0] != 0 or not 0 <= indices[1] < self._count:
-            message = "score_batches scored a request or document that does not exist"
-            raise MethodError(message, "score_index")
-        return indices[1], score
 
 
 def _to_method_error(error: BaseException, ledgers: Sequence[Ledger]) -> MethodError:

@@ -167,6 +167,8 @@ def question_deadline_error(ledger: Ledger, missed: Literal["asked", "answered"]
 
 
 def _deadline(ledgers: Sequence[Ledger]) -> str:
+    if ledgers and all(ledger.limits.deadline is None for ledger in ledgers):
+        return "the target"
     kept = any(ledger.keeps_time for ledger in ledgers)
     return "the deadline, less the time kept for other methods," if kept else "the deadline"
 
@@ -269,8 +271,8 @@ class _Scoring:
 
     @property
     def timed(self) -> bool:
-        """Whether there is a deadline."""
-        return self.ledger.limits.deadline is not None
+        """Whether there is a deadline or a target."""
+        return self.ledger.timed
 
     @property
     def in_lists(self) -> bool:

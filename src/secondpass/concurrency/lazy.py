@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 from secondpass.errors import MissingExtraError, ModelLoadError
@@ -26,28 +26,38 @@ class ForkLock:
 
     The guarded state must be consistent at every moment: a child may be forked while another thread
     holds the lock, and that thread does not exist in the child.
+
+    Args:
+        reentrant: whether the thread that holds it may take it again, as garbage collection may
+            within it.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, *, reentrant: bool = False) -> None:
+        self._create: Callable[[], Any] = threading.RLock if reentrant else threading.Lock
+        self._lock = self._create()
         self._owner: int | None = None
+        self._depth = 0
         _fork_locks.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
         self._owner = threading.get_ident()
+        self._depth += 1
 
     def __exit__(self, *_error: object) -> None:
-        self._owner = None
+        self._depth -= 1
+        if not self._depth:
+            self._owner = None
         self._lock.release()
 
     def _renew(self) -> None:
         """Replace the lock in a child, before other threads run there."""
-        self._lock = threading.Lock()
+        self._lock = self._create()
         if self._owner == threading.get_ident():
-            self._lock.acquire()
+            for _ in range(self._depth):
+                self._lock.acquire()
         else:
-            self._owner = None
+            self._owner, self._depth = None, 0
 
 
 _fork_locks: WeakSet[ForkLock] = WeakSet()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from secondpass.concurrency.admission import Claim
+from secondpass.concurrency.turns import Sharing
 from secondpass.effects import Answer, Call, Completion, Estimate, Judgement, Left, Method, Question
 from secondpass.errors import BudgetError, MethodError
 from secondpass.limits import Limits, Prices
@@ -78,7 +81,7 @@ class _Total:
             self.cost += sign * prices.of(estimate.input_tokens, estimate.output_tokens)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Ledger:
     """Counts what a pass has used, and enforces its budgets.
 
@@ -88,6 +91,8 @@ class Ledger:
         calls: calls of scorers plus questions to services.
         questions: questions to services only.
         rounds: calls that had to wait for each other; questions asked side by side are one round.
+        waiting_seconds: time until calls of scorers, and the first question of each round, began.
+        calling_seconds: time from then until they ended.
         pairs: query-document pairs that were scored or asked about.
         error: the first exception that a scorer, model or ordering of the user raised.
         engines: how local models ran, each once.
@@ -99,6 +104,7 @@ class Ledger:
         issues: of the pass as a whole, each once.
         operations: the ranking and the running methods, the innermost last; empty without an
             observer.
+        sharing: what it has of the scorer that is called in parts; None if none is.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -107,6 +113,8 @@ class Ledger:
     calls: int = 0
     questions: int = 0
     rounds: int = 0
+    waiting_seconds: float = 0.0
+    calling_seconds: float = 0.0
     pairs: int = 0
     error: BaseException | None = None
     engines: list[EngineInfo] = field(default_factory=list)
@@ -116,6 +124,7 @@ class Ledger:
     repairs: int = 0
     issues: list[Issue] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
+    sharing: Sharing | None = None
     _input_tokens: int | None = None
     _output_tokens: int | None = None
     _cost: float | None = None
@@ -152,6 +161,31 @@ class Ledger:
         """
         left = self._seconds_to_deadline
         return None if left is None else max(0.0, left - self._kept.seconds)
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a deadline or a target."""
+        return self.limits.deadline is not None or self.limits.target is not None
+
+    def claim(self) -> Claim:
+        """What a call of a scorer that begins now claims of it."""
+        now = time.monotonic()
+        deadline, target = self.scorer_seconds_left, self.limits.target
+        if target is not None:
+            target = max(0.0, target - self.seconds)
+            if self._kept.followed and not self._kept.until_scored:
+                target *= 1 - _KEPT_SHARE
+        return Claim(
+            math.inf if deadline is None else now + deadline,
+            math.inf if target is None else now + target,
+            self.limits.min_depth,
+            now,
+        )
+
+    def add_times(self, waiting: float, calling: float) -> None:
+        """Count the time of a call of a scorer, or of a round of questions."""
+        self.waiting_seconds += waiting
+        self.calling_seconds += calling
 
     @property
     def scorer_seconds_left(self) -> float | None:
@@ -413,6 +447,20 @@ class PassCall(Call):
         else:
             started.scored = sum(score is not None for score in result.scores)
             observers.end(started)
+
+    @contextmanager
+    def sharing(self, scorer: object, texts: int, at_most: int) -> Iterator[int]:
+        ledger = self._ledger
+        if not ledger.timed:
+            yield at_most
+            return
+        before, ledger.sharing = ledger.sharing, Sharing(scorer, texts)
+        try:
+            is_shared = ledger.sharing.turns.shared
+            yield min(at_most, ledger.limits.min_depth) if is_shared else at_most
+        finally:
+            ledger.sharing.end()
+            ledger.sharing = before
 
     def raised(self, error: BaseException, source: str) -> None:
         self._ledger.record_exception(error, source)

@@ -42,6 +42,7 @@ class CallOptions(TypedDict, total=False):
             ``instruction_not_used`` if the method takes none.
         deadline: wall-clock seconds for each ranking of this call, in place of
             ``limits.deadline``.
+        target: wall-clock seconds in which each of them should end, in place of ``limits.target``.
         strict: whether to raise RerankError unless each candidate of the head that can be shown was
             scored.
     """
@@ -53,6 +54,7 @@ class CallOptions(TypedDict, total=False):
     floor: float | None
     instruction: str | None
     deadline: float | None
+    target: float | None
     strict: bool | None
 
 
@@ -87,10 +89,10 @@ def _validated(name: str, value: Any, orders: Mapping[str, Ordering | None] | No
             return _positive_integer(name, value)
         case "floor":
             return _finite_float(name, value)
-        case "deadline":
+        case "deadline" | "target":
             if (seconds := _finite_float(name, value)) > 0:
                 return seconds
-            raise InputError("deadline: must be greater than 0")
+            raise InputError(f"{name}: must be greater than 0")
         case "dedupe" | "strict":
             if isinstance(value, bool):
                 return value
@@ -145,7 +147,7 @@ class PassSettings:
         strict: whether to raise unless every candidate of the head was scored.
         instruction: what counts as relevant in this call.
         when: decides from the first stage whether to run; None always runs.
-        deadline: wall-clock seconds of the ranking; None uses that of the limits.
+        deadline, target: wall-clock seconds of the ranking; None uses those of the limits.
     """
 
     stages: tuple[Stage, ...]
@@ -160,6 +162,7 @@ class PassSettings:
     instruction: str | None = field(default=None, repr=False)
     when: When | None = None
     deadline: float | None = None
+    target: float | None = None
 
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None

@@ -277,6 +277,10 @@ class RankingPass:
             issues=(*outcome.issues, *self.ledger.issues),
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
+            depth_asked=len(self._to_judge),
+            depth_done=outcome.status.count("scored"),
+            waiting_seconds=self.ledger.waiting_seconds,
+            calling_seconds=self.ledger.calling_seconds,
             left_out={
                 reason: tuple(positions) for reason, positions in left_out.items() if positions
             },

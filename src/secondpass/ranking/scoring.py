@@ -70,7 +70,14 @@ class ScorerMethod:
     def judge(self, task: Task) -> Plan[Judgement]:
         """Score all texts with one effect, and validate each score."""
         instruction = task.instruction if self.takes_instruction else None
-        raw = yield from Score(self.scorer, task.query, task.texts, self._at_most, instruction)
+        divided = self._at_most is not None and not any(
+            callable(member(self.scorer, name, None)) for name in ("score_batches", "score_lists")
+        )
+        if divided and self._at_most is not None:
+            with task.call.sharing(self.scorer, len(task.texts), self._at_most) as at_most:
+                raw = yield from Score(self.scorer, task.query, task.texts, at_most, instruction)
+        else:
+            raw = yield from Score(self.scorer, task.query, task.texts, self._at_most, instruction)
         engine = _engine(self.scorer)
         if raw.called and engine is not None:
             task.call.ran(replace(engine, method=self.name))

@@ -11,10 +11,13 @@ import codecs
 import json
 import re
 import sys
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from typing import Any
+
+from secondpass.services.throttle import THROTTLE
 
 MAX_BYTES = 16 * 2**20
 """Bytes of one response, compressed or not. Replies of rerankers have a few kilobytes."""
@@ -72,6 +75,8 @@ def bounded(
     """
 
     async def limit(response: Any) -> None:
+        if (throttle := THROTTLE.get()) is not None:
+            throttle.note(response.headers, time.monotonic())
         await _limit(response, max_values, shorten)
 
     return client_class(

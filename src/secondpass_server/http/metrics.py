@@ -14,6 +14,7 @@ from secondpass import Ranking
 from secondpass_server.http.admission import Admission
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 _CANDIDATES = (1, 5, 10, 20, 50, 100, 200, 500, 1000)
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Variable with the folder in which worker processes store their metrics."""
@@ -54,6 +55,21 @@ class Metrics:
         self._candidates = Histogram(
             "candidates", "Candidates per request.", buckets=_CANDIDATES, **own
         )
+        self._waiting = Histogram(
+            "waiting_seconds",
+            "Time of rankings that waited for a model or a thread.",
+            buckets=_SECONDS,
+            **own,
+        )
+        self._depth = Histogram(
+            "depth_ratio",
+            "Candidates scored, of those within the depth.",
+            buckets=_SHARES,
+            **own,
+        )
+        self._overloaded = Counter(
+            "overloaded", "Rankings refused because of other rankings.", ["model"], **own
+        )
         self._calls = Counter("calls", "Calls of scorers and services.", ["model"], **own)
         self._tokens = Counter(
             "tokens", "Tokens that services reported.", ["model", "direction"], **own
@@ -86,6 +102,11 @@ class Metrics:
         for code in _codes(issue.code for issue in report.issues):
             self._issues.labels(code).inc()
         self._candidates.observe(candidates)
+        self._waiting.observe(report.waiting_seconds)
+        if report.depth_asked:
+            self._depth.observe(report.depth_done / report.depth_asked)
+        refused = any(issue.code == "overloaded" for issue in report.issues)
+        self._overloaded.labels(model).inc(refused)
         self._calls.labels(model).inc(report.usage.calls)
         usage = report.usage
         for direction, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):

@@ -27,9 +27,12 @@ from secondpass_server.http.shapes import Answer, Shape
 _T = TypeVar("_T")
 
 DEADLINE_HEADER = "secondpass-deadline"
+TARGET_HEADER = "secondpass-target"
 STRICT_HEADER = "secondpass-strict"
 _RETRY_LOADING = 60.0
 """Seconds until loading a model is retried."""
+_RETRY_OVERLOADED = "1"
+"""``Retry-After`` of a request that was refused because of others: seconds."""
 _SHORTEST = 0.001
 """Deadline in seconds of a ranking whose deadline has passed; it returns the input order."""
 
@@ -118,7 +121,7 @@ class Service:
         Args:
             request: the parsed request.
             shape: the API, which determines the range of scores.
-            headers: of the request, which may set a deadline and ``strict``.
+            headers: of the request, which may set a deadline, a target and ``strict``.
             arrived: ``time.monotonic()`` when the request arrived.
             gone: returns when the client has disconnected.
 
@@ -133,6 +136,9 @@ class Service:
         deadline = self._deadline(headers, reranker)
         if deadline is not None:
             options["deadline"] = max(deadline - (time.monotonic() - arrived), _SHORTEST)
+        target = _shortest(headers, TARGET_HEADER, reranker.limits.target)
+        if target is not None:
+            options["target"] = max(target - (time.monotonic() - arrived), _SHORTEST)
         strict = _strict(headers)
         if strict is not None:
             options["strict"] = strict
@@ -150,17 +156,22 @@ class Service:
 
     def _deadline(self, headers: Mapping[str, str], reranker: Reranker) -> float | None:
         """The shortest deadline of the server, the reranker and the client, in seconds."""
-        known = [self.settings.deadline, reranker.limits.deadline]
-        if (text := headers.get(DEADLINE_HEADER)) is not None:
-            try:
-                seconds = float(text)
-            except ValueError:
-                seconds = math.nan
-            if not 0 < seconds < math.inf:
-                message = f"{DEADLINE_HEADER}: give a number of seconds greater than 0"
-                raise RequestError(400, message)
-            known.append(seconds)
-        return min((seconds for seconds in known if seconds is not None), default=None)
+        configured = [self.settings.deadline, reranker.limits.deadline]
+        return _shortest(headers, DEADLINE_HEADER, *configured)
+
+
+def _shortest(headers: Mapping[str, str], name: str, *configured: float | None) -> float | None:
+    """The shortest time of a header and of settings, in seconds; None if there is none."""
+    known = [*configured]
+    if (text := headers.get(name)) is not None:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            raise RequestError(400, f"{name}: give a number of seconds greater than 0")
+        known.append(seconds)
+    return min((seconds for seconds in known if seconds is not None), default=None)
 
 
 def _strict(headers: Mapping[str, str]) -> bool | None:
@@ -217,7 +228,10 @@ def incomplete(ranking: Ranking, model: str) -> IncompleteError:
     late = bool(codes) and all(code in {"deadline", "asked_again"} for code in codes)
     reasons = "; ".join(f"{issue.code}: {issue.message}" for issue in issues)
     message = f"reranking failed, the ranking is {ranking.report.status}: {reasons}"
-    return IncompleteError(504 if late else 503, message, model, ranking, headers=_head(ranking))
+    headers = _head(ranking)
+    if "overloaded" in codes:
+        headers["Retry-After"] = _RETRY_OVERLOADED
+    return IncompleteError(504 if late else 503, message, model, ranking, headers=headers)
 
 
 def _unused(request: RerankRequest) -> tuple[Issue, ...]:
@@ -265,6 +279,10 @@ def report_of(
         ],
         "usage": {name: value for name, value in known.items() if value is not None},
         "seconds": round(report.seconds, 6),
+        "depth_asked": report.depth_asked,
+        "depth_done": report.depth_done,
+        "waiting_seconds": round(report.waiting_seconds, 6),
+        "calling_seconds": round(report.calling_seconds, 6),
         "left_out": {reason: len(positions) for reason, positions in report.left_out.items()},
         "skipped": None if report.skipped is None else asdict(report.skipped),
         "nothing_relevant": report.nothing_relevant,
@@ -294,4 +312,8 @@ def _head(ranking: Ranking, codes: list[str] | None = None) -> dict[str, str]:
     issues = {"Secondpass-Issues": ", ".join(plain)} if plain else {}
     skipped = {} if report.skipped is None else {"Secondpass-Skipped": str(report.skipped.pairs)}
     nothing = {"Secondpass-Nothing-Relevant": "true"} if report.nothing_relevant else {}
-    return {"Secondpass-Status": report.status, **issues, **skipped, **nothing}
+    load = {
+        "Secondpass-Depth": f"{report.depth_done}/{report.depth_asked}",
+        "Secondpass-Waiting-Seconds": f"{report.waiting_seconds:.6f}",
+    }
+    return {"Secondpass-Status": report.status, **load, **issues, **skipped, **nothing}

@@ -3,6 +3,7 @@
 import pytest
 
 from secondpass.asking import dispatch as module
+from secondpass.services.throttle import Throttle
 
 
 @pytest.fixture(autouse=True)
@@ -21,4 +22,5 @@ def pauses(monkeypatch):
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
     monkeypatch.setattr(module.random, "uniform", lambda _, high: high)
+    monkeypatch.setattr(Throttle, "pause", lambda *_: 0.0)
     return pauses

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from joined_calls import SECONDS, Calls, FakePair, Model, expected, score_of, wait_until
 from sampling import examples
+from secondpass.concurrency.admission import Claim
 from secondpass.scorers.engines.joining import JoinedBatches
 from secondpass.scorers.engines.pairs import PairEngine
 
@@ -107,17 +108,18 @@ def test_what_an_interrupted_call_has_not_begun_is_dropped(error, monkeypatch):
 
 
 def test_a_call_of_which_a_pair_runs_may_leave():
-    """What it left in a round is not run, and its scores go nowhere."""
-    model = Model(budget=4)
+    """What it left in the queue is not run, and its scores go nowhere."""
+    model, left = Model(budget=2), threading.Event()
+    run = model.run
+    model.run = lambda pairs: run(pairs) if not model.batches or left.wait(SECONDS) else None
     engine = PairEngine(model)
-    scored = engine._joined.run(
-        iter([[(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc"))]),
-        until=threading.TIMEOUT_MAX,
-    )
+    items = [(0, number, pair) for number, pair in enumerate(model.prepare("q", "abcdef"))]
+    scored = engine._joined.run(iter([items]), claim=Claim(threading.TIMEOUT_MAX), pairs=6)
     assert next(scored) == [(0, 0, score_of("qa"))]
     scored.close()
+    left.set()
     assert engine.score([("r", ["a"])]) == [expected("r", ["a"])]
-    assert model.batches == [["qa"], ["ra"]]
+    assert model.batches in ([["qa"], ["ra"]], [["qa"], ["qb"], ["ra"]])
 
 
 def test_a_call_is_left_without_waiting():
@@ -125,7 +127,7 @@ def test_a_call_is_left_without_waiting():
     model = Model(budget=4)
     engine = PairEngine(model)
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
-    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
+    scored = engine._joined.run(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3)
     next(scored)
     thread = threading.Thread(target=scored.close, daemon=True)
     with engine._joined._lock:
@@ -142,7 +144,7 @@ def test_pairs_of_a_call_whose_time_is_over_are_not_begun(monkeypatch):
 
     def late(until):
         items = [(0, number, pair) for number, pair in enumerate(model.prepare("late", "ab"))]
-        return list(calls.engine._joined.run(iter([items]), until=until))
+        return list(calls.engine._joined.run(iter([items]), claim=Claim(until), pairs=2))
 
     with Calls(model) as calls:
         future = calls.submit(late, 101.0)
@@ -155,11 +157,21 @@ def test_pairs_of_a_call_whose_time_is_over_are_not_begun(monkeypatch):
 
 
 def test_scores_before_a_deadline_come_as_batches_end():
-    model = Model(budget=4)
+    model, go = Model(budget=4), threading.Semaphore(1)
+    run = model.run
+    model.run = lambda pairs: run(pairs) if go.acquire(timeout=SECONDS) else None
     engine = PairEngine(model)
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "abc")))
-    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
-    assert list(scored) == [[(0, n, score_of(f"q{text}"))] for n, text in enumerate("abc")]
+    for scored in engine._joined.run(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3):
+        assert len(scored) == 1  # of the first pair, to learn the rate
+        break
+    go.release(8)
+    rest = engine._joined.run(
+        iter([[(0, 0, pair) for pair in model.prepare("q", "abc")]]),
+        claim=Claim(threading.TIMEOUT_MAX),
+        pairs=3,
+    )
+    assert sorted(score for found in rest for *_, score in found) == expected("q", "abc")
 
 
 def test_a_pair_longer_than_what_is_planned_together():
@@ -179,7 +191,9 @@ def test_the_last_batch_ends_before_its_call_asks(until):
         (call,) = engine._joined._calls
         wait_until(lambda: not call.running)
 
-    assert list(engine._joined.run(batches(), until=until)) == [[(0, 0, score_of("qa"))]]
+    assert list(engine._joined.run(batches(), claim=until and Claim(until), pairs=1)) == [
+        [(0, 0, score_of("qa"))]
+    ]
 
 
 def test_the_last_batch_ends_while_the_one_before_is_handled():
@@ -188,7 +202,7 @@ def test_the_last_batch_ends_while_the_one_before_is_handled():
     model.run = lambda pairs: [float("a" in one.text or slow.wait(SECONDS)) for one in pairs]
     engine = PairEngine(model)
     batches = ([(0, number, pair)] for number, pair in enumerate(model.prepare("q", "ab")))
-    scored = engine._joined.run(batches, until=threading.TIMEOUT_MAX)
+    scored = engine._joined.run(batches, claim=Claim(threading.TIMEOUT_MAX), pairs=3)
     assert next(scored) == [(0, 0, 1.0)]
     (call,) = engine._joined._calls
     slow.set()
@@ -208,7 +222,7 @@ def test_scores_before_an_error_come_first():
 
     model.threads = 3  # all are planned before any is fetched
     engine._joined._threads = 3
-    scored = engine._joined.run(batches(), until=threading.TIMEOUT_MAX)
+    scored = engine._joined.run(batches(), claim=Claim(threading.TIMEOUT_MAX), pairs=3)
     assert next(scored) == [(0, 0, score_of("qa"))]
     with pytest.raises(LookupError, match="q!"):
         next(scored)

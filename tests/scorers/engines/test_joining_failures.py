@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from joined_calls import SECONDS, Calls, Model, expected, wait_until
+from secondpass.concurrency.admission import Claim
 from secondpass.scorers.engines import joining
 from secondpass.scorers.engines import joining as workers
 from secondpass.scorers.engines.pairs import PairEngine
@@ -94,7 +95,7 @@ def test_without_threads_no_batch_begins_after_the_deadline(monkeypatch):
         yield [(0, 1, pairs[1])]
         yield [(0, 2, pairs[2])]
 
-    assert list(engine._joined.run(batches(), until=101.0)) == []
+    assert list(engine._joined.run(batches(), claim=Claim(101.0), pairs=3)) == []
     assert model.batches == []
 
 

@@ -88,23 +88,6 @@ def test_nearly_all_that_fits_is_scored_in_time(clock, seed):
     assert scored >= 0.9 * most
 
 
-def test_calls_with_a_deadline_share_its_time(clock, monkeypatch):
-    model = clock(FakeModel(budget=64, rate=0.001))
-    engine = PairEngine(model)
-    engine.score([("q", ["a"])])
-
-    def scored_at_once(calls):
-        monkeypatch.setattr(PairEngine, "calls", calls)
-        batches = engine.score_until([("q", DISTINCT)], model.now + 0.08)
-        count = len(next(batches))
-        batches.close()
-        return count
-
-    assert scored_at_once(1) == 7
-    assert scored_at_once(3) == 2
-    assert scored_at_once(1000) == 1
-
-
 def test_a_late_batch_does_not_lose_all(clock):
     """Suddenly all is twice as slow, as on a busy machine."""
     model = clock(FakeModel(budget=1000))
@@ -135,6 +118,18 @@ def test_no_batch_is_begun_after_the_deadline(clock):
     model = clock(FakeModel())
     assert list(PairEngine(model).score_until([("q", ["a"])], model.now)) == []
     assert model.batches == []
+
+
+def test_the_first_passages_of_all_requests_are_first(clock):
+    model = clock(FakeModel(budget=16))
+    requests = [("q", [*"abcde"]), ("r", [*"fghij"])]
+    list(PairEngine(model).score_until(requests, model.now + 9))
+    order = [pair.score for batch in model.batches for pair in batch]
+    passages = [
+        passage for pair in zip(*(texts for _, texts in requests), strict=True) for passage in pair
+    ]
+    assert order == [score_of("q", passage) for passage in passages]
+    assert len(model.batches) > 2
 
 
 def test_a_batch_has_at_most_that_many_pairs():

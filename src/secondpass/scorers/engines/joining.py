@@ -8,12 +8,16 @@ list does not delay others, because each call has a part in every round.
 A call that runs alone has the batches that it would have without this. If no thread can be started,
 a call runs its batches in the thread that made it. If a shared batch fails, each call's pairs are
 tried alone, and the error is that of the calls whose own pairs fail. Pairs of a call that has
-ended, or whose deadline has passed, are not begun. With a deadline, a call plans with its share of
-the threads.
+ended, or whose deadline has passed, are not begun.
+
+Calls with a deadline or a target have no part in rounds. Before each batch, the first of all their
+waiting pairs, in the order of :mod:`secondpass.concurrency.admission`, are planned together, and
+the batch with the first one is run. While other calls wait, every fourth batch is theirs.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import threading
 import time
@@ -23,19 +27,36 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
+from secondpass.concurrency.admission import RESERVE, Admission, Claim
+from secondpass.errors import OverloadedError
+from secondpass.scorers.engines.pace import TokenPace
+
 Item: TypeAlias = tuple[int, Sequence[int], Any]
 """(index of the request, indices of the passage in its list, prepared pair)."""
 Found: TypeAlias = list[tuple[int, Sequence[int], Any]]
 """The same with the score in place of the pair."""
+
+_SHARE = 0.9
+"""Share of the time left that a pair may take by the rate so far, since rates vary."""
+_PART = 0.4
+"""Share of the time left that one batch may take."""
+_LARGEST = 4
+"""Batches that are planned together: sorted among more pairs, they need less padding."""
+_AHEAD = 3
+"""Parts of a call with a deadline or a target that are prepared before they are needed."""
+_TURN = 4
+"""One in so many batches is for calls without a deadline or a target, if any wait."""
 
 
 class _Call:
     """A call of :meth:`JoinedBatches.run`.
 
     Attributes:
-        until: time after which its pairs are not started.
-        wakes_at_end: whether it is woken only when all its batches have ended.
+        claim: its deadline and target; None if it has neither. Then it is woken only when all its
+            batches have ended.
         waiting: its batches that are in no round yet.
+        pairs: those of a call with a claim that are in no batch yet, in the order of their ranks.
+        over: whether its time does not suffice for further pairs.
         running: number of its batches that have not ended.
         scored: scores that it has not fetched yet.
         error: why it failed.
@@ -43,10 +64,11 @@ class _Call:
         progress: has an item if there may be something to fetch.
     """
 
-    def __init__(self, until: float, wakes_at_end: bool) -> None:
-        self.until = until
-        self.wakes_at_end = wakes_at_end
+    def __init__(self, claim: Claim | None = None) -> None:
+        self.claim = claim
         self.waiting: deque[_Batch] = deque()
+        self.pairs: list[_Entry] = []
+        self.over = False
         self.running = 0
         self.scored: Found = []
         self.error: BaseException | None = None
@@ -59,7 +81,7 @@ class _Call:
         """Whether there is something to fetch."""
         if self.error is not None or not self.running:
             return True
-        return bool(self.scored) and not self.wakes_at_end
+        return bool(self.scored) and self.claim is not None
 
     def wake(self) -> None:
         """Let its thread check whether it is ready."""
@@ -68,23 +90,37 @@ class _Call:
 
 
 class _Batch:
-    """A batch that a call planned; ``open`` is the number of its pairs that have not ended."""
+    """Pairs that a call passed together; ``open`` is the number of those that have not ended."""
 
-    def __init__(self, call: _Call, items: Sequence[Item]) -> None:
+    def __init__(self, call: _Call, items: Sequence[Item], rank: int = 0) -> None:
         self.call = call
         self.items = items
         self.open = len(items)
+        self._rank = rank
 
     def entries(self) -> list[_Entry]:
         """Its pairs as entries of a round."""
-        return [_Entry(self, item) for item in self.items]
+        return [_Entry(self, item, rank) for rank, item in enumerate(self.items, self._rank)]
 
 
 class _Entry(NamedTuple):
-    """A pair in a round."""
+    """A pair in a round, and its rank among those of its call."""
 
     batch: _Batch
     item: Item
+    rank: int
+
+    @property
+    def length(self) -> int:
+        """In tokens."""
+        length: int = self.item[2].length
+        return length
+
+    @property
+    def latest(self) -> float:
+        """When it has to be scored."""
+        claim = self.batch.call.claim
+        return math.inf if claim is None else claim.latest(self.rank)
 
 
 class JoinedBatches:
@@ -93,21 +129,33 @@ class JoinedBatches:
     Args:
         run: returns one result per prepared pair. Each has a ``length``.
         threads: number of batches that run concurrently.
-        plan: splits pairs of these lengths into batches of indices.
+        plan: splits pairs of these lengths into batches of indices. It may be given a ``budget`` of
+            padded tokens.
+        pace: the rate of batches.
+        budget: padded tokens of a batch.
+
+    Attributes:
+        admission: decides who is next, of the calls with a deadline or a target.
     """
 
     def __init__(
         self,
         run: Callable[[Sequence[Any]], Sequence[Any]],
         threads: int,
-        plan: Callable[[Sequence[int]], Sequence[Sequence[int]]],
+        plan: Callable[..., Sequence[Sequence[int]]],
+        pace: TokenPace | None = None,
+        budget: int = 1024,
     ) -> None:
         self._run_pairs = run
         self._threads = threads
         self._plan = plan
+        self._pace = pace or TokenPace()
+        self._budget = budget
+        self.admission = Admission(threads)
+        self._turns = 0
         self._lock = threading.Lock()
         self._queue: list[_Call] = []
-        """Calls with batches that are in no round yet."""
+        """Calls with pairs that are in no round yet."""
         self._round: deque[list[_Entry]] = deque()
         self._calls: set[_Call] = set()
         self._workers = Workers(threads, "secondpass-engine")
@@ -119,35 +167,46 @@ class JoinedBatches:
         return len(self._calls)
 
     def run(
-        self, batches: Iterator[Sequence[Item]], *, until: float | None = None
+        self, batches: Iterator[Sequence[Item]], *, claim: Claim | None = None, pairs: int = 0
     ) -> Iterator[Found]:
         """Run batches in their order, perhaps with pairs of other calls between them.
 
         Args:
-            batches: of pairs; with ``until``, the next one is taken when a thread is free.
-            until: a value of ``time.monotonic()`` after which no batch is started; None for none.
+            batches: of pairs; with ``claim``, their pairs are in the order of their ranks, and the
+                next batch is taken when few are left.
+            claim: the call's deadline and target; None if it has neither.
+            pairs: with ``claim``, the number of all pairs.
 
         Yields:
-            Scores as pairs end; without ``until``, all at the end.
+            Scores as pairs end; without ``claim``, all at the end.
 
         Raises:
+            OverloadedError: the first pairs could not be scored in time.
             BaseException: raised by a batch that has only pairs of this call.
         """
-        ahead = math.inf if until is None else self._threads
-        call = _Call(math.inf if until is None else until, wakes_at_end=until is None)
-        ended = False
+        ahead = math.inf if claim is None else _AHEAD
+        call = _Call(claim)
+        ended, rank = False, 0
         try:
             self._calls.add(call)
+            if claim is not None:
+                with self._lock:
+                    if not self.admission.enter(claim, pairs, time.monotonic()):
+                        raise OverloadedError(self.admission.waiting_seconds)
             # The last batches may end while the caller is elsewhere.
             while not ended or call.running or call.scored:
                 while not ended and call.running < ahead:
-                    batch = next(batches, None)
+                    batch = None if call.over else next(batches, None)
                     if batch is None:
                         ended = True
                     elif any(pair.length for _, _, pair in batch):
-                        self._add(call, batch)
+                        self._add(call, batch, rank)
+                        rank += len(batch)
                     else:  # known scores do not wait
                         scores = self._run_pairs([pair for _, _, pair in batch])
+                        if claim is not None:
+                            claim.begin(range(rank, rank + len(batch)), time.monotonic())
+                            rank += len(batch)
                         yield _scored(batch, scores)
                 if scored := self._fetch(call):
                     yield scored
@@ -155,11 +214,17 @@ class JoinedBatches:
             # Without the lock: garbage collection may end this while the same thread holds it.
             call.left = True
             self._calls.discard(call)
+            if claim is not None:
+                self.admission.leave(claim)
 
-    def _add(self, call: _Call, items: Sequence[Item]) -> None:
+    def _add(self, call: _Call, items: Sequence[Item], rank: int) -> None:
         with self._lock:
             try:
-                call.waiting.append(_Batch(call, items))
+                batch = _Batch(call, items, rank)
+                if call.claim is None:
+                    call.waiting.append(batch)
+                else:
+                    call.pairs += batch.entries()
                 call.running += 1
                 if call not in self._queue:
                     self._queue.append(call)
@@ -179,7 +244,7 @@ class JoinedBatches:
                         return scored
                     error, call.error = call.error, None
                     break
-                if call.waiting and not self._workers.any_busy:
+                if call in self._queue and not self._workers.any_busy:
                     entries = self._live(self._withdrawn(call))
             if entries is None:
                 call.progress.get()
@@ -192,6 +257,8 @@ class JoinedBatches:
 
     def _withdrawn(self, call: _Call) -> list[_Entry]:
         """The next batch of a call, taken out of the queue."""
+        if call.claim is not None:
+            return self._first_batch([call])
         batch = call.waiting.popleft()
         if not call.waiting:
             self._queue.remove(call)
@@ -221,11 +288,100 @@ class JoinedBatches:
     def _next_batch(self) -> list[_Entry]:
         """The next batch, without pairs that are not needed any more; empty if there is none."""
         while self._round or self._queue:
-            if not self._round:
+            claiming = [call for call in self._queue if call.claim is not None]
+            others = bool(self._round) or len(claiming) < len(self._queue)
+            self.admission.share = 1 - others / _TURN
+            self._turns += 1
+            if claiming and not (others and self._turns % _TURN == 0):
+                if entries := self._first_batch(claiming):
+                    return entries
+            elif not self._round:
                 self._begin_round()
             elif entries := self._live(self._round.popleft()):
                 return entries
         return []
+
+    def _first_batch(self, calls: Sequence[_Call]) -> list[_Entry]:
+        """The batch with the first pair of calls with a claim; empty if none has one left."""
+        now, rate = time.monotonic(), self._pace.seconds_per_token
+        for call in calls:
+            self._drop_late(call, now, rate)
+        calls = [call for call in calls if call.pairs]
+        window = self._window(calls, now, rate)
+        if not window:
+            return []
+        lengths = [entry.length for entry in window]
+        if rate is None:  # one pair, to learn the rate
+            batch = window[:1]
+        else:
+            tokens = _PART * (window[0].latest - RESERVE - now) / rate
+            budget = max(1, round(min(self._budget, tokens)))
+            try:
+                plan = self._plan(lengths, budget=budget)
+                # Those of the first pair: it is in the batch with the lowest index.
+                batch = [window[index] for index in sorted(min(plan, key=min))]
+            except BaseException as error:
+                self._fail(calls, error)
+                return []
+            seconds = max(entry.length for entry in batch) * len(batch) * rate
+            in_time = [entry for entry in batch if now + seconds < entry.latest - RESERVE]
+            batch = in_time if window[0] in in_time else [window[0]]
+        chosen = {id(entry.item) for entry in batch}
+        for call in {entry.batch.call for entry in batch}:
+            assert call.claim is not None
+            ranks = [entry.rank for entry in batch if entry.batch.call is call]
+            call.claim.begin(ranks, now)
+            call.pairs = [entry for entry in call.pairs if id(entry.item) not in chosen]
+        self._queue = [call for call in self._queue if call.pairs or call.waiting]
+        return batch
+
+    def _drop_late(self, call: _Call, now: float, rate: float | None) -> None:
+        """End the pairs of a call that is gone, or whose time does not suffice for the next."""
+        if call.left or call.error is not None:
+            call.pairs = []
+        elif call.pairs:
+            first = call.pairs[0]
+            left = first.latest - RESERVE - now
+            # One is tried, or a single slow batch would prevent all further ones.
+            tried = call.claim is not None and call.claim.begun > 0
+            if left <= 0 or (tried and first.length * (rate or 0.0) > left * _SHARE):
+                call.over = True
+                dropped, call.pairs = call.pairs, []
+                for entry in dropped:
+                    self._end(entry)
+        if not call.pairs and not call.waiting:
+            self._queue = [other for other in self._queue if other is not call]
+
+    def _window(self, calls: Sequence[_Call], now: float, rate: float | None) -> list[_Entry]:
+        """The first pairs of all calls, as many as are planned together.
+
+        Floors fill batches of their own, so that longer pairs beyond do not delay them.
+        """
+        admission, order = self.admission, self.admission.order(now)
+
+        def place(call: _Call, index: int) -> tuple[Any, ...]:
+            entry = call.pairs[index]
+            assert call.claim is not None
+            return admission.key(call.claim, entry.rank, order), id(call), index, call
+
+        heap = [place(call, 0) for call in calls]
+        heapq.heapify(heap)
+        window: list[_Entry] = []
+        tokens, most = 0, float(_LARGEST * self._budget)
+        while heap and tokens < most:
+            (is_beyond, *_), _, index, call = heap[0]
+            if is_beyond and tokens >= self._budget:
+                break
+            entry = call.pairs[index]
+            if not window and rate:  # one that waits for others may not be late for it
+                most = min(most, (entry.latest - now) * _PART * self._threads / rate)
+            window.append(entry)
+            tokens += entry.length
+            if index + 1 < len(call.pairs):
+                heapq.heapreplace(heap, place(call, index + 1))
+            else:
+                heapq.heappop(heap)
+        return window
 
     def _live(self, entries: Iterable[_Entry]) -> list[_Entry]:
         """The entries whose calls still wait; those after their time are ended."""
@@ -235,24 +391,29 @@ class JoinedBatches:
             call = entry.batch.call
             if call.left or call.error is not None:
                 continue
-            if now < call.until:
+            if now < entry.latest:
                 live.append(entry)
             else:
                 self._end(entry)
         return live
 
     def _begin_round(self) -> None:
-        calls = [call for call in self._queue if not call.left and call.error is None]
+        others = [call for call in self._queue if call.claim is not None]
+        calls = [
+            call
+            for call in self._queue
+            if call.claim is None and not call.left and call.error is None
+        ]
         batches = [
             call.waiting.popleft().entries()
             for call in calls
             for _ in range(min(self._threads, len(call.waiting)))
         ]
-        self._queue = [call for call in calls if call.waiting]
+        self._queue = others + [call for call in calls if call.waiting]
         if len(calls) > 1:
             entries = [entry for batch in batches for entry in batch]
             try:
-                plan = self._plan([entry.item[2].length for entry in entries])
+                plan = self._plan([entry.length for entry in entries])
                 batches = [[entries[index] for index in indices] for indices in plan]
             except BaseException as error:
                 self._fail(calls, error)
@@ -267,6 +428,7 @@ class JoinedBatches:
         self._queue = [call for call in self._queue if call.error is None]
 
     def _run(self, entries: list[_Entry]) -> None:
+        began = time.perf_counter()
         try:
             scores = self._run_pairs([entry.item[2] for entry in entries])
             scored = _scored([entry.item for entry in entries], scores)
@@ -283,6 +445,7 @@ class JoinedBatches:
                 self._run([entry for entry in entries if entry.batch.call is call])
             return
         with self._lock:
+            self.admission.learn(len(entries), time.perf_counter() - began)
             for entry, score in zip(entries, scored, strict=True):
                 entry.batch.call.scored.append(score)
                 self._end(entry)

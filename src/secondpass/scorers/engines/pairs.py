@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 from typing import Any, Protocol
 
+from secondpass.concurrency.admission import CLAIM, Admission, Claim
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ModelLoadError
 from secondpass.scorers import known_answers
 from secondpass.scorers.engines.batches import by_length
 from secondpass.scorers.engines.copies import distinct
 from secondpass.scorers.engines.joining import Found, Item, JoinedBatches
-from secondpass.scorers.engines.pace import TokenPace, most
+from secondpass.scorers.engines.pace import TokenPace
 from secondpass.scorers.hub import first_line
 from secondpass.types import EngineInfo
 
@@ -25,16 +26,8 @@ Scored = list[tuple[int, int, Any]]
 Prepare = Callable[[str, Sequence[str]], Sequence[Any]]
 """Prepares the pairs of a query and passages for a model."""
 
-_SHARE = 0.9
-"""Share of the time left that the next batches may take by the rate so far, since rates vary."""
-_PART = 0.4
-"""Share of the time left that one batch may take."""
-_LARGEST = 4
-"""Batches per thread that are planned together: sorted among more pairs, they need less padding."""
-_RESERVE = 0.005
-"""Seconds before the deadline at which batches should have ended; late results are lost."""
 _AHEAD = 32
-"""Passages that are prepared together if there is a deadline."""
+"""Passages that are prepared together if there is a deadline or a target."""
 
 
 class PairModel(Protocol):
@@ -96,7 +89,8 @@ class PairEngine:
         self._check = Lazy(partial(_check, model))
         # Without references to the engine, which is released with its last holder.
         self.plan = partial(by_length, budget=model.budget, threads=model.threads, at_most=at_most)
-        self._joined = JoinedBatches(partial(_timed, model, self.pace), model.threads, self.plan)
+        run = partial(_timed, model, self.pace)
+        self._joined = JoinedBatches(run, model.threads, self.plan, self.pace, model.budget)
 
     def doubt(self) -> str | None:
         """Why the model is doubtful, by its scores of known answers; None if it is not.
@@ -112,6 +106,11 @@ class PairEngine:
     def calls(self) -> int:
         """Number of calls in progress."""
         return self._joined.calls
+
+    @property
+    def admission(self) -> Admission:
+        """Decides who is next, of the calls with a deadline or a target."""
+        return self._joined.admission
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
         """One score per pair, in batches across the requests."""
@@ -137,14 +136,23 @@ class PairEngine:
             deadline: a value of ``time.monotonic()``; None for none.
             instruction: of the call, for a model whose prompt has it.
 
-        The rate of the batches so far decides how many pairs are started.
+        The claim of the context (:data:`~secondpass.concurrency.admission.CLAIM`), if any, has a
+        target, too.
+
+        Raises:
+            OverloadedError: other calls leave no time for the first passages.
         """
-        if deadline is None:
+        claim = CLAIM.get()
+        if claim is None and deadline is not None:
+            claim = Claim(deadline)
+        if claim is None:
             for request, scores in enumerate(self.score(requests, instruction)):
                 yield [(request, passage, score) for passage, score in enumerate(scores)]
             return
-        plan = _Plan(self, requests, deadline, self.preparing(instruction))
-        yield from map(_expanded, self._joined.run(plan.batches(), until=deadline))
+        lists = distinct(requests)
+        pairs = sum(len(passages) for _, passages, _ in lists)
+        parts = _parts(lists, self.preparing(instruction), claim)
+        yield from map(_expanded, self._joined.run(parts, claim=claim, pairs=pairs))
 
     def preparing(self, instruction: str | None) -> Prepare:
         """The model's ``prepare``, for calls with this instruction."""
@@ -195,100 +203,31 @@ def doubt_of(score: Callable[[Requests], list[list[Any]]]) -> str | None:
         raise ModelLoadError(f"the model cannot score pairs: {first_line(error)}") from error
 
 
-class _Plan:
-    """Plans what to score before a deadline: the first passages of each request first."""
-
-    def __init__(
-        self, engine: PairEngine, requests: Requests, deadline: float, prepare: Prepare
-    ) -> None:
-        self._engine = engine
-        self._prepare_pairs = prepare
-        self._requests = distinct(requests)
-        self._deadline = deadline - _RESERVE
-        self._prepared = self._prepare()
-        self._waiting: list[Item] = []
-
-    def batches(self) -> Iterator[Sequence[Item]]:
-        """Batches that should end before the deadline, by the engine's rate at the time."""
-        planned = 1  # at least one, or a single slow batch would prevent all further ones
-        while True:
-            while sum(pair.length for _, _, pair in self._waiting) < self._most():
-                items = next(self._prepared, None)
-                if items is None:
-                    break
-                # Known scores cost nothing, and must not be late because the rest is prepared.
-                known = [item for item in items if not item[2].length]
-                if known:
-                    yield known
-                self._waiting += [item for item in items if item[2].length]
-            if time.monotonic() >= self._deadline:
-                return
-            # Pairs planned with an earlier batch are always scored: they are the best ones left.
-            planned = max(planned, self._fitting())
-            if not planned or not self._waiting:
-                return
-            # One batch at a time: more pairs may fit by the next one, which then pads less.
-            batch = min(self._plan(planned), key=min)
-            yield [self._waiting[index] for index in batch]
-            planned -= len(batch)
-            left_out = set(range(len(self._waiting))).difference(batch)
-            self._waiting = [self._waiting[index] for index in sorted(left_out)]
-
-    def _prepare(self) -> Iterator[list[Item]]:
-        """Prepared pairs in the order of their ranks, in parts."""
-        rank = 0
-        share = max(1, _AHEAD // max(1, len(self._requests)))
-        while any(rank < len(passages) for _, passages, _ in self._requests):
-            parts = [
-                [
-                    (request, copies, pair)
-                    for copies, pair in zip(
-                        indices[rank : rank + share],
-                        self._prepare_pairs(query, passages[rank : rank + share]),
-                        strict=True,
-                    )
-                ]
-                for request, (query, passages, indices) in enumerate(self._requests)
-                if rank < len(passages)
+def _parts(
+    lists: Sequence[tuple[str, list[str], list[list[int]]]], prepare: Prepare, claim: Claim
+) -> Iterator[Sequence[Item]]:
+    """Prepared pairs in the order of their ranks, in parts; known scores are parts of their own."""
+    rank = 0
+    share = max(1, _AHEAD // max(1, len(lists)))
+    while any(rank < len(passages) for _, passages, _ in lists):
+        if time.monotonic() >= claim.deadline:
+            return
+        rows = [
+            [
+                (request, copies, pair)
+                for copies, pair in zip(
+                    indices[rank : rank + share],
+                    prepare(query, passages[rank : rank + share]),
+                    strict=True,
+                )
             ]
-            yield [item for row in zip_longest(*parts) for item in row if item is not None]
-            rank += share
-
-    def _lengths(self) -> list[int]:
-        return [pair.length for _, _, pair in self._waiting]
-
-    def _seconds(self) -> float:
-        """Thread seconds for these requests, if all calls in progress get an equal part."""
-        left = max(0.0, self._deadline - time.monotonic())
-        return left * self._engine.model.threads / max(1, self._engine.calls)
-
-    def _most(self) -> float:
-        """Maximum number of tokens that are planned together; 0 if there is no time."""
-        model, rate = self._engine.model, self._engine.pace.seconds_per_token
-        seconds = self._seconds()
-        if rate is None:
-            return min(1, seconds)  # one pair, to learn the rate
-        return min(_LARGEST * model.budget * model.threads, seconds / rate)
-
-    def _plan(self, count: int) -> list[list[int]]:
-        """Batches of the first pairs, none longer than a part of the time left."""
-        model, rate = self._engine.model, self._engine.pace.seconds_per_token
-        budget = model.budget
-        if rate is not None:
-            tokens = _PART * self._seconds() / model.threads / rate
-            budget = max(1, round(min(budget, tokens)))
-        return self._engine.plan(self._lengths()[:count], budget=budget)
-
-    def _fitting(self) -> int:
-        """How many of the first pairs should end in time."""
-        engine, tokens, lengths = self._engine, self._most(), self._lengths()
-        if engine.pace.seconds_per_token is None:
-            return min(1, len(lengths))
-
-        def seconds(count: int) -> float:
-            batches = [[lengths[index] for index in batch] for batch in self._plan(count)]
-            return engine.pace.seconds(batches)
-
-        # A single pair may have more tokens than are planned together.
-        count = max(1, sum(total <= tokens for total in accumulate(lengths)))
-        return most(count, seconds, self._seconds() * _SHARE)
+            for request, (query, passages, indices) in enumerate(lists)
+            if rank < len(passages)
+        ]
+        items = [item for row in zip_longest(*rows) for item in row if item is not None]
+        # They cost nothing, and must not be late because the rest is prepared.
+        if known := [item for item in items if not item[2].length]:
+            yield known
+        if unknown := [item for item in items if item[2].length]:
+            yield unknown
+        rank += share

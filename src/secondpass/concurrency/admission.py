@@ -1,0 +1,208 @@
+"""Who is served next by a scorer that several calls share, and who is refused.
+
+The engines of local models and the turns of other scorers both follow it. It has no thread and no
+clock: every method takes the time, so that tests simulate it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from secondpass.limits import MIN_DEPTH
+
+RESERVE = 0.005
+"""Seconds before its time ends at which a call should have its scores; late ones are lost."""
+_SHARE = 0.9
+"""Share of the time left that the pairs of a call may take, since rates vary."""
+_SPARE = 0.2
+"""Share of the time left that has to remain, so that calls go by time alone; others may come."""
+_OUTLIER = 4
+"""A batch counts as at most so many times as slow as those before: its thread may have waited."""
+_MEMORY = 0.9
+"""Weight of the batches before in the measured rate, per batch."""
+
+Key: TypeAlias = tuple[float, ...]
+Order: TypeAlias = Literal["by time", "floors by rank", "floors by time"]
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """What one call claims of a shared scorer. Times are values of ``time.monotonic()``.
+
+    Attributes:
+        deadline: time at which its scores are used; infinity for none.
+        target: time at which they should be used; infinity for none.
+        min_depth: pairs that are scored in spite of the target.
+        asked: when its ranking made the call, which may have waited for a thread since.
+        pairs: number of all its pairs.
+        floor: the first pairs, up to ``min_depth``, that go before all others.
+        floor_left: number of those that were not begun.
+        due: when they should be scored.
+        begun: number of pairs that were begun.
+        first: when the first one was begun; None before.
+    """
+
+    deadline: float = math.inf
+    target: float = math.inf
+    min_depth: int = MIN_DEPTH
+    asked: float = math.inf
+    pairs: int = 0
+    floor: int = 0
+    floor_left: int = 0
+    due: float = math.inf
+    begun: int = 0
+    first: float | None = None
+
+    @property
+    def until(self) -> float:
+        """When pairs beyond the floor have to be scored."""
+        return min(self.deadline, self.target)
+
+    def latest(self, rank: int) -> float:
+        """When a pair has to be scored; ranks start at 0."""
+        return self.deadline if rank < self.floor else self.until
+
+    def begin(self, ranks: Iterable[int], now: float) -> None:
+        """Note that these pairs are scored now."""
+        for rank in ranks:
+            self.begun += 1
+            self.floor_left -= rank < self.floor
+        if self.first is None:
+            self.first = now
+
+    def waited(self, now: float) -> float:
+        """Seconds until its first pair was begun, or until now; 0 if it entered no admission."""
+        if self.first is None and not self.pairs:
+            return 0.0
+        return max(0.0, (now if self.first is None else self.first) - self.asked)
+
+
+@dataclass(slots=True)
+class Admission:
+    """The calls of one scorer.
+
+    While all pairs of all calls can easily be scored in time, the call whose time ends first goes
+    first. Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by
+    rank over all calls; or, once one of them would be late by that, by the time at which they are
+    due. What is left goes to the call whose time ends first.
+
+    A call is refused if its floor, or that of a call that was admitted before, could not be scored
+    in time at the rate of the last batches. As floors go first and the earliest is served first,
+    this is exact for a known rate. A call that comes alone is always admitted.
+
+    Attributes:
+        threads: number of batches that run at a time.
+        claims: of the calls that were admitted and have not left, the oldest first.
+        share: share of the scorer that these calls have; others have the rest.
+    """
+
+    threads: int
+    claims: dict[Claim, None] = field(default_factory=dict)
+    share: float = 1.0
+    _pairs: float = 0.0
+    _seconds: float = 0.0
+    _batches: float = 0.0
+
+    @property
+    def seconds_per_pair(self) -> float:
+        """Of one thread, by the last batches; 0 if none has ended."""
+        return self._seconds / self._pairs if self._pairs else 0.0
+
+    def learn(self, pairs: int, seconds: float) -> None:
+        """Count a batch that has ended."""
+        if pairs and seconds > 0:
+            if self._pairs:
+                seconds = min(seconds, pairs * self.seconds_per_pair * _OUTLIER)
+            self._pairs = self._pairs * _MEMORY + pairs
+            self._seconds = self._seconds * _MEMORY + seconds
+            self._batches = self._batches * _MEMORY + 1
+
+    def seconds(self, pairs: float) -> float:
+        """How long pairs take, on all threads."""
+        return pairs * self.seconds_per_pair / (self.threads * self.share)
+
+    @property
+    def waiting_seconds(self) -> float:
+        """How long a new call would wait for its first pairs: the floors of the others."""
+        return self.seconds(sum(claim.floor_left for claim in list(self.claims)))
+
+    def enter(self, claim: Claim, pairs: int, now: float) -> bool:
+        """Admit a call with this number of pairs, or refuse it: False.
+
+        A floor that the scorer could not score in time even for this call alone is as large as what
+        it could.
+        """
+        claim.pairs = pairs
+        claim.floor = min(claim.min_depth, pairs)
+        claim.due = (claim.deadline if claim.deadline < math.inf else claim.target) - RESERVE
+        alone = self.seconds(claim.floor)
+        if self._pairs and alone > (left := claim.due - now) * _SHARE:
+            if claim.deadline < math.inf:
+                fitting = int(left * _SHARE / self.seconds(1))
+                claim.floor = min(claim.floor, max(1, fitting))
+            else:  # a target is missed rather than fewer pairs scored
+                claim.due = now + alone / _SHARE
+        claim.floor_left = claim.floor
+        if not self._possible(claim, now):
+            return False
+        self.claims[claim] = None
+        return True
+
+    def leave(self, claim: Claim) -> None:
+        """Forget a call; no effect if it was refused or has left."""
+        self.claims.pop(claim, None)  # at once: garbage collection may end a call in any thread
+
+    def order(self, now: float) -> Order:
+        """How pairs are taken now."""
+        claims = sorted(self.claims, key=lambda claim: claim.until)
+        end = now + self._margin
+        for claim in claims:
+            end += self.seconds(claim.pairs - claim.begun)
+            if end > claim.until - RESERVE - _SPARE * (claim.until - now):
+                break
+        else:
+            return "by time"
+        left = [claim for claim in claims if claim.floor_left]
+        end = now + self._margin + self.seconds(sum(claim.floor_left for claim in left))
+        return "floors by time" if any(end > claim.due for claim in left) else "floors by rank"
+
+    def key(self, claim: Claim, rank: int, order: Order) -> Key:
+        """What a pair is sorted by; the lowest is next.
+
+        Args:
+            claim: of its call.
+            rank: of the pair in its call, from 0.
+            order: the result of :meth:`order`.
+        """
+        if order == "by time":
+            return (0, claim.until, rank)
+        if rank >= claim.floor:
+            return (1, claim.until, rank)
+        return (0, rank, claim.due) if order == "floors by rank" else (0, claim.due, rank)
+
+    @property
+    def _margin(self) -> float:
+        """Seconds of a batch: that long after its pairs could be, a floor is known."""
+        return self._seconds / self._batches if self._batches else 0.0
+
+    def _possible(self, claim: Claim, now: float) -> bool:
+        """Whether a new call's floor can be scored in time, and makes no other one late."""
+        others = [other for other in list(self.claims) if other.floor_left]
+        end = now + self._margin
+        own = 0.0
+        for other in sorted([*others, claim], key=lambda one: one.due):
+            end += self.seconds(other.floor_left)
+            if other is claim:
+                own = self.seconds(claim.floor_left)
+            # Of a call that is late already, only the time of its floor counts.
+            if end > other.due and (other is claim or other.due >= end - own):
+                return not others
+        return True
+
+
+CLAIM: ContextVar[Claim | None] = ContextVar("secondpass_claim", default=None)
+"""The claim of the scorer call that runs in this context."""

@@ -1,0 +1,200 @@
+"""Who is next and who is refused, with a simulated clock and a scorer of known rate."""
+
+import heapq
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampling import examples
+from secondpass.concurrency.admission import RESERVE, Admission, Claim
+
+PAIR = 0.001
+
+
+class Call:
+    """A request of a simulation."""
+
+    def __init__(self, arrives, pairs, deadline=None, target=None, min_depth=10):
+        def at(seconds):
+            return math.inf if seconds is None else arrives + seconds
+
+        self.arrives, self.pairs = arrives, pairs
+        self.claim = Claim(at(deadline), at(target), min_depth, arrives)
+        self.admitted = None
+        self.scored = []
+        """Ranks, with the times at which they were scored."""
+
+    def done_by(self, time):
+        return {rank for rank, end in self.scored if end <= time}
+
+
+def simulate(calls, threads=2, pair=PAIR, known=True):
+    """Run single pairs by the order of an admission until none is left."""
+    admission = Admission(threads)
+    if known:
+        admission.learn(1000, 1000 * pair)
+        admission._batches = 1000  # batches of one pair
+    free = [0.0] * threads
+    arriving = sorted(calls, key=lambda call: call.arrives)
+    present = []
+    order = []
+    while arriving or present:
+        now = heapq.heappop(free)
+        if not present and arriving:
+            now = max(now, arriving[0].arrives)
+        while arriving and arriving[0].arrives <= now:
+            call = arriving.pop(0)
+            call.admitted = admission.enter(call.claim, call.pairs, call.arrives)
+            if call.admitted and call.pairs:
+                present.append(call)
+        for call in list(present):
+            rank = call.claim.begun
+            late = now + (pair if rank else 0) > call.claim.latest(rank) - RESERVE
+            if rank == call.pairs or late:
+                present.remove(call)
+                admission.leave(call.claim)
+        if present:
+            taken = admission.order(now)
+            call = min(present, key=lambda one: admission.key(one.claim, one.claim.begun, taken))
+            rank = call.claim.begun
+            order.append((call, rank, now))
+            call.claim.begin([rank], now)
+            call.scored.append((rank, now + pair))
+            admission.learn(1, pair)
+            now += pair
+        elif arriving:
+            now = arriving[0].arrives
+        heapq.heappush(free, now)
+    return order
+
+
+LIMITS = st.one_of(st.none(), st.floats(0.02, 1.0))
+CALLS = st.lists(
+    st.builds(Call, st.floats(0, 0.3), st.integers(0, 60), LIMITS, LIMITS, st.integers(1, 20)),
+    min_size=1,
+    max_size=25,
+)
+
+
+@examples(100)
+@given(CALLS, st.integers(1, 3), st.booleans())
+def test_every_call_is_refused_or_scored_in_the_order_of_its_ranks(calls, threads, known):
+    simulate(calls, threads, known=known)
+    for call in calls:
+        assert call.admitted is not None
+        ranks = [rank for rank, _ in call.scored]
+        assert ranks == list(range(len(ranks)))
+        if not call.admitted:
+            assert not ranks
+        elif call.claim.until == math.inf:
+            assert len(ranks) == call.pairs
+        assert all(end <= call.claim.deadline for _, end in call.scored)
+
+
+@examples(100)
+@given(CALLS, st.integers(1, 3))
+def test_the_floor_of_an_admitted_call_is_scored_in_time(calls, threads):
+    """At a known rate: before the deadline, and of a call with a target alone whenever."""
+    simulate(calls, threads)
+    for call in calls:
+        if call.admitted:
+            floor = set(range(call.claim.floor))
+            assert floor <= call.done_by(call.claim.deadline)
+            assert call.claim.floor <= min(call.claim.min_depth, call.pairs)
+            if call.claim.deadline == math.inf:
+                assert call.claim.floor == min(call.claim.min_depth, call.pairs)
+
+
+@examples(100)
+@given(CALLS)
+def test_a_call_alone_is_never_refused(calls):
+    for number, call in enumerate(calls):
+        call.arrives = 0.0
+        call.claim = Claim(100.0 * number + 0.05, min_depth=call.claim.min_depth)
+        call.arrives = 100.0 * number
+    simulate(calls)
+    assert all(call.admitted for call in calls)
+
+
+@pytest.mark.parametrize("load", [0.5, 1, 2, 4, 8])
+@pytest.mark.parametrize("count", [20, 100])
+def test_refused_is_what_arithmetic_demands(count, load):
+    """At 2,000 pairs a second, with a deadline of six times one request alone.
+
+    Poisson arrivals of 20 seconds vary, so the limits are a point wider than what is aimed at.
+    """
+    draw, at, calls = random.Random(count), 0.0, []
+    allowed = 6 * count * PAIR / 2
+    while at < 20:
+        calls.append(Call(at, count, deadline=allowed))
+        at += draw.expovariate(load * 2 / PAIR / count)
+    order = simulate(calls)
+    refused = 1 - sum(call.admitted for call in calls) / len(calls)
+    must = max(0.0, 1 - count / (load * 10))
+    assert refused <= must + 0.06
+    answered = [call for call in calls if call.admitted]
+    assert sum(len(call.scored) >= 10 for call in answered) >= 0.99 * len(answered)
+    if load >= 2:
+        assert len(order) >= 0.95 * 2 / PAIR * 20
+    if load == 0.5:
+        assert sum(len(call.scored) == count for call in calls) >= 0.98 * len(calls)
+
+
+def test_floors_go_by_rank_and_the_rest_by_time():
+    last, first = (
+        Call(0.0, 9, deadline=0.016, min_depth=2),
+        Call(0.0, 9, deadline=0.015, min_depth=2),
+    )
+    names = {last: "last", first: "first"}
+    order = simulate([last, first], threads=1)
+    assert [(names[call], rank) for call, rank, _ in order][:6] == [
+        ("first", 0),
+        ("last", 0),
+        ("first", 1),
+        ("last", 1),
+        ("first", 2),
+        ("first", 3),
+    ]
+
+
+def test_lists_go_by_time_while_all_of_them_fit():
+    last, first = Call(0.0, 4, deadline=10, min_depth=2), Call(0.0, 4, deadline=5, min_depth=2)
+    assert [call is first for call, *_ in simulate([last, first], threads=1)] == [True] * 4 + [
+        False
+    ] * 4
+
+
+def test_a_call_that_would_make_another_late_is_refused():
+    admission = Admission(1)
+    admission.learn(1, 0.01)
+    assert admission.enter(Claim(0.2), 10, 0.0)
+    assert not admission.enter(Claim(0.15), 10, 0.0)
+    assert admission.enter(Claim(0.9), 10, 0.0)
+    assert len(admission.claims) == 2
+
+
+def test_a_scorer_that_gets_slower_admits_less():
+    admission = Admission(1)
+    admission.learn(10, 0.01)
+    assert admission.enter(Claim(0.1), 10, 0.0)
+    for _ in range(40):
+        admission.learn(10, 0.1)
+    assert admission.seconds_per_pair > 0.009
+    assert not admission.enter(Claim(0.1), 10, 0.0)
+    assert admission.enter(Claim(1.0), 10, 0.0)
+
+
+def test_a_target_that_is_too_short_is_missed():
+    """The deadline counts, if there is one; a target alone takes the time that the floor needs."""
+    admission = Admission(1)
+    admission.learn(1, 0.01)
+    claim = Claim(target=0.01)
+    assert admission.enter(claim, 50, 0.0)
+    assert claim.floor == 10
+    admission.leave(claim)
+    claim = Claim(0.05, 0.01)
+    assert admission.enter(claim, 50, 0.0)
+    assert claim.floor == 4

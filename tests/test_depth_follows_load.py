@@ -1,0 +1,163 @@
+"""Targets, deadlines and refusals of rankings that share a scorer; few, with real threads."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from joined_calls import Model
+from secondpass import Reranker
+from secondpass.concurrency.turns import WIDTH, turns_of
+from secondpass.scorers.engines.pairs import PairEngine
+
+TEXTS = [f"text {number}" for number in range(40)]
+SECONDS = 60
+
+
+class Own:
+    """A scorer of one's own; calls take a millisecond a text, and can be held."""
+
+    model_name = "own"
+
+    def __init__(self):
+        self.calls = []
+        self.hold = None
+
+    def score_pairs(self, query, documents):
+        self.calls.append((query, len(documents)))
+        if self.hold is not None:
+            assert self.hold.wait(SECONDS)
+        time.sleep(0.001 * len(documents))
+        return [float(len(document)) for document in documents]
+
+
+class Engine:
+    """A scorer on the engine of local models."""
+
+    model_name = "engine"
+    joins_calls = True
+
+    def __init__(self):
+        self.model = Model(threads=2)
+        run = self.model.run
+        self.model.run = lambda pairs: time.sleep(0.001 * len(pairs)) or run(pairs)
+        self.model.truncated = lambda *_: []
+        self.engine = PairEngine(self.model)
+
+    def score_pairs(self, query, documents):
+        return self.engine.score([(query, documents)])[0]
+
+    def score_batches(self, requests, deadline):
+        yield from self.engine.score_until(requests, deadline)
+
+
+def scored(ranking):
+    return {item.position for item in ranking if item.status == "scored"}
+
+
+def codes(ranking):
+    return {issue.code for issue in ranking.report.issues}
+
+
+@pytest.mark.parametrize("kind", [Own, Engine])
+def test_a_ranking_alone_is_scored_whole(kind):
+    reranker = Reranker(kind())
+    for limit in ({"target": 30.0}, {"deadline": 30.0}, {"target": 9.0, "deadline": 8.0}, {}):
+        report = reranker.rerank("q", TEXTS, **limit).report
+        assert (report.status, report.depth_asked, report.depth_done) == ("ok", 40, 40)
+        assert 0 <= report.waiting_seconds <= report.seconds
+        assert 0 < report.calling_seconds <= report.seconds
+
+
+@pytest.mark.parametrize("kind", [Own, Engine])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_target_that_has_passed_leaves_min_depth(kind, asynchronous):
+    scorer = kind()
+    scorer.batch_size = 5
+    reranker = Reranker(scorer, limits={"target": 0.001, "min_depth": 5}, log_level="debug")
+    for _ in range(3):
+        if asynchronous:
+            ranking = asyncio.run(reranker.arerank("q", TEXTS))
+        else:
+            ranking = reranker.rerank("q", TEXTS)
+        assert scored(ranking) >= set(range(5))
+        assert ranking.report.depth_done < 40
+        assert ranking.report.status == "partial"
+        assert codes(ranking) == {"deadline"}
+
+
+@pytest.mark.parametrize("kind", [Own, Engine])
+def test_many_at_once_have_their_first_scored_or_are_refused(kind):
+    reranker = Reranker(kind(), log_level="debug")
+    reranker.rerank("q", TEXTS, target=30.0)
+    with ThreadPoolExecutor(32) as pool:
+        work = [pool.submit(reranker.rerank, "q", TEXTS, target=0.1) for _ in range(64)]
+        rankings = [future.result(SECONDS) for future in work]
+    refused = [ranking for ranking in rankings if "overloaded" in codes(ranking)]
+    assert len(refused) < 64
+    for ranking in rankings:
+        assert sorted(item.position for item in ranking) == list(range(40))
+        if ranking in refused:
+            assert ranking.report.status == "unchanged"
+            assert ranking.report.depth_done == 0
+            assert [item.position for item in ranking] == list(range(40))
+        else:
+            assert scored(ranking) >= set(range(10))
+
+
+def test_a_ranking_without_time_is_refused_at_once():
+    scorer = Engine()
+    reranker = Reranker(scorer, log_level="debug")
+    reranker.rerank("q", TEXTS, deadline=30.0)
+    scorer.engine.admission.learn(1_000_000, 1_000_000.0)  # a second each
+    scorer.model.hold = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(reranker.rerank, "q", TEXTS, target=60.0)
+        assert scorer.model.begun.acquire(timeout=SECONDS)
+        began = time.perf_counter()
+        refused = reranker.rerank("q", TEXTS, deadline=5.5, depth=10)
+        assert time.perf_counter() - began < 5
+        scorer.model.hold.set()
+        assert first.result(SECONDS).report.status == "ok"
+    assert codes(refused) == {"overloaded"}
+    assert refused.report.status == "unchanged"
+    assert refused.report.usage.calls == 0
+
+
+def test_a_cancelled_ranking_leaves_its_turn():
+    scorer = Own()
+    scorer.hold = threading.Event()
+    reranker = Reranker(scorer, log_level="debug")
+
+    async def main():
+        tasks = [
+            asyncio.create_task(reranker.arerank(f"{number}", TEXTS, deadline=60.0))
+            for number in range(WIDTH + 3)
+        ]
+        while len(scorer.calls) < WIDTH:
+            await asyncio.sleep(0.001)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+    turns = turns_of(scorer)
+    assert (turns._running, turns._waiting, turns.admission.claims) == (0, [], {})
+    scorer.hold.set()
+
+
+def test_an_error_in_one_part_leaves_the_others():
+    class Failing(Own):
+        batch_size = 10
+
+        def score_pairs(self, query, documents):
+            if "text 15" in documents:
+                raise ValueError
+            return super().score_pairs(query, documents)
+
+    scorer = Failing()
+    ranking = Reranker(scorer, log_level="debug").rerank("q", TEXTS, target=30.0)
+    assert scored(ranking) == set(range(40)) - set(range(10, 20))
+    assert turns_of(scorer)._running == 0
