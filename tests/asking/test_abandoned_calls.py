@@ -182,6 +182,7 @@ MADE_FOR_EACH_CALL = {
     "lambda": (8, lambda owner: graded(lambda messages: owner.ask([*messages]))),
     "partial": (8, lambda owner: graded(functools.partial(lambda owner, _: owner.hang(), owner))),
     "method": (8, lambda owner: graded(MadeModel(owner).ask)),
+    "awaitable": (8, lambda owner: graded(lambda messages: owner.ignore([*messages]))),
     "coroutine": (8, lambda owner: graded(ignoring(owner))),
     "scorer": (drivers._SCORER_GATE.width, lambda owner: Made(owner.score_pairs)),
 }

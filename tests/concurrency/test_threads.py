@@ -90,23 +90,28 @@ def test_late_thread_is_left_behind():
     assert ended.wait(60)
 
 
-def test_a_coroutine_that_a_late_thread_returns_is_closed(recwarn):
-    go = threading.Event()
+@pytest.mark.parametrize("in_time_for", ["its loop", "nobody"])
+def test_a_coroutine_that_a_late_thread_returns_is_closed(in_time_for, recwarn):
+    go, returned = threading.Event(), threading.Event()
 
     async def absent():
         raise AssertionError
 
     def slow():
         go.wait(60)
+        threading.Timer(0.1, returned.set).start()
         return absent()
 
     async def use():
         with pytest.raises(TimeoutError):
             await with_timeout(in_thread(slow), 0.02)
-        go.set()
-        await in_thread(lambda: time.sleep(0.05))
+        if in_time_for == "its loop":
+            go.set()
+            await in_thread(lambda: returned.wait(60))
 
     asyncio.run(use())
+    go.set()
+    assert returned.wait(60)
     gc.collect()
     assert [str(warning.message) for warning in recwarn] == []
 

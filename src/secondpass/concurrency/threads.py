@@ -62,8 +62,10 @@ async def in_thread(call: Callable[[], T]) -> T:
             # An exit raised by a task ends the event loop; a future cannot hold StopIteration.
             plain = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             error = raised if plain else RuntimeError(type(raised).__name__)
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        try:
             loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:  # the loop is closed
+            _close(result)
 
     start(work)
     try:

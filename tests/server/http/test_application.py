@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from fakes import ByTable
+from raw_http import until
 from secondpass import Reranker
 from secondpass_server.http.application import create_app
 from secondpass_server.http.settings import ServerSettings
@@ -24,6 +25,7 @@ GUARDED = ["/metrics", "/v1/models", "/jina/v1/models", "/info", "/tei/info"]
 def test_paths_that_need_a_key(serving, monkeypatch):
     monkeypatch.setenv("SERVER_KEYS", KEY)
     server = serving(Reranker(ByTable()), api_key_env="SERVER_KEYS")
+    until(lambda: server.get("/ready").status_code == 200)
     for path in OPEN:
         assert server.get(path).status_code == 200, path
     for path in GUARDED:
