@@ -27,7 +27,7 @@ from unittest import mock
 
 from benchmarks.speed.workloads import SHAPES, SPECIAL
 
-from secondpass.scorers.engines import pairs
+from secondpass.scorers.engines import joining, pairs
 from secondpass.scorers.engines.batches import by_length
 
 BUDGET = 1024
@@ -197,7 +197,7 @@ def before_deadline(part: float, variation: float, queries: int = QUERIES) -> fl
         return model.now
 
     with (
-        mock.patch.object(pairs, "_PART", part),
+        mock.patch.object(joining, "_PART", part),
         mock.patch.object(time, "monotonic", clock),
         mock.patch.object(time, "perf_counter", clock),
     ):

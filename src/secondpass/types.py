@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 ScoreKind: TypeAlias = Literal["logit", "probability", "grade", "similarity", "unbounded", "rank"]
 """What the scores of a method mean.
@@ -238,6 +238,9 @@ class Report:
     depth_done: int = 0
     waiting_seconds: float = 0.0
     calling_seconds: float = 0.0
+
+    TIMES: ClassVar[tuple[str, ...]] = ("seconds", "waiting_seconds", "calling_seconds")
+    """Attributes that differ between two equal rankings."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""

@@ -31,7 +31,7 @@ ANNOTATIONS = {"title", "description", "default", "not"}
 BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 
 KEYWORDS = {
-    "object": {"properties", "required", "additionalProperties", "propertyNames"},
+    "object": {"properties", "required", "additionalProperties", "propertyNames", "maxProperties"},
     "array": {"items", "minItems", "maxItems"},
     "integer": BOUNDS,
     "number": BOUNDS,
@@ -101,7 +101,7 @@ def _object(schema, definitions, depth):
 
 
 def _mapping(schema, definitions, depth):
-    _only(schema, {"type", "additionalProperties", "propertyNames"})
+    _only(schema, {"type", "additionalProperties", "propertyNames", "maxProperties"})
     inner = schema.get("additionalProperties", True)
     if inner is False:
         return st.just({})

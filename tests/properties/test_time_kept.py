@@ -99,7 +99,7 @@ def rank_with_hanging_questions(method, fallbacks, deadline, mode, takes=float("
     reranker = Reranker(method, fallback=fallbacks, limits={"deadline": deadline})
     for scorer in scorers_of(method):
         scorer.clock = clock
-    fake_time = SimpleNamespace(perf_counter=lambda: clock[0])
+    fake_time = SimpleNamespace(perf_counter=lambda: clock[0], monotonic=time.monotonic)
     with (
         patch.object(ledger_module, "time", fake_time),
         patch.object(reranker_module, "Ledger", partial(ledger_module.Ledger, started=0.0)),

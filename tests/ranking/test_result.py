@@ -151,7 +151,8 @@ def test_plain_values():
         "spread": None,
         "probability": None,
     }
-    assert record["report"] == ranked().report.to_dict() | {"seconds": record["report"]["seconds"]}
+    times = {name: record["report"][name] for name in Report.TIMES}
+    assert record["report"] == ranked().report.to_dict() | times
     record = ranked().to_dict(text=True)
     assert record["query"] == "a secret query"
     assert record["ranking"][1]["text"] == "a secret moon"

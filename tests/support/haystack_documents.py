@@ -8,6 +8,8 @@ from typing import Any
 from haystack import Document
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 
+from secondpass import Report
+
 QUERY = "castle garden"
 
 
@@ -85,5 +87,5 @@ def ids(documents: list[Document]) -> list[str]:
 
 def timeless(result: dict[str, Any]) -> dict[str, Any]:
     """A result without its times."""
-    report = {key: value for key, value in result["report"].items() if key != "seconds"}
+    report = {key: value for key, value in result["report"].items() if key not in Report.TIMES}
     return {**result, "report": report}

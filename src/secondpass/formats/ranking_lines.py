@@ -22,7 +22,8 @@ def ranking_record(
     """
     report = ranking.report.to_dict()
     if not timings:
-        del report["seconds"]
+        for name in ranking.report.TIMES:
+            del report[name]
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query
     record["ranking"] = [_item(item, text=text) for item in ranking]
