@@ -113,6 +113,8 @@ def test_a_ranking_without_time_is_refused_at_once():
     reranker.rerank("q", TEXTS, deadline=30.0)
     scorer.engine.admission.learn(1_000_000, 1_000_000.0)  # a second each
     scorer.model.hold = threading.Event()
+    while scorer.model.begun.acquire(blocking=False):
+        pass  # batches of the ranking before
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(reranker.rerank, "q", TEXTS, target=60.0)
         assert scorer.model.begun.acquire(timeout=SECONDS)
