@@ -9,6 +9,7 @@ import pytest
 
 from joined_calls import Model
 from secondpass import Reranker
+from secondpass.concurrency.admission import Claim
 from secondpass.concurrency.turns import WIDTH, turns_of
 from secondpass.scorers.engines.pairs import PairEngine
 
@@ -111,18 +112,13 @@ def test_a_ranking_without_time_is_refused_at_once():
     scorer = Engine()
     reranker = Reranker(scorer, log_level="debug")
     reranker.rerank("q", TEXTS, deadline=30.0)
-    scorer.engine.admission.learn(1_000_000, 1_000_000.0)  # a second each
-    scorer.model.hold = threading.Event()
-    while scorer.model.begun.acquire(blocking=False):
-        pass  # batches of the ranking before
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(reranker.rerank, "q", TEXTS, target=60.0)
-        assert scorer.model.begun.acquire(timeout=SECONDS)
-        began = time.perf_counter()
-        refused = reranker.rerank("q", TEXTS, deadline=5.5, depth=10)
-        assert time.perf_counter() - began < 5
-        scorer.model.hold.set()
-        assert first.result(SECONDS).report.status == "ok"
+    admission = scorer.engine.admission
+    admission.learn(1_000_000, 1_000_000.0)  # a second each
+    now = time.monotonic()
+    assert admission.enter(Claim(target=now + 9.0, asked=now), 10, now)
+    began = time.perf_counter()
+    refused = reranker.rerank("q", TEXTS, deadline=9.5)
+    assert time.perf_counter() - began < 5
     assert codes(refused) == {"overloaded"}
     assert refused.report.status == "unchanged"
     assert refused.report.usage.calls == 0
