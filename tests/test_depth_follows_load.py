@@ -142,7 +142,7 @@ def test_a_cancelled_ranking_leaves_its_turn():
 
     asyncio.run(main())
     turns = turns_of(scorer)
-    assert (turns._running, turns._waiting, turns.admission.claims) == (0, [], {})
+    assert (turns._running, turns._waiting, turns.admission.claims) == ([], [], {})
     scorer.hold.set()
 
 
@@ -158,4 +158,91 @@ def test_an_error_in_one_part_leaves_the_others():
     scorer = Failing()
     ranking = Reranker(scorer, log_level="debug").rerank("q", TEXTS, target=30.0)
     assert scored(ranking) == set(range(40)) - set(range(10, 20))
-    assert turns_of(scorer)._running == 0
+    assert turns_of(scorer)._running == []
+
+
+def test_known_scores_do_not_use_up_min_depth():
+    """The target has passed; of the first candidates, none has a known score, others do."""
+    scorer = Engine()
+    prepare = scorer.model.prepare
+    scorer.model.prepare = lambda query, passages: [
+        pair._replace(length=0) if passage in TEXTS[10:30] else pair
+        for passage, pair in zip(passages, prepare(query, passages), strict=True)
+    ]
+    ranking = Reranker(scorer, log_level="debug").rerank("q", TEXTS, target=0.001)
+    assert scored(ranking) >= set(range(30))
+
+
+def test_a_scorer_that_calls_its_reranker_does_not_wait_for_itself():
+    class Nested(Own):
+        def score_pairs(self, query, documents):
+            if query == "outer":
+                inside.wait(SECONDS)  # all turns are taken
+                reranker.rerank("inner", documents, target=30.0)
+            return super().score_pairs(query, documents)
+
+    inside = threading.Barrier(WIDTH)
+    reranker = Reranker(Nested(), log_level="debug")
+    rankings = []
+    threads = [
+        threading.Thread(
+            target=lambda: rankings.append(reranker.rerank("outer", TEXTS[:5], target=30.0)),
+            daemon=True,
+        )
+        for _ in range(WIDTH)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert [ranking.report.status for ranking in rankings] == ["ok"] * WIDTH
+
+
+@pytest.mark.parametrize("limit", [{}, {"deadline": 30.0}])
+def test_the_wait_for_a_thread_is_no_time_of_the_scorer(limit):
+    other, scorer = Own(), Own()
+    other.hold = threading.Event()
+
+    async def main():
+        held = Reranker(other, log_level="debug")
+        tasks = [asyncio.create_task(held.arerank("q", TEXTS[:1])) for _ in range(WIDTH)]
+        while len(other.calls) < WIDTH:
+            await asyncio.sleep(0.001)
+        asyncio.get_running_loop().call_later(0.5, other.hold.set)
+        ranking = await Reranker(scorer, log_level="debug").arerank("q", TEXTS, **limit)
+        await asyncio.gather(*tasks)
+        return ranking.report
+
+    report = asyncio.run(main())
+    assert report.waiting_seconds > 0.4
+    assert report.calling_seconds < 0.4
+    assert turns_of(scorer).admission.seconds_per_pair < 0.01
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_turns_of_a_loop_that_does_not_run_are_given_to_others(closed):
+    scorer = Own()
+    scorer.hold = threading.Event()
+    reranker = Reranker(scorer, log_level="debug")
+    loop = asyncio.new_event_loop()
+
+    async def begin():
+        tasks = [
+            asyncio.create_task(reranker.arerank("q", TEXTS, target=30.0)) for _ in range(WIDTH + 1)
+        ]
+        while len(scorer.calls) < WIDTH:
+            await asyncio.sleep(0.001)
+        return tasks
+
+    tasks = loop.run_until_complete(begin())
+    if closed:
+        loop.close()
+    scorer.hold.set()
+    with ThreadPoolExecutor(1) as pool:
+        ranking = pool.submit(reranker.rerank, "q", TEXTS, deadline=20.0).result(SECONDS)
+    assert ranking.report.status == "ok"
+    if not closed:
+        rest = loop.run_until_complete(asyncio.wait_for(asyncio.gather(*tasks), SECONDS))
+        loop.close()
+        assert {ranking.report.status for ranking in rest} == {"ok"}
+    assert turns_of(scorer)._waiting == []

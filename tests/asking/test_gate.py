@@ -4,6 +4,8 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from secondpass.asking.gate import Gate
 from secondpass.errors import NestedCallError
 
@@ -172,3 +174,32 @@ def test_a_cancelled_wait_leaves_no_slot():
 
     asyncio.run(main())
     assert (gate.slots._holders, gate.slots._waiting) == ({}, [])
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_slots_of_a_loop_that_does_not_run_are_given_to_others(closed):
+    gate, ended = Gate(2), []
+    loop = asyncio.new_event_loop()
+
+    async def hold(number):
+        async with gate.slots.taken():
+            await asyncio.sleep(0.01)
+            ended.append(number)
+
+    async def begin():
+        tasks = [asyncio.create_task(hold(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        return tasks
+
+    tasks = loop.run_until_complete(begin())
+    if closed:
+        loop.close()
+    asyncio.run(asyncio.wait_for(hold("other"), 10))
+    assert ended == ["other"]
+    if not closed:
+        loop.run_until_complete(asyncio.wait_for(asyncio.gather(*tasks), 10))
+        loop.close()
+        assert sorted(ended[1:]) == [0, 1, 2]
+    assert len(gate.slots._waiting) == 0
+    for task in tasks:
+        task._log_destroy_pending = False

@@ -198,3 +198,15 @@ def test_a_target_that_is_too_short_is_missed():
     claim = Claim(0.05, 0.01)
     assert admission.enter(claim, 50, 0.0)
     assert claim.floor == 4
+
+
+def test_a_first_batch_that_loads_a_model_is_forgotten():
+    admission = Admission(2)
+    for _ in range(2):
+        admission.learn(10, 30.0)
+    admission.learn(10, 0.01)
+    assert admission.seconds_per_pair == pytest.approx(0.001)
+    for _ in range(5):
+        admission.learn(10, 0.01)
+    admission.learn(10, 0.0001)  # later ones are averaged
+    assert admission.seconds_per_pair > 0.0005

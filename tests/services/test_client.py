@@ -12,6 +12,7 @@ from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError, MissingExtraError
 from secondpass.services import client as module
 from secondpass.services.client import NO_KEY, Client, Connection, token_count
+from secondpass.services.throttle import throttle_of
 from secondpass.settings import OptionalVariables, Secret
 
 KEY = "sk-secret-key"
@@ -114,6 +115,13 @@ def test_origin(name, monkeypatch):
 
 def test_origin_without_a_key():
     assert Echo(api_key_env="NONE").origin == ""
+
+
+def test_each_key_has_a_rate_of_its_own():
+    first, second = Echo(api_key=KEY), Echo(api_key="another")
+    assert first.origin == second.origin
+    assert throttle_of(first) is throttle_of(Echo(api_key=KEY)) is not throttle_of(second)
+    assert throttle_of(Echo(api_key_env="NONE")) is not throttle_of(Echo(api_key_env="NONE"))
 
 
 def test_address_of_the_request():

@@ -180,6 +180,8 @@ AFTER = [
     ({"retry-after": ""}, None),
     ({"retry-after": "Wed, 99 Foo 2099 00:00:00 GMT"}, None),
     ({"retry-after": date(-100)}, 0),
+    ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, 7),
+    ({"ratelimit-remaining": "0", "ratelimit-reset": "360"}, None),
 ]
 
 

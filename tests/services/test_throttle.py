@@ -20,6 +20,10 @@ RESETS = {
     ),
     "draft": ({"ratelimit-remaining": "0", "ratelimit-reset": "5"}, 5.0),
     "epoch": ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(NOW + 3)}, 3.0),
+    "milliseconds of the epoch": (
+        {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(round(NOW + 3) * 1000)},
+        3.0,
+    ),
     "some left": ({"ratelimit-remaining": "1", "ratelimit-reset": "5"}, None),
     "no time": ({"ratelimit-remaining": "0"}, None),
     "not a time": ({"ratelimit-remaining": "0", "ratelimit-reset": "soon"}, None),

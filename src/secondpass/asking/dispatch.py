@@ -301,8 +301,15 @@ class PendingQuestion:
         return result
 
     async def _pace(self) -> None:
-        """Wait until the service may be asked."""
+        """Wait until the service may be asked.
+
+        Raises:
+            DeadlineError: that is too late.
+        """
         while pause := self.throttle.pause(time.monotonic()):
+            left = self.ledger.question_seconds_left
+            if left is not None and pause >= left:
+                raise question_deadline_error(self.ledger, "asked")
             await asyncio.sleep(pause)
 
     def _timeout_error(self) -> MethodError:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from secondpass.asking.batch_scores import BatchScores
 from secondpass.asking.gate import Gate
@@ -34,7 +34,7 @@ from secondpass.asking.scheduler import (
 )
 from secondpass.concurrency.admission import CLAIM, Claim
 from secondpass.concurrency.left_behind import AbandonedCallsError, Call, check_abandoned
-from secondpass.concurrency.turns import WIDTH, Turn
+from secondpass.concurrency.turns import HELD, WIDTH, Turn
 from secondpass.errors import (
     DeadlineError,
     MethodError,
@@ -48,6 +48,9 @@ from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.observers import scoring
 from secondpass.ranking.result import Ranking
 from secondpass.ranking.scoring import member, to_list
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
 
@@ -228,26 +231,40 @@ _Scored: TypeAlias = list[list[Any]] | MethodError
 class _InTurn:
     """A call of a scorer that takes turns; of any other scorer, a call that begins at once.
 
-    Args:
-        call: of a scorer.
-        wake: called when the turn has begun, or is over.
+    A call within a turn of the same scorer begins at once, too: that turn ends only after it.
+
+    Attributes:
+        shares: whether it takes turns.
     """
 
-    def __init__(self, call: CallScorer, wake: Callable[[], None]) -> None:
+    def __init__(self, call: CallScorer) -> None:
         self._call = call
-        self._asked = self._began = time.monotonic()
-        self._sharing = call.ledgers[0].sharing if len(call.ledgers) == 1 else None
-        if self._sharing is not None and self._sharing.scorer is not call.scorer:
-            self._sharing = None
+        self._asked = time.monotonic()
+        self._began: float | None = None
         self._turn: Turn | None = None
-        if self._sharing is not None:
-            pairs = sum(len(documents) for _, documents in call.requests)
-            self._turn = self._sharing.take(call.ledgers[0].claim, pairs, wake)
+        sharing = call.ledgers[0].sharing if len(call.ledgers) == 1 else None
+        if sharing is not None and sharing.scorer is call.scorer:
+            self._sharing = sharing
+            self.shares = sharing.turns not in HELD.get()
+        else:
+            self.shares = False
 
-    @property
-    def waits(self) -> bool:
-        """Whether its turn has not begun, and is not over."""
-        return self._turn is not None and self._turn.state == "waiting"
+    def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
+        """Ask for its turn.
+
+        Args:
+            wake: called when the turn has begun, or is over.
+            loop: that of the call, if any.
+
+        Returns:
+            Whether it has to wait.
+
+        Raises:
+            OverloadedError: its ranking is refused.
+        """
+        pairs = sum(len(documents) for _, documents in self._call.requests)
+        self._turn = self._sharing.take(self._call.ledgers[0].claim, pairs, wake, loop)
+        return self._turn.state == "waiting"
 
     @property
     def seconds(self) -> float | None:
@@ -258,38 +275,49 @@ class _InTurn:
 
     def begin(self) -> DeadlineError | None:
         """Begin the call, unless its time is over."""
+        if self._turn is not None:
+            if self._turn.state != "running":
+                return scoring_deadline_error(self._call.ledgers)
+            HELD.set((*HELD.get(), self._sharing.turns))
+        return None
+
+    def started(self) -> None:
+        """Note that the scorer is called now. A call may wait for a thread after its turn began."""
         self._began = time.monotonic()
-        if self._turn is None or self._turn.state == "running":
-            return None
-        return scoring_deadline_error(self._call.ledgers)
+        if self._turn is not None:
+            self._turn.began = self._began
 
     def end(self, outcome: _Scored | None) -> None:
         """End the turn, and count the time."""
         now = time.monotonic()
+        began = now if self._began is None else self._began
         for ledger in self._call.ledgers:
-            ledger.add_times(self._began - self._asked, now - self._began)
-        if self._turn is not None and self._sharing is not None:
-            scored = isinstance(outcome, list | DeadlineError)
-            self._sharing.turns.end(self._turn, now, scored=scored)
+            ledger.add_times(began - self._asked, now - began)
+        if self._turn is not None:
+            turns = self._sharing.turns
+            HELD.set(tuple(held for held in HELD.get() if held is not turns))
+            scored = self._began is not None and isinstance(outcome, list | DeadlineError)
+            turns.end(self._turn, now, scored=scored)
 
 
 def _score_in_turn(call: CallScorer) -> _Scored:
     """Score in this thread, or until the deadline in a new one, when it is the call's turn."""
-    woken = threading.Event()
     outcome: _Scored | None = None
+    turn = _InTurn(call)
     try:
-        turn = _InTurn(call, woken.set)
-    except OverloadedError as error:
-        return error
-    try:
-        if turn.waits:
-            seconds = turn.seconds
-            woken.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        if turn.shares:
+            woken = threading.Event()
+            if turn.take(woken.set):
+                seconds = turn.seconds
+                woken.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
         outcome = turn.begin()
         if outcome is None:
+            turn.started()
             seconds = call.seconds_left
             outcome = score(call) if seconds is None else _score_within(call, seconds)
         return outcome
+    except OverloadedError as error:
+        return error
     finally:
         turn.end(outcome)
 
@@ -398,34 +426,40 @@ def _within(
 async def _ascore_in_turn(call: CallScorer) -> _Scored:
     import asyncio
 
-    loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(woken.set)
-
     outcome: _Scored | None = None
+    turn = _InTurn(call)
     try:
-        turn = _InTurn(call, wake)
-    except OverloadedError as error:
-        return error
-    try:
-        if turn.waits:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), turn.seconds)
+        if turn.shares:
+            loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+            def wake() -> None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(woken.set)
+
+            if turn.take(wake, loop):
+                # Not wait_for(), which until Python 3.12 may lose a cancellation.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(turn.seconds):
+                        await woken.wait()
         outcome = turn.begin()
         if outcome is None:
-            outcome = await _score_in_thread(call)
+            outcome = await _score_in_thread(call, turn.started)
         return outcome
+    except OverloadedError as error:
+        return error
     finally:
         turn.end(outcome)
 
 
-async def _score_in_thread(call: CallScorer) -> list[list[Any]] | MethodError:
+async def _score_in_thread(call: CallScorer, started: Callable[[], None]) -> _Scored:
     from secondpass.concurrency.threads import with_timeout
 
+    def work_in_thread() -> _Scored:
+        started()
+        return score(call, reraised=())
+
     seconds = call.seconds_left
-    work = _in_thread(call.scorer, lambda: score(call, reraised=()))
+    work = _in_thread(call.scorer, work_in_thread)
     try:
         return await (work if seconds is None else with_timeout(work, seconds))
     except TimeoutError:

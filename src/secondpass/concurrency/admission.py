@@ -106,6 +106,7 @@ class Admission:
     _pairs: float = 0.0
     _seconds: float = 0.0
     _batches: float = 0.0
+    _ended: int = 0
 
     @property
     def seconds_per_pair(self) -> float:
@@ -113,8 +114,16 @@ class Admission:
         return self._seconds / self._pairs if self._pairs else 0.0
 
     def learn(self, pairs: int, seconds: float) -> None:
-        """Count a batch that has ended."""
+        """Count a batch that has ended.
+
+        The first one of each thread is forgotten once another is much faster: it may have waited
+        for a model to load.
+        """
         if pairs and seconds > 0:
+            self._ended += 1
+            is_first = self._ended <= self.threads + 1
+            if is_first and self.seconds_per_pair > seconds / pairs * _OUTLIER:
+                self._pairs = self._seconds = self._batches = 0.0
             if self._pairs:
                 seconds = min(seconds, pairs * self.seconds_per_pair * _OUTLIER)
             self._pairs = self._pairs * _MEMORY + pairs

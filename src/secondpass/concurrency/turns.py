@@ -11,12 +11,16 @@ import os
 import time
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.admission import Admission, Claim
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import OverloadedError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 WIDTH = min(32, (os.cpu_count() or 1) + 4)
 """Calls of such a scorer that run at a time. More would only compete for the interpreter."""
@@ -28,7 +32,7 @@ class Turns:
     def __init__(self, width: int = WIDTH) -> None:
         self.admission = Admission(width)
         self._lock = ForkLock(reentrant=True)
-        self._running = 0
+        self._running: list[Turn] = []
         self._waiting: list[Turn] = []
         self._process = os.getpid()
 
@@ -37,29 +41,30 @@ class Turns:
         """Whether a ranking uses the scorer, so that another one has to share it."""
         return bool(self.admission.claims)
 
-    def take(
-        self, claim: Claim, rank: int, pairs: int, now: float, wake: Callable[[], None]
-    ) -> Turn:
-        """Ask for a turn; ``wake`` is called when it has begun, or is over, in any thread."""
-        turn = Turn(claim, rank, pairs, wake)
+    def take(self, turn: Turn, now: float) -> None:
+        """Begin a turn, now or when it is next."""
         with self._lock:
             self._waiting.append(turn)
         self.advance(now)
-        return turn
 
     def enter(self, claim: Claim, pairs: int, now: float) -> bool:
         """:meth:`Admission.enter`, one call at a time."""
         with self._lock:
             if self._process != os.getpid():  # the parent's rankings do not exist here
-                self._process, self._running, self._waiting = os.getpid(), 0, []
+                self._process, self._running, self._waiting = os.getpid(), [], []
                 self.admission.claims.clear()
             return self.admission.enter(claim, pairs, now)
 
     def advance(self, now: float) -> None:
-        """Begin the turns of those who are next, and end those of others who would be late."""
+        """Begin the turns of those who are next, and end those of others who would be late.
+
+        Turns of event loops that do not run are not counted: they may never end.
+        """
         woken = []
         with self._lock:
             admission = self.admission
+            if len(self._running) >= admission.threads:
+                self._running = [turn for turn in self._running if not turn.is_stopped]
             for turn in self._waiting:
                 if turn.is_late(now, admission.seconds_per_pair):
                     turn.state = "late"
@@ -67,23 +72,32 @@ class Turns:
             self._waiting = [turn for turn in self._waiting if turn.state == "waiting"]
             order = admission.order(now)
             self._waiting.sort(key=lambda turn: admission.key(turn.claim, turn.rank, order))
-            while self._waiting and self._running < admission.threads:
+            while self._waiting and len(self._running) < admission.threads:
                 turn = self._waiting.pop(0)
+                if turn.state != "waiting":  # garbage collection has ended others meanwhile
+                    continue
                 turn.state, turn.began = "running", now
                 turn.claim.begin(range(turn.rank, turn.rank + turn.pairs), now)
-                self._running += 1
+                if not turn.is_stopped:
+                    self._running.append(turn)
                 woken.append(turn)
         for turn in woken:
             turn.wake()
 
     def end(self, turn: Turn, now: float, *, scored: bool) -> None:
-        """End a turn, or stop waiting for it."""
+        """End a turn, or stop waiting for it.
+
+        Args:
+            turn: of a call.
+            now: the time.
+            scored: whether the scorer was called, since ``turn.began``, and scored its pairs or
+                was interrupted.
+        """
         with self._lock:
-            if turn.state == "running" and self._process == os.getpid():
-                self._running -= 1
-                if scored:
-                    self.admission.learn(turn.pairs, now - turn.began)
+            if turn.state == "running" and self._process == os.getpid() and scored:
+                self.admission.learn(turn.pairs, now - turn.began)
             turn.state = "ended"
+            self._running = [other for other in self._running if other is not turn]
             self._waiting = [other for other in self._waiting if other is not turn]
         self.advance(now)
 
@@ -95,17 +109,31 @@ class Turn:
         claim: of the ranking.
         rank: of the first of its pairs.
         pairs: their number.
-        wake: called once, when ``state`` has changed.
+        wake: called once, in any thread, when ``state`` has changed.
+        loop: the event loop of the call; None if it has none.
 
     Attributes:
         state: ``waiting``, ``running``, ``late`` (the time does not suffice), or ``ended``.
         began: when it began to run.
     """
 
-    def __init__(self, claim: Claim, rank: int, pairs: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        rank: int,
+        pairs: int,
+        wake: Callable[[], None],
+        loop: AbstractEventLoop | None = None,
+    ) -> None:
         self.claim, self.rank, self.pairs, self.wake = claim, rank, pairs, wake
         self.state = "waiting"
         self.began = math.inf
+        self._loop = loop
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its event loop does not run."""
+        return self._loop is not None and not self._loop.is_running()
 
     def is_late(self, now: float, seconds_per_pair: float) -> bool:
         """Whether its pairs could not be scored in time.
@@ -136,13 +164,20 @@ class Sharing:
         self.error: OverloadedError | None = None
         self._rank = 0
 
-    def take(self, claim: Callable[[], Claim], pairs: int, wake: Callable[[], None]) -> Turn:
+    def take(
+        self,
+        claim: Callable[[], Claim],
+        pairs: int,
+        wake: Callable[[], None],
+        loop: AbstractEventLoop | None,
+    ) -> Turn:
         """Ask for the turn of the next texts.
 
         Args:
             claim: returns that of the ranking; called once.
             pairs: number of texts.
-            wake: as of :meth:`Turns.take`.
+            wake: as of :class:`Turn`.
+            loop: as of :class:`Turn`.
 
         Raises:
             OverloadedError: the ranking is refused.
@@ -156,13 +191,18 @@ class Sharing:
             raise self.error
         assert self.claim is not None
         rank, self._rank = self._rank, self._rank + pairs
-        return self.turns.take(self.claim, rank, pairs, now, wake)
+        turn = Turn(self.claim, rank, pairs, wake, loop)
+        self.turns.take(turn, now)
+        return turn
 
     def end(self) -> None:
         """The ranking calls the scorer no more."""
         if self.claim is not None:
             self.turns.admission.leave(self.claim)
 
+
+HELD: ContextVar[tuple[Turns, ...]] = ContextVar("secondpass_turns", default=())
+"""Those of which the current code runs in a turn."""
 
 _turns: dict[int, tuple[Any, Turns]] = {}
 _lock = ForkLock()

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -448,12 +448,13 @@ class PassCall(Call):
             started.scored = sum(score is not None for score in result.scores)
             observers.end(started)
 
+    def sharing(self, scorer: object, texts: int, at_most: int) -> AbstractContextManager[int]:
+        timed = self._ledger.timed
+        return self._sharing(scorer, texts, at_most) if timed else nullcontext(at_most)
+
     @contextmanager
-    def sharing(self, scorer: object, texts: int, at_most: int) -> Iterator[int]:
+    def _sharing(self, scorer: object, texts: int, at_most: int) -> Iterator[int]:
         ledger = self._ledger
-        if not ledger.timed:
-            yield at_most
-            return
         before, ledger.sharing = ledger.sharing, Sharing(scorer, texts)
         try:
             is_shared = ledger.sharing.turns.shared

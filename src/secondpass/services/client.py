@@ -106,6 +106,14 @@ class Client(Generic[R]):
             return ""
 
     @property
+    def account(self) -> int:
+        """A number that differs between keys, and between processes; 0 without a key."""
+        try:
+            return hash(self._key().reveal())
+        except LLMError:
+            return 0
+
+    @property
     def cache_key(self) -> Mapping[str, Any]:
         """The settings that an answer may depend on, and the address if the environment has it."""
         names = inspect.signature(inspect.unwrap(type(self).__init__)).parameters

@@ -24,7 +24,7 @@ from secondpass.services.http import (
     ResponseTooLongError,
     UnreadableResponseError,
 )
-from secondpass.services.throttle import reset_seconds
+from secondpass.services.throttle import LONGEST, reset_seconds
 
 _MAX_TEXT = 20_000  # characters of a body that are searched
 
@@ -280,7 +280,8 @@ def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
             return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
         except (TypeError, ValueError, OverflowError):
             return None
-    if (seconds := reset_seconds(headers)) is not None:
+    # Until all is left again; what one request needs may be there long before.
+    if (seconds := reset_seconds(headers)) is not None and seconds <= LONGEST:
         return seconds
     match = re.search(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', text)  # Google, in the body
     return float(match[1]) if match else None

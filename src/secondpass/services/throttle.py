@@ -35,14 +35,14 @@ _WINDOW = 2.0
 """Seconds over which answers are counted."""
 _BURST = 0.25
 """Seconds of requests that may be sent at once after a pause."""
-_LONGEST = 30.0
+LONGEST = 30.0
 """Seconds. A longer pause that a service asks for is not waited for."""
 _FORGOTTEN = 600.0
 """Seconds without a rejection after which the rate is not limited any more."""
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
-_EPOCH = 1e9
-"""A larger number of seconds is a time, not a duration."""
+_EPOCH, _EPOCH_MILLISECONDS = 1e9, 1e11
+"""A larger number is a time, not a duration: in seconds, or in milliseconds (OpenRouter)."""
 _LIMITS = (
     # OpenAI, Groq and servers that are compatible: durations such as 6m0s or 12ms
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
@@ -95,6 +95,8 @@ def _seconds(text: str | None, now: float) -> float | None:
             return None
     if not 0 <= number < float("inf"):
         return None
+    if number > _EPOCH_MILLISECONDS:
+        number /= 1000
     return max(0.0, number - now) if number > _EPOCH else number
 
 
@@ -172,7 +174,7 @@ class Throttle:
                 self._wait(now, seconds)
 
     def _wait(self, now: float, seconds: float | None) -> None:
-        if seconds is not None and seconds <= _LONGEST:
+        if seconds is not None and seconds <= LONGEST:
             self._resumes = max(self._resumes, now + seconds)
 
 
@@ -186,11 +188,12 @@ _lock = ForkLock()
 def throttle_of(service: object) -> Throttle:
     """The throttle of a service: of one address, model and key, or of one object."""
     try:
-        key: Any = getattr(service, "origin", None)
+        origin: Any = getattr(service, "origin", None)
+        key = origin, getattr(service, "account", None)
     except Exception:  # a foreign property may raise anything
-        key = None
+        origin = None
     with _lock:
-        if isinstance(key, str) and key:
+        if isinstance(origin, str) and origin:
             return _throttles.setdefault(key, Throttle())
         if id(service) not in _throttles:
             try:

@@ -1,5 +1,7 @@
 """Retries, pauses, adaptations, and prompts that are too long."""
 
+import time
+
 import pytest
 
 from scripted_services import (
@@ -14,6 +16,7 @@ from scripted_services import (
 )
 from secondpass.asking import dispatch as module
 from secondpass.errors import LLMError, MethodError
+from secondpass.services.throttle import throttle_of
 
 TOO_LONG = LLMError("the prompt is too long", "too_long", too_long=True)
 
@@ -115,3 +118,13 @@ def test_too_long_questions_are_shortened():
     shorter = question(shrink=lambda: shorter)
     (answer,), ledger = ask_all(model, shorter)
     assert (answer.error.code, ledger.calls, len(answer.troubles)) == ("too_long", 4, 3)
+
+
+def test_a_service_that_asks_to_wait_past_the_deadline_is_not_waited_for():
+    model = ScriptedService("yes")
+    throttle_of(model).note({"ratelimit-remaining": "0", "ratelimit-reset": "25"}, time.monotonic())
+    began = time.perf_counter()
+    (answer,), _ = ask_all(model, question(), deadline=2)
+    assert time.perf_counter() - began < 1
+    assert answer.error.code == "deadline"
+    assert model.prompts == []

@@ -92,15 +92,17 @@ class _Call:
 class _Batch:
     """Pairs that a call passed together; ``open`` is the number of those that have not ended."""
 
-    def __init__(self, call: _Call, items: Sequence[Item], rank: int = 0) -> None:
+    def __init__(self, call: _Call, items: Sequence[Item], ranks: Sequence[int]) -> None:
         self.call = call
         self.items = items
         self.open = len(items)
-        self._rank = rank
+        self._ranks = ranks
 
     def entries(self) -> list[_Entry]:
         """Its pairs as entries of a round."""
-        return [_Entry(self, item, rank) for rank, item in enumerate(self.items, self._rank)]
+        return [
+            _Entry(self, item, rank) for item, rank in zip(self.items, self._ranks, strict=True)
+        ]
 
 
 class _Entry(NamedTuple):
@@ -199,15 +201,22 @@ class JoinedBatches:
                     batch = None if call.over else next(batches, None)
                     if batch is None:
                         ended = True
-                    elif any(pair.length for _, _, pair in batch):
-                        self._add(call, batch, rank)
-                        rank += len(batch)
-                    else:  # known scores do not wait
-                        scores = self._run_pairs([pair for _, _, pair in batch])
+                        continue
+                    known = [i for i, (_, _, pair) in enumerate(batch) if not pair.length]
+                    unknown = [i for i, (_, _, pair) in enumerate(batch) if pair.length]
+                    if claim is None and unknown:
+                        known, unknown = [], [*range(len(batch))]
+                    if known:  # they do not wait
+                        items = [batch[i] for i in known]
+                        scores = self._run_pairs([pair for _, _, pair in items])
                         if claim is not None:
-                            claim.begin(range(rank, rank + len(batch)), time.monotonic())
-                            rank += len(batch)
-                        yield _scored(batch, scores)
+                            with self._lock:
+                                claim.begin([rank + i for i in known], time.monotonic())
+                        yield _scored(items, scores)
+                    if unknown:
+                        ranks = [rank + i for i in unknown]
+                        self._add(call, [batch[i] for i in unknown], ranks)
+                    rank += len(batch)
                 if scored := self._fetch(call):
                     yield scored
         finally:
@@ -217,10 +226,10 @@ class JoinedBatches:
             if claim is not None:
                 self.admission.leave(claim)
 
-    def _add(self, call: _Call, items: Sequence[Item], rank: int) -> None:
+    def _add(self, call: _Call, items: Sequence[Item], ranks: Sequence[int]) -> None:
         with self._lock:
             try:
-                batch = _Batch(call, items, rank)
+                batch = _Batch(call, items, ranks)
                 if call.claim is None:
                     call.waiting.append(batch)
                 else:

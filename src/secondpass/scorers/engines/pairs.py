@@ -206,7 +206,7 @@ def doubt_of(score: Callable[[Requests], list[list[Any]]]) -> str | None:
 def _parts(
     lists: Sequence[tuple[str, list[str], list[list[int]]]], prepare: Prepare, claim: Claim
 ) -> Iterator[Sequence[Item]]:
-    """Prepared pairs in the order of their ranks, in parts; known scores are parts of their own."""
+    """Prepared pairs in the order of their ranks, in parts."""
     rank = 0
     share = max(1, _AHEAD // max(1, len(lists)))
     while any(rank < len(passages) for _, passages, _ in lists):
@@ -224,10 +224,5 @@ def _parts(
             for request, (query, passages, indices) in enumerate(lists)
             if rank < len(passages)
         ]
-        items = [item for row in zip_longest(*rows) for item in row if item is not None]
-        # They cost nothing, and must not be late because the rest is prepared.
-        if known := [item for item in items if not item[2].length]:
-            yield known
-        if unknown := [item for item in items if item[2].length]:
-            yield unknown
+        yield [item for row in zip_longest(*rows) for item in row if item is not None]
         rank += share
