@@ -34,6 +34,17 @@ class Own:
         return [float(len(document)) for document in documents]
 
 
+class Batches(Own):
+    """One that is called once, and ends at the time that it is given."""
+
+    def score_batches(self, requests, deadline):
+        ((query, documents),) = requests
+        for index, document in enumerate(documents):
+            if index and deadline is not None and time.monotonic() >= deadline:
+                return
+            yield [(0, index, self.score_pairs(query, [document])[0])]
+
+
 class Engine:
     """A scorer on the engine of local models."""
 
@@ -62,7 +73,7 @@ def codes(ranking):
     return {issue.code for issue in ranking.report.issues}
 
 
-@pytest.mark.parametrize("kind", [Own, Engine])
+@pytest.mark.parametrize("kind", [Own, Batches, Engine])
 def test_a_ranking_alone_is_scored_whole(kind):
     reranker = Reranker(kind())
     for limit in ({"target": 30.0}, {"deadline": 30.0}, {"target": 9.0, "deadline": 8.0}, {}):
@@ -72,7 +83,7 @@ def test_a_ranking_alone_is_scored_whole(kind):
         assert 0 < report.calling_seconds <= report.seconds
 
 
-@pytest.mark.parametrize("kind", [Own, Engine])
+@pytest.mark.parametrize("kind", [Own, Batches, Engine])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_target_that_has_passed_leaves_min_depth(kind, asynchronous):
     scorer = kind()

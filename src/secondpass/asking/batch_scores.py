@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from secondpass.asking.scheduler import PartialScores, scoring_deadline_error
@@ -23,7 +23,7 @@ class BatchScores:
     def __init__(self, count: int, late: MethodError | None = None) -> None:
         self.taken = False
         self._late = late or scoring_deadline_error()
-        self._count = count
+        self._documents: Sequence[int] = range(count)
         self._scores: dict[int, Any] = {}
         self._error: MethodError | None = None
         self._lock = threading.Lock()
@@ -56,6 +56,15 @@ class BatchScores:
                 self._scores.update(added)
             return not self.taken
 
+    def missing(self, depth: int) -> list[int]:
+        """The indices of those of the first documents that have no score."""
+        with self._lock:
+            return [index for index in self._documents[:depth] if index not in self._scores]
+
+    def only(self, documents: Sequence[int]) -> None:
+        """Batches that are added from now on are of these documents; they have indices from 0."""
+        self._documents = documents
+
     def end(self, error: MethodError | None) -> None:
         """Set why some documents have no score."""
         self._error = error
@@ -80,7 +89,7 @@ class BatchScores:
         except (TypeError, ValueError):
             message = "score_batches did not yield (index of request, index of document, score)"
             raise MethodError(message, "score_index") from None
-        if indices[0] != 0 or not 0 <= indices[1] < self._count:
+        if indices[0] != 0 or not 0 <= indices[1] < len(self._documents):
             message = "score_batches scored a request or document that does not exist"
             raise MethodError(message, "score_index")
-        return indices[1], score
+        return self._documents[indices[1]], score

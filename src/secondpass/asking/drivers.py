@@ -563,12 +563,13 @@ def collect(
         call: is not made if its deadline has passed.
         collected: gets the scores, and the scorer's exception as a MethodError.
         reraised: exceptions that are not caught.
-        claim: of the call, which a scorer that joins calls reads; others end at the target.
+        claim: of the call, which a scorer that joins calls reads. Others end at the target, and are
+            called again for those of the first ``min_depth`` documents that they left out.
     """
     if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
         return
     seconds = call.scorer_seconds_left
-    deadline = None if seconds is None else time.monotonic() + seconds
+    end = deadline = None if seconds is None else time.monotonic() + seconds
     limited = claim is not None and claim.until < math.inf
     joins = member(call.scorer, "joins_calls", False) is True
     if claim is not None and not (limited and joins):
@@ -580,7 +581,10 @@ def collect(
         try:
             generate = getattr(call.scorer, call.member)
             results = generate(list(call.requests), deadline, **call.keywords)
-            if _add_all(results, collected, call.member):
+            completed = _add_all(results, collected, call.member)
+            if completed and deadline != end and claim is not None:
+                completed = _add_first(call, collected, claim.min_depth, end)
+            if completed:
                 late = DeadlineError("the scorer ended without scoring these")
                 collected.end(None if deadline is None else late)
         except reraised:
@@ -589,6 +593,22 @@ def collect(
             collected.end(running.ended(_to_method_error(error, call.ledgers)))
         finally:
             CLAIM.reset(token)
+
+
+def _add_first(
+    call: CallBatches | CallLists,
+    collected: BatchScores | LatestLists,
+    depth: int,
+    deadline: float | None,
+) -> bool:
+    """Score those of the first documents that the target left out; False as :func:`_add_all`."""
+    if not isinstance(collected, BatchScores) or not (missing := collected.missing(depth)):
+        return True
+    ((query, documents),) = call.requests
+    collected.only(missing)
+    request = query, [documents[index] for index in missing]
+    results = getattr(call.scorer, call.member)([request], deadline, **call.keywords)
+    return _add_all(results, collected, call.member)
 
 
 def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
