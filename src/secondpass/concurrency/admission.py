@@ -44,6 +44,7 @@ class Claim:
         due: when they should be scored.
         begun: number of pairs that were begun.
         first: when the first one was begun; None before.
+        until: when pairs beyond the floor have to be scored.
     """
 
     deadline: float = math.inf
@@ -56,11 +57,10 @@ class Claim:
     due: float = math.inf
     begun: int = 0
     first: float | None = None
+    until: float = field(init=False)
 
-    @property
-    def until(self) -> float:
-        """When pairs beyond the floor have to be scored."""
-        return min(self.deadline, self.target)
+    def __post_init__(self) -> None:
+        self.until = min(self.deadline, self.target)
 
     def latest(self, rank: int) -> float:
         """When a pair has to be scored; ranks start at 0."""
@@ -88,7 +88,7 @@ class Admission:
     While all pairs of all calls can easily be scored in time, the call whose time ends first goes
     first. Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by
     rank over all calls; or, once one of them would be late by that, by the time at which they are
-    due. What is left goes to the call whose time ends first.
+    due. What is left goes to the other pairs, by rank over all calls.
 
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
@@ -189,8 +189,8 @@ class Admission:
         """
         if order == "by time":
             return (0, claim.until, rank)
-        if rank >= claim.floor:
-            return (1, claim.until, rank)
+        if rank >= claim.floor:  # of equal parts a list gains more than of all or nothing
+            return (1, rank, claim.until)
         return (0, rank, claim.due) if order == "floors by rank" else (0, claim.due, rank)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import SupportsIndex
 
 from secondpass.effects import Judgement, Method, Plan, Task
 from secondpass.errors import MethodError
@@ -60,7 +59,7 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
         )
     indices = {*judgement.unjudged, *judgement.beyond}
     indices.update(index for issue in judgement.issues for index in issue.positions)
-    if not all(isinstance(index, SupportsIndex) and 0 <= index < count for index in indices):
+    if not all(hasattr(type(index), "__index__") and 0 <= index < count for index in indices):
         raise MethodError(
             f"the method returned positions that are not within 0 to {count - 1}",
             "unknown_position",

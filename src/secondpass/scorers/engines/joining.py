@@ -17,6 +17,7 @@ the batch with the first one is run. While other calls wait, every fourth batch 
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import math
 import threading
@@ -24,10 +25,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
-from secondpass.concurrency.admission import RESERVE, Admission, Claim
+from secondpass.concurrency.admission import RESERVE, Admission, Claim, Key
 from secondpass.errors import OverloadedError
 from secondpass.scorers.engines.pace import TokenPace
 
@@ -44,6 +45,8 @@ _LARGEST = 4
 """Batches that are planned together: sorted among more pairs, they need less padding."""
 _AHEAD = 3
 """Parts of a call with a deadline or a target that are prepared before they are needed."""
+_EARLY = 2 * RESERVE
+"""Seconds before its time ends at which a call fetches what was scored."""
 _TURN = 4
 """One in so many batches is for calls without a deadline or a target, if any wait."""
 
@@ -52,12 +55,13 @@ class _Call:
     """A call of :meth:`JoinedBatches.run`.
 
     Attributes:
-        claim: its deadline and target; None if it has neither. Then it is woken only when all its
-            batches have ended.
+        claim: its deadline and target; None if it has neither.
         waiting: its batches that are in no round yet.
-        pairs: those of a call with a claim that are in no batch yet, in the order of their ranks.
+        pairs: those of a call with a claim that are in no batch yet, by rank, in this order.
         over: whether its time does not suffice for further pairs.
         running: number of its batches that have not ended.
+        wanted: number of its batches below which its thread adds one, or ends.
+        fetched: whether its thread has fetched scores.
         scored: scores that it has not fetched yet.
         error: why it failed.
         left: whether its caller is gone, so that its scores are not fetched.
@@ -67,21 +71,35 @@ class _Call:
     def __init__(self, claim: Claim | None = None) -> None:
         self.claim = claim
         self.waiting: deque[_Batch] = deque()
-        self.pairs: list[_Entry] = []
+        self.pairs: dict[int, _Entry] = {}
         self.over = False
         self.running = 0
+        self.wanted = 1
+        self.fetched = False
         self.scored: Found = []
         self.error: BaseException | None = None
         self.left = False
         # Not a Condition: if Ctrl-C interrupts its wait, it may release a lock that others hold.
         self.progress: SimpleQueue[None] = SimpleQueue()
 
+    def wait(self) -> None:
+        """Until it is woken, or shortly before its time ends, when its scores are used."""
+        seconds = math.inf if self.claim is None else self.claim.until - _EARLY - time.monotonic()
+        with contextlib.suppress(Empty):
+            self.progress.get(timeout=seconds if 0 < seconds < threading.TIMEOUT_MAX else None)
+
     @property
     def ready(self) -> bool:
-        """Whether there is something to fetch."""
-        if self.error is not None or not self.running:
+        """Whether its thread is woken.
+
+        It is not for every score: threads that run Python delay the workers.
+        """
+        if self.error is not None or self.running < self.wanted:
             return True
-        return bool(self.scored) and self.claim is not None
+        return bool(self.scored) and (
+            self.claim is not None
+            and (self.over or not self.fetched or time.monotonic() >= self.claim.until - _EARLY)
+        )
 
     def wake(self) -> None:
         """Let its thread check whether it is ready."""
@@ -125,6 +143,10 @@ class _Entry(NamedTuple):
         return math.inf if claim is None else claim.latest(self.rank)
 
 
+_Place: TypeAlias = tuple[Key, int, _Entry, Iterator[_Entry]]
+"""What a call's next pair is sorted by, the call's id, the pair, and those after it."""
+
+
 class JoinedBatches:
     """Runs batches of any number of calls.
 
@@ -132,7 +154,7 @@ class JoinedBatches:
         run: returns one result per prepared pair. Each has a ``length``.
         threads: number of batches that run concurrently.
         plan: splits pairs of these lengths into batches of indices. It may be given a ``budget`` of
-            padded tokens.
+            padded tokens, and the number of ``threads`` among which to split a short list.
         pace: the rate of batches.
         budget: padded tokens of a batch.
 
@@ -217,6 +239,7 @@ class JoinedBatches:
                         ranks = [rank + i for i in unknown]
                         self._add(call, [batch[i] for i in unknown], ranks)
                     rank += len(batch)
+                call.wanted = 1 if ended else _AHEAD
                 if scored := self._fetch(call):
                     yield scored
         finally:
@@ -233,7 +256,7 @@ class JoinedBatches:
                 if call.claim is None:
                     call.waiting.append(batch)
                 else:
-                    call.pairs += batch.entries()
+                    call.pairs.update((entry.rank, entry) for entry in batch.entries())
                 call.running += 1
                 if call not in self._queue:
                     self._queue.append(call)
@@ -249,6 +272,7 @@ class JoinedBatches:
             with self._lock:
                 if call.ready:
                     scored, call.scored = call.scored, []
+                    call.fetched = call.fetched or bool(scored)
                     if scored or call.error is None:
                         return scored
                     error, call.error = call.error, None
@@ -256,7 +280,7 @@ class JoinedBatches:
                 if call in self._queue and not self._workers.any_busy:
                     entries = self._live(self._withdrawn(call))
             if entries is None:
-                call.progress.get()
+                call.wait()
             elif entries:
                 self._run(entries)
         try:
@@ -313,53 +337,53 @@ class JoinedBatches:
     def _first_batch(self, calls: Sequence[_Call]) -> list[_Entry]:
         """The batch with the first pair of calls with a claim; empty if none has one left."""
         now, rate = time.monotonic(), self._pace.seconds_per_token
-        for call in calls:
-            self._drop_late(call, now, rate)
-        calls = [call for call in calls if call.pairs]
+        calls = [call for call in calls if self._in_time(call, now, rate)]
         window = self._window(calls, now, rate)
-        if not window:
-            return []
-        lengths = [entry.length for entry in window]
-        if rate is None:  # one pair, to learn the rate
-            batch = window[:1]
-        else:
+        is_all = len(window) == sum(len(call.pairs) for call in calls)
+        batch = window[:1]
+        if window and rate is not None:  # else one pair, to learn the rate
             tokens = _PART * (window[0].latest - RESERVE - now) / rate
             budget = max(1, round(min(self._budget, tokens)))
             try:
-                plan = self._plan(lengths, budget=budget)
+                # The last pairs are split among the threads; before, batches are as large as can be.
+                threads = self._threads if is_all else 1
+                lengths = [entry.length for entry in window]
+                plan = self._plan(lengths, budget=budget, threads=threads)
                 # Those of the first pair: it is in the batch with the lowest index.
-                batch = [window[index] for index in sorted(min(plan, key=min))]
+                planned = [window[index] for index in sorted(min(plan, key=min))]
             except BaseException as error:
                 self._fail(calls, error)
                 return []
-            seconds = max(entry.length for entry in batch) * len(batch) * rate
-            in_time = [entry for entry in batch if now + seconds < entry.latest - RESERVE]
-            batch = in_time if window[0] in in_time else [window[0]]
-        chosen = {id(entry.item) for entry in batch}
-        for call in {entry.batch.call for entry in batch}:
+            seconds = max(entry.length for entry in planned) * len(planned) * rate
+            in_time = [entry for entry in planned if now + seconds < entry.latest - RESERVE]
+            if window[0] in in_time:
+                batch = in_time
+        for entry in batch:
+            call = entry.batch.call
+            del call.pairs[entry.rank]
             assert call.claim is not None
-            ranks = [entry.rank for entry in batch if entry.batch.call is call]
-            call.claim.begin(ranks, now)
-            call.pairs = [entry for entry in call.pairs if id(entry.item) not in chosen]
+            call.claim.begin((entry.rank,), now)
         self._queue = [call for call in self._queue if call.pairs or call.waiting]
         return batch
 
-    def _drop_late(self, call: _Call, now: float, rate: float | None) -> None:
-        """End the pairs of a call that is gone, or whose time does not suffice for the next."""
+    def _in_time(self, call: _Call, now: float, rate: float | None) -> bool:
+        """Whether a call's next pair can be scored in time; else all of its pairs are ended."""
         if call.left or call.error is not None:
-            call.pairs = []
-        elif call.pairs:
-            first = call.pairs[0]
-            left = first.latest - RESERVE - now
-            # One is tried, or a single slow batch would prevent all further ones.
-            tried = call.claim is not None and call.claim.begun > 0
-            if left <= 0 or (tried and first.length * (rate or 0.0) > left * _SHARE):
-                call.over = True
-                dropped, call.pairs = call.pairs, []
-                for entry in dropped:
-                    self._end(entry)
-        if not call.pairs and not call.waiting:
-            self._queue = [other for other in self._queue if other is not call]
+            call.pairs = {}
+        if not call.pairs:
+            return False
+        assert call.claim is not None
+        first = next(iter(call.pairs.values()))
+        left = first.latest - RESERVE - now
+        # One is tried, or a single slow batch would prevent all further ones.
+        needed = first.length * (rate or 0.0) if call.claim.begun else 0.0
+        if left > 0 and needed <= left * _SHARE:
+            return True
+        call.over = True
+        dropped, call.pairs = call.pairs, {}
+        for entry in dropped.values():
+            self._end(entry)
+        return False
 
     def _window(self, calls: Sequence[_Call], now: float, rate: float | None) -> list[_Entry]:
         """The first pairs of all calls, as many as are planned together.
@@ -368,26 +392,27 @@ class JoinedBatches:
         """
         admission, order = self.admission, self.admission.order(now)
 
-        def place(call: _Call, index: int) -> tuple[Any, ...]:
-            entry = call.pairs[index]
+        def place(call: _Call, pairs: Iterator[_Entry]) -> _Place | None:
+            entry = next(pairs, None)
+            if entry is None:
+                return None
             assert call.claim is not None
-            return admission.key(call.claim, entry.rank, order), id(call), index, call
+            return admission.key(call.claim, entry.rank, order), id(call), entry, pairs
 
-        heap = [place(call, 0) for call in calls]
+        heap = [first for call in calls if (first := place(call, iter(call.pairs.values())))]
         heapq.heapify(heap)
         window: list[_Entry] = []
         tokens, most = 0, float(_LARGEST * self._budget)
         while heap and tokens < most:
-            (is_beyond, *_), _, index, call = heap[0]
+            (is_beyond, *_), _, entry, pairs = heap[0]
             if is_beyond and tokens >= self._budget:
                 break
-            entry = call.pairs[index]
             if not window and rate:  # one that waits for others may not be late for it
                 most = min(most, (entry.latest - now) * _PART * self._threads / rate)
             window.append(entry)
             tokens += entry.length
-            if index + 1 < len(call.pairs):
-                heapq.heapreplace(heap, place(call, index + 1))
+            if following := place(entry.batch.call, pairs):
+                heapq.heapreplace(heap, following)
             else:
                 heapq.heappop(heap)
         return window
