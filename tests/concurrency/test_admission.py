@@ -143,28 +143,19 @@ def test_refused_is_what_arithmetic_demands(count, load):
         assert sum(len(call.scored) == count for call in calls) >= 0.98 * len(calls)
 
 
-def test_floors_go_by_rank_and_the_rest_by_time():
-    last, first = (
-        Call(0.0, 9, deadline=0.016, min_depth=2),
-        Call(0.0, 9, deadline=0.015, min_depth=2),
-    )
-    names = {last: "last", first: "first"}
-    order = simulate([last, first], threads=1)
-    assert [(names[call], rank) for call, rank, _ in order][:6] == [
-        ("first", 0),
-        ("last", 0),
-        ("first", 1),
-        ("last", 1),
-        ("first", 2),
-        ("first", 3),
-    ]
-
-
-def test_lists_go_by_time_while_all_of_them_fit():
-    last, first = Call(0.0, 4, deadline=10, min_depth=2), Call(0.0, 4, deadline=5, min_depth=2)
-    assert [call is first for call, *_ in simulate([last, first], threads=1)] == [True] * 4 + [
-        False
-    ] * 4
+@pytest.mark.parametrize(
+    ("deadlines", "expected"),
+    [
+        pytest.param((5.0, 10.0), "a0 a1 a2 a3 a4 a5 a6 a7 a8 b0", id="all fit"),
+        pytest.param((0.019, 0.024), "a0 b0 a1 b1 a2 a3 a4 a5 a6 a7", id="nearly all fit"),
+        pytest.param((0.015, 0.016), "a0 b0 a1 b1 a2 b2 a3 b3 a4", id="overload"),
+    ],
+)
+def test_pairs_go_by_time_or_by_rank(deadlines, expected):
+    first, last = (Call(0.0, 9, deadline=seconds, min_depth=2) for seconds in deadlines)
+    taken = simulate([last, first], threads=1)
+    names = [f"{'a' if call is first else 'b'}{rank}" for call, rank, _ in taken]
+    assert " ".join(names).startswith(expected)
 
 
 def test_a_call_that_would_make_another_late_is_refused():

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from secondpass.limits import MIN_DEPTH
 
@@ -20,13 +20,28 @@ _SHARE = 0.9
 """Share of the time left that the pairs of a call may take, since rates vary."""
 _SPARE = 0.2
 """Share of the time left that has to remain, so that calls go by time alone; others may come."""
+_SLACK = 0.15
+"""Share of a new call's time that its floor must leave. In a lasting overload the queue is as long
+as that allows, and calls that are served in their last milliseconds have small batches."""
 _OUTLIER = 4
 """A batch counts as at most so many times as slow as those before: its thread may have waited."""
 _MEMORY = 0.9
 """Weight of the batches before in the measured rate, per batch."""
 
 Key: TypeAlias = tuple[float, ...]
-Order: TypeAlias = Literal["by time", "floors by rank", "floors by time"]
+By: TypeAlias = Literal["rank", "time"]
+
+
+class Order(NamedTuple):
+    """How pairs are taken: by rank over all calls, or by the time at which they are due.
+
+    Attributes:
+        floors: the order of floors, which go before all other pairs; None if they do not.
+        beyond: the order of the others.
+    """
+
+    floors: By | None
+    beyond: By
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +103,9 @@ class Admission:
     While all pairs of all calls can easily be scored in time, the call whose time ends first goes
     first. Otherwise the first ``min_depth`` pairs of each call, its floor, go before all others, by
     rank over all calls; or, once one of them would be late by that, by the time at which they are
-    due. What is left goes to the other pairs, by rank over all calls.
+    due. The others go to the call whose time ends first; or, if all pairs take longer than the last
+    call has, by rank over all calls: equal parts of all lists improve them more than a few whole
+    ones.
 
     A call is refused if its floor, or that of a call that was admitted before, could not be scored
     in time at the rate of the last batches. As floors go first and the earliest is served first,
@@ -168,16 +185,16 @@ class Admission:
     def order(self, now: float) -> Order:
         """How pairs are taken now."""
         claims = sorted(self.claims, key=lambda claim: claim.until)
-        end = now + self._margin
+        end, fits = now + self._margin, True
         for claim in claims:
             end += self.seconds(claim.pairs - claim.begun)
-            if end > claim.until - RESERVE - _SPARE * (claim.until - now):
-                break
-        else:
-            return "by time"
+            fits = fits and end <= claim.until - RESERVE - _SPARE * (claim.until - now)
+        if fits:
+            return Order(floors=None, beyond="time")
+        beyond: By = "rank" if end > claims[-1].until else "time"
         left = [claim for claim in claims if claim.floor_left]
         end = now + self._margin + self.seconds(sum(claim.floor_left for claim in left))
-        return "floors by time" if any(end > claim.due for claim in left) else "floors by rank"
+        return Order("time" if any(end > claim.due for claim in left) else "rank", beyond)
 
     def key(self, claim: Claim, rank: int, order: Order) -> Key:
         """What a pair is sorted by; the lowest is next.
@@ -187,11 +204,12 @@ class Admission:
             rank: of the pair in its call, from 0.
             order: the result of :meth:`order`.
         """
-        if order == "by time":
-            return (0, claim.until, rank)
-        if rank >= claim.floor:  # of equal parts a list gains more than of all or nothing
-            return (1, rank, claim.until)
-        return (0, rank, claim.due) if order == "floors by rank" else (0, claim.due, rank)
+        if order.floors is not None and rank < claim.floor:
+            return (0, rank, claim.due) if order.floors == "rank" else (0, claim.due, rank)
+        is_beyond = order.floors is not None
+        if order.beyond == "rank":
+            return (is_beyond, rank, claim.until)
+        return (is_beyond, claim.until, rank)
 
     @property
     def _margin(self) -> float:
@@ -205,10 +223,12 @@ class Admission:
         own = 0.0
         for other in sorted([*others, claim], key=lambda one: one.due):
             end += self.seconds(other.floor_left)
+            due = other.due
             if other is claim:
                 own = self.seconds(claim.floor_left)
+                due -= _SLACK * (due - now)
             # Of a call that is late already, only the time of its floor counts.
-            if end > other.due and (other is claim or other.due >= end - own):
+            if end > due and (other is claim or due >= end - own):
                 return not others
         return True
 

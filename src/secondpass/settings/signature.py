@@ -126,14 +126,20 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The validated settings, if all of them are nested and none is missing; otherwise None."""
-    parameters = inspect.signature(inspect.unwrap(cls.__init__)).parameters  # type: ignore[misc]
-    for name, parameter in parameters.items():
-        if parameter.default is parameter.empty and name not in settings and name != "self":
+    for name, parameter in _parameters(cls).items():
+        if parameter.default is parameter.empty and name not in settings:
             return None
     nested_ = {name: _nested_parameter(cls, name) for name in settings}
     if None in nested_.values():
         return None
     return {name: mark.build(settings[name]) for name, mark in nested_.items() if mark is not None}
+
+
+@functools.cache
+def _parameters(cls: type) -> Mapping[str, inspect.Parameter]:
+    """Those of the constructor of a configurable class, without ``self``."""
+    parameters = inspect.signature(inspect.unwrap(cls.__init__)).parameters  # type: ignore[misc]
+    return {name: parameter for name, parameter in parameters.items() if name != "self"}
 
 
 @functools.cache
@@ -163,9 +169,7 @@ def model_of(cls: type) -> type[BaseModel]:
     # Modules need not import the constraints that their annotations name, which takes 15 ms.
     hints = typing.get_type_hints(construct, localns=vars(annotated_types), include_extras=True)
     fields: dict[str, Any] = {}
-    for name, parameter in inspect.signature(construct).parameters.items():
-        if name == "self":
-            continue
+    for name, parameter in _parameters(cls).items():
         required = parameter.default is inspect.Parameter.empty
         fields[name] = (hints[name], ... if required else parameter.default)
     config = ConfigDict(
@@ -195,8 +199,7 @@ def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
 
 def changed(instance: T, **settings: Any) -> T:
     """A copy of a configurable object with some settings changed."""
-    names = inspect.signature(inspect.unwrap(type(instance).__init__)).parameters
-    current = {name: getattr(instance, name) for name in names if name != "self"}
+    current = {name: getattr(instance, name) for name in _parameters(type(instance))}
     return type(instance)(**{**current, **settings})
 
 

@@ -85,8 +85,11 @@ class _Call:
     def wait(self) -> None:
         """Until it is woken, or shortly before its time ends, when its scores are used."""
         seconds = math.inf if self.claim is None else self.claim.until - _EARLY - time.monotonic()
+        if not 0 < seconds < threading.TIMEOUT_MAX:
+            self.progress.get()
+            return
         with contextlib.suppress(Empty):
-            self.progress.get(timeout=seconds if 0 < seconds < threading.TIMEOUT_MAX else None)
+            self.progress.get(timeout=seconds)
 
     @property
     def ready(self) -> bool:
@@ -345,7 +348,7 @@ class JoinedBatches:
             tokens = _PART * (window[0].latest - RESERVE - now) / rate
             budget = max(1, round(min(self._budget, tokens)))
             try:
-                # The last pairs are split among the threads; before, batches are as large as can be.
+                # The last pairs are split among the threads; before, batches are full.
                 threads = self._threads if is_all else 1
                 lengths = [entry.length for entry in window]
                 plan = self._plan(lengths, budget=budget, threads=threads)
