@@ -241,7 +241,7 @@ NOT_IN_A_SCHEMA = re.compile(
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
     r"|must differ in more than case|has to hold|must contain"
     r"|must be \d+ at most|the prices of|placeholder|http"
-    r"|fitted|the name of a variable"
+    r"|fitted|the name of a variable|no threshold holds"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"
 )
 """Messages about two settings together, the meaning of a text, or the environment."""

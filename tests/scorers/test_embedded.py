@@ -130,7 +130,8 @@ def test_lists_until_the_deadline(small_batches, backend, rule):
     assert not list(scorer.score_lists(requests, time.monotonic() - 1))
 
 
-def test_partial_lists_are_scored_as_what_was_read(small_batches):
+def test_partial_lists_are_scored_as_what_was_read(small_batches, monkeypatch):
+    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", 100.0)  # fetched at once
     scorer = EmbeddedScorer(backend="onnx", precision="exact", **OWN_ENGINE)
     texts = english(16, longest=20)
     partial = [

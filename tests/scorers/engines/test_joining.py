@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -208,6 +209,37 @@ def test_the_last_batch_ends_while_the_one_before_is_handled():
     slow.set()
     wait_until(lambda: not call.running)
     assert list(scored) == [[(0, 1, 1.0)]]
+
+
+def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
+    """Not only when the batch that is run at that time has ended."""
+    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", SECONDS - 0.2)
+    model, slow = Model(threads=2, budget=4), threading.Event()
+    model.run = lambda pairs: [float("slow" not in p.text or slow.wait(SECONDS)) for p in pairs]
+    engine = PairEngine(model)
+    batches = ([(0, n, pair)] for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"])))
+    until = time.monotonic() + SECONDS
+    scored = engine._joined.run(batches, claim=Claim(until), pairs=3)
+    assert [index for found in (next(scored), next(scored)) for _, index, _ in found] == [0, 2]
+    assert time.monotonic() < until
+    slow.set()
+    assert list(scored) == [[(0, 1, 1.0)]]
+
+
+def test_batches_are_full_while_more_pairs_wait():
+    """With two threads, a list is split in two only if nothing else is left."""
+    model = Model(threads=2, budget=800)
+    with Calls(model) as calls:
+        calls.engine.pace.learn([1], 1e-9)
+        calls.engine.admission.learn(1, 1.0)  # a second a pair: all take longer than there is time
+        for number in range(4):
+            texts = [f"{part:099}" for part in range(30)]
+            claim = Claim(time.monotonic() + 50, min_depth=2, pairs=30)
+            items = [(0, n, pair) for n, pair in enumerate(model.prepare(str(number), texts))]
+            calls.submit(list, calls.engine._joined.run(iter([items]), claim=claim, pairs=30))
+        calls.go()
+    assert len(model.batches[0]) == 8
+    assert [len(batch) for batch in model.batches].count(8) >= 10
 
 
 def test_scores_before_an_error_come_first():
