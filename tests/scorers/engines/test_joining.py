@@ -213,14 +213,17 @@ def test_the_last_batch_ends_while_the_one_before_is_handled():
 
 def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
     """Not only when the batch that is run at that time has ended."""
-    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", SECONDS - 0.2)
-    model, slow = Model(threads=2, budget=4), threading.Event()
-    model.run = lambda pairs: [float("slow" not in p.text or slow.wait(SECONDS)) for p in pairs]
+    model, first, slow = Model(threads=2, budget=4), threading.Event(), threading.Event()
+    held = {"qslow": slow, "qb": first}
+    model.run = lambda pairs: [float(p.text == "qa" or held[p.text].wait(SECONDS)) for p in pairs]
     engine = PairEngine(model)
-    batches = ([(0, n, pair)] for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"])))
+    pairs = [(0, n, pair) for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"]))]
     until = time.monotonic() + SECONDS
-    scored = engine._joined.run(batches, claim=Claim(until), pairs=3)
-    assert [index for found in (next(scored), next(scored)) for _, index, _ in found] == [0, 2]
+    scored = engine._joined.run(iter([pairs]), claim=Claim(until), pairs=3)
+    assert next(scored) == [(0, 0, 1.0)]  # the first one at once: a score is there
+    first.set()
+    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", SECONDS - 0.2)
+    assert next(scored) == [(0, 2, 1.0)]
     assert time.monotonic() < until
     slow.set()
     assert list(scored) == [[(0, 1, 1.0)]]
@@ -231,7 +234,8 @@ def test_batches_are_full_while_more_pairs_wait():
     model = Model(threads=2, budget=800)
     with Calls(model) as calls:
         calls.engine.pace.learn([1], 1e-9)
-        calls.engine.admission.learn(1, 1.0)  # a second a pair: all take longer than there is time
+        for _ in range(5):  # a second a pair: all take longer than there is time
+            calls.engine.admission.learn(8, 8.0)
         for number in range(4):
             texts = [f"{part:099}" for part in range(30)]
             claim = Claim(time.monotonic() + 50, min_depth=2, pairs=30)

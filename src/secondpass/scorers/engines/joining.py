@@ -308,6 +308,9 @@ class JoinedBatches:
             if not self._workers.is_busy(worker):
                 return
             entries = self._next_batch()
+            if self._round or self._queue:
+                with contextlib.suppress(RuntimeError):  # at the exit, which the next job notices
+                    self._workers.start(self._work)
         if entries:
             self._run(entries)
         with self._lock:
