@@ -199,8 +199,10 @@ def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
 
 def changed(instance: T, **settings: Any) -> T:
     """A copy of a configurable object with some settings changed."""
-    current = {name: getattr(instance, name) for name in _parameters(type(instance))}
-    return type(instance)(**{**current, **settings})
+    cls: type = type(instance)
+    current = {name: getattr(instance, name) for name in _parameters(cls)}
+    changed_: T = cls(**{**current, **settings})
+    return changed_
 
 
 def _hint(cls: type, settings: Mapping[str, Any], name: str, known: list[str]) -> str:
