@@ -507,8 +507,9 @@ def measured_table() -> str:
         ("`listwise`: a language model", "by the model", "not measured",
          "9 questions, one after the other", "each passage read about twice",
          "`secondpass[openai]`, a key or a server"),
-        ("`accurate`: a cascade", "by the model", "not measured", f"{local}, 1 question",
-         "20 passages read once", "`secondpass[openvino,openai]`, both models"),
+        ("`accurate`: a cascade", "by the model", "not measured",
+         "that of `default`, and 1 question", "20 passages read once",
+         "`secondpass[openvino,openai]`, both models"),
     )  # fmt: skip
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 

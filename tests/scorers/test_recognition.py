@@ -5,7 +5,7 @@ import pytest
 from secondpass import ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.families import FAMILIES, Family
-from secondpass.scorers.recognition import recognise
+from secondpass.scorers.recognition import recognise, torch_only
 from secondpass.settings import from_mapping
 
 
@@ -68,6 +68,68 @@ MODELS = {
         "splade",
     ),
     "splade, raw": (facts("splade-cocondenser", "BertForMaskedLM"), "splade"),
+    "splade-v3": (
+        facts(
+            "x",
+            "BertForMaskedLM",
+            modules=["MLMTransformer", "SpladePooling"],
+            saved="SparseEncoder",
+        ),
+        "splade",
+    ),
+    "answerai-colbert-small": (facts("x", "HF_ColBERT", model_type="bert"), "colbert"),
+    "mxbai-edge-colbert": (
+        facts("x", "ModernBertModel", modules=["Transformer", "Dense", "Dense"], saved="ColBERT"),
+        "colbert",
+    ),
+    "ruri-v3-reranker, granite-reranker-r2, gte-reranker-modernbert": (
+        facts("x", "ModernBertForSequenceClassification", model_type="modernbert"),
+        "classifier",
+    ),
+    "a language model trained by sentence-transformers, today": (
+        facts(
+            "x",
+            "Qwen3ForSequenceClassification",
+            model_type="qwen3",
+            modules=["Transformer"],
+            saved="CrossEncoder",
+        ),
+        "classifier",
+    ),
+    "a language model trained by sentence-transformers 5": (
+        facts(
+            "x",
+            "LlamaForSequenceClassification",
+            model_type="llama",
+            sentence_transformers={"version": "5.0"},
+        ),
+        "classifier",
+    ),
+    "a language model trained by sentence-transformers 3": (
+        facts(
+            "x",
+            "Gemma2ForSequenceClassification",
+            model_type="gemma2",
+            sbert_ce_default_activation_function="torch.nn.modules.linear.Identity",
+        ),
+        "classifier",
+    ),
+    "nemotron": (
+        facts(
+            "x",
+            "LlamaBidirectionalForSequenceClassification",
+            model_type="llama_bidirec",
+            pooling="avg",
+            auto_map={"AutoModelForSequenceClassification": "llama_bidirectional_model.X"},
+        ),
+        "nemotron-rerank",
+    ),
+    "monobert": (
+        facts("monobert-large-msmarco", "BertForSequenceClassification", model_type="bert"),
+        "monobert",
+    ),
+    "mt5": (facts("mt5-base-mmarco-v2", "MT5ForConditionalGeneration"), "mt5-msmarco"),
+    "inf-retriever": (facts("inf-retriever-v1", "Qwen2Model", modules=POOLED), "bi-encoder"),
     "all-MiniLM": (facts("x", "BertModel", modules=POOLED), "bi-encoder"),
 }
 
@@ -102,7 +164,7 @@ BY_CODE = [
     # architecture, class in the author's code, what is said
     ("LayerWiseMiniCPMForCausalLM", "Own", "layerwise, whose .*`endpoint`$"),
     ("CostWiseGemmaForCausalLM", "Own", "lightweight, whose .*`endpoint`$"),
-    ("LlamaBidirectionalForSequenceClassification", "Own", "nemotron-rerank, "),
+    ("LlamaBidirectionalForSequenceClassification", "Own", "code of its own"),
     ("NewForSequenceClassification", "NewForSequenceClassification", "gte-multilingual-reranker, "),
     (
         "JinaBertForSequenceClassification",
@@ -118,6 +180,77 @@ BY_CODE = [
 def test_what_only_code_of_its_own_computes_is_refused(architecture, code, message):
     with pytest.raises(ModelLoadError, match=message):
         recognise("m", coded("x", architecture, f"a/b--modeling.{code}"))
+
+
+LANGUAGE_MODELS = {
+    # fine-tunes, reward models, rankllama: one label, and a template that no file names
+    "a fine-tune of a converted reranker": facts(
+        "judge", "Qwen3ForSequenceClassification", model_type="qwen3"
+    ),
+    "a reward model": facts("reward", "Gemma2ForSequenceClassification", model_type="gemma2"),
+    "rankllama, merged": facts("rankllama", "LlamaForSequenceClassification", model_type="llama"),
+    "NV-RerankQA": facts("rerank-qa", "MistralForSequenceClassification", model_type="mistral"),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_a_language_model_with_a_head_must_say_what_it_reads(name):
+    model = LANGUAGE_MODELS[name]
+    with pytest.raises(
+        ModelLoadError, match=r"no file says what it reads; .* `family: classifier`"
+    ):
+        recognise("m", model)
+    with pytest.raises(ModelLoadError, match="no file says what it reads"):
+        torch_only("m", model)  # not by a file in another format either
+    assert recognise("m", model, "classifier").name == "classifier"
+
+
+def test_all_language_models_with_a_head_are_known():
+    """By the classes of transformers that read the last token."""
+    import inspect
+
+    import transformers
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as NAMES,
+    )
+
+    for kind, name in NAMES.items():
+        cls = getattr(transformers, name)
+        generic = any(base.__name__.startswith("GenericForSequence") for base in cls.__mro__)
+        source = inspect.getsource(cls)
+        reads_last = generic or "last_non_pad_token" in source or "sequence_lengths" in source
+        fits = FAMILIES["classifier"].reasons(facts("x", name, model_type=kind)) is not None
+        assert fits != reads_last, kind
+
+
+REFUSED = {
+    "jina-reranker-m0": (
+        coded("x", "JinaVLForRanking", "modeling.JinaVLForRanking"),
+        "jina-reranker-m0, whose scores only code",
+    ),
+    "provence": (
+        coded("x", "Provence", "modeling_provence.Provence"),
+        "code of its own .modeling_provence.Provence.* rerank server",
+    ),
+    "colbert-xm": (facts("x", "HF_ColBERT_XMOD", model_type="xmod"), "its class is not known"),
+    "ptt5": (facts("ptt5-base-pt-msmarco", "T5ForConditionalGeneration"), "it generates text"),
+    "duot5": (facts("duot5-base-msmarco", "T5ForConditionalGeneration"), "it generates text"),
+    "mt5, larger": (facts("mt5-13b-mmarco", "MT5ForConditionalGeneration"), "it generates text"),
+    "RankZephyr": (facts("rank_zephyr_7b_v1_full", "MistralForCausalLM"), "it has no read-out"),
+    "ModernBERT": (facts("ModernBERT-base", "ModernBertForMaskedLM"), "was not trained as a reran"),
+    "jina-colbert-v2": (
+        coded("x", "HF_ColBERT", "jinaai/xlm-roberta-flash--m.XLMRobertaModel"),
+        "code of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_others_are_refused_in_one_sentence(name):
+    model, message = REFUSED[name]
+    with pytest.raises(ModelLoadError, match=message) as caught:
+        recognise("m", model)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_name_breaks_ties(monkeypatch):

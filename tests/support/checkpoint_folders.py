@@ -327,6 +327,7 @@ def llama_classifier(folder: Path, *, ends: bool = False, pad: str | None = None
         initializer_range=0.5,
     )
     LlamaForSequenceClassification(config).save_pretrained(folder)
+    edit(folder, "config.json", sentence_transformers={"version": "5.0"})
     return folder
 
 

@@ -117,13 +117,37 @@ def write_converted(folder: Path, true: str, false: str | None = None, kind: str
 
 
 @once
-def write_t5(folder: Path) -> Path:
-    """A sequence to sequence model with a tokenizer of pieces."""
+def write_bidirectional(folder: Path) -> Path:
+    """llama-nemotron-rerank's form: a causal model that reads both ways, and a head on its mean."""
     import torch
-    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+    from transformers import LlamaConfig, LlamaForSequenceClassification
 
-    words = "▁true ▁false ▁the ▁cat ▁sat ▁Query ▁Document ▁Relevant : .".split()
+    tokenizer = bytes_tokenizer(("<pad>", "<bos>", "<eos>"), ())
+    torch.manual_seed(0)
+    config = LlamaConfig(**_sizes(tokenizer), num_labels=1)
+    LlamaForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    edit(
+        folder,
+        "config.json",
+        architectures=["LlamaBidirectionalForSequenceClassification"],
+        auto_map={"AutoModelForSequenceClassification": "llama_bidirectional_model.Own"},
+        model_type="llama_bidirec",
+        pooling="avg",
+        temperature=0.25,
+    )
+    return folder
+
+
+@once
+def write_t5(folder: Path, kind: str = "T5", answers: str = "▁true ▁false") -> Path:
+    """A sequence to sequence model, T5 or MT5, with a tokenizer of pieces."""
+    import torch
+    import transformers
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    words = [*answers.split(), *"▁the ▁cat ▁sat ▁Query ▁Document ▁Relevant : .".split()]
     letters = [*"▁abcdefghijklmnopqrstuvwxyzDQR?!,.ç<>/|"]
     vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
     vocabulary += [(word, -1.0) for word in words]
@@ -139,7 +163,7 @@ def write_t5(folder: Path) -> Path:
         tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     ).save_pretrained(folder)
     torch.manual_seed(0)
-    config = T5Config(
+    config = getattr(transformers, f"{kind}Config")(
         vocab_size=len(vocabulary),
         d_model=16,
         d_kv=8,
@@ -149,7 +173,7 @@ def write_t5(folder: Path) -> Path:
         initializer_factor=3.0,
         decoder_start_token_id=0,
     )
-    T5ForConditionalGeneration(config).save_pretrained(folder)
+    getattr(transformers, f"{kind}ForConditionalGeneration")(config).save_pretrained(folder)
     return folder
 
 
@@ -394,6 +418,79 @@ def monot5(
                 input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0]])
             ).logits[0, 0]
         scores.append((logits[true] - logits[false]).item())
+    return scores
+
+
+def nemotron(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """The model's llama_bidirectional_model.py, ``pool`` and ``forward``; its card has the text."""
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer, LlamaConfig, LlamaModel
+
+    del instruction
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = LlamaModel.from_pretrained(folder, config=LlamaConfig.from_pretrained(folder)).eval()
+    [head] = load_file(folder / "model.safetensors")["score.weight"]
+    scores = []
+    for passage in passages:
+        ids = tokenizer(f"question:{query} \n \n passage:{passage}", return_tensors="pt")[
+            "input_ids"
+        ]
+        ids = ids[:, :1024]
+        mask = torch.zeros(1, 1, ids.shape[1], ids.shape[1])  # each token reads all
+        with torch.no_grad():
+            states = model(input_ids=ids, attention_mask=mask).last_hidden_state[0]
+        scores.append((states.mean(0) @ head).item() / 0.25)
+    return scores
+
+
+def mt5(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """pygaggle, rerank/transformer.py, ``MonoT5``, as the log-odds of its probability."""
+    import torch
+    from transformers import AutoTokenizer, MT5ForConditionalGeneration
+
+    del instruction
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = MT5ForConditionalGeneration.from_pretrained(folder).eval()
+    yes, no = (tokenizer.get_vocab()[word] for word in ("▁yes", "▁no"))
+    scores = []
+    for passage in passages:
+        words = tokenizer(passage, add_special_tokens=False, return_offsets_mapping=True)
+        empty = tokenizer(f"Query: {query} Document:  Relevant: ")["input_ids"]
+        room = 512 - len(empty)
+        text = passage
+        if len(words["input_ids"]) > room:  # its own cut would take the end of the prompt
+            text = passage[: words["offset_mapping"][room - 1][1]]
+        ids = tokenizer(f"Query: {query} Document: {text} Relevant: ")["input_ids"]
+        with torch.no_grad():
+            logits = model(
+                input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([[0]])
+            ).logits[0, 0]
+        scores.append((logits[yes] - logits[no]).item())
+    return scores
+
+
+def monobert(
+    folder: Path, query: str, passages: Sequence[str], instruction: str | None = None
+) -> list[float]:
+    """pygaggle, rerank/transformer.py, ``MonoBERT``, as the log-odds of its probability."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    del instruction
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    longest = min(512, tokenizer.model_max_length)
+    scores = []
+    for passage in passages:
+        inputs = tokenizer(query, passage, max_length=longest, truncation=True, return_tensors="pt")
+        with torch.no_grad():
+            logs = torch.log_softmax(model(**inputs).logits, 1)[0]
+        scores.append((logs[1] - logs[0]).item())
     return scores
 
 

@@ -48,7 +48,7 @@ EXPECTED: dict[str, list[tuple[str, list[str], str]]] = {
         (
             "degraded, by all-MiniLM-L6-v2-int8",
             ["A single file", "To get back", "The file with"],
-            "model_not_loaded: the model 'cross-encoder/ms-marco-MiniLM-L6-v2' cannot be loaded",
+            "model_not_loaded: the model 'cross-encoder/ettin-reranker-32m-v1' cannot be loaded",
         ),
     ],
     "memory_search": [

@@ -302,6 +302,7 @@ class Run:
             ``encoder`` without a head.
         native: classes of transformers that compute the same as the author's code; the first that
             config.json names, or else the first of all, is used.
+        attention: ``own`` is what the class has, ``both`` lets a causal one read both ways.
     """
 
     model: Literal[
@@ -315,6 +316,7 @@ class Run:
         "encoder",
     ]
     native: Names = ()
+    attention: Literal["own", "both"] = "own"
 
 
 @configurable
@@ -394,12 +396,13 @@ class Scale:
 
     Attributes:
         kind: of the scores. Only logits have probabilities, their sigmoid.
-        divide: what the number that is read is divided by.
+        divide: what the number that is read is divided by; a name is that of a value in
+            config.json, 1 if it has none.
         threshold: the score that the authors say separates what is relevant; None if they say none.
     """
 
     kind: Literal["logit", "similarity", "unbounded"] = "logit"
-    divide: Annotated[float, Gt(0)] = 1.0
+    divide: Annotated[float, Gt(0)] | Annotated[str, MinLen(1)] = 1.0
     threshold: float | None = None
 
 

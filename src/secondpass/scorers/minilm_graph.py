@@ -142,13 +142,13 @@ class GraphWriter:
         self._nodes.append(_field(1, b"".join(parts)))
         return name
 
-    def model(self, output: str, size: int) -> bytes:
-        """The model whose output is that value, float32 of the shape (batch, tokens, size)."""
+    def model(self, output: str, shape: Sequence[int | str]) -> bytes:
+        """The model whose output is that value, float32 of the shape."""
         graph = b"".join(self._nodes) + _field(2, b"graph") + b"".join(self._tensors)
         graph += b"".join(
             _field(11, _value(name, "int64", ("batch", "tokens"))) for name in self.inputs
         )
-        graph += _field(12, _value(output, "float32", ("batch", "tokens", size)))
+        graph += _field(12, _value(output, "float32", shape))
         opset = _field(1, b"") + _field(2, _OPSET)
         return _field(1, _IR_VERSION) + _field(7, graph) + _field(8, opset)
 
@@ -238,7 +238,7 @@ class _Builder:
         bias = node("Mul", node("Sub", self.number(1), mask), self.number(_MASKED))
         for layer in range(_LAYERS):
             state = self.layer(f"inner.encoder.layer.{layer}", state, bias)
-        return self.writer.model(state, WIDTH)
+        return self.writer.model(state, ("batch", "tokens", WIDTH))
 
     def embeddings(self) -> str:
         import numpy as np

@@ -13,6 +13,10 @@ from secondpass.scorers.families import FAMILIES, Family
 
 _NO_RERANKER = {
     "ForConditionalGeneration": "it generates text from an encoder's states",
+    "ForSequenceClassification": (
+        "it is a language model with a head, and no file says what it reads; if that is query and "
+        "passage alone, set `family: classifier`"
+    ),
     "ForTokenClassification": "it labels each token, and no pair of texts",
     "ForMultipleChoice": "it compares answers, and no pair of texts",
     "ForQuestionAnswering": "it finds an answer in a text, and scores no pair of texts",
@@ -75,9 +79,14 @@ def recognise(
     is_a = f" ({facts.architecture})" if facts.architecture else ""
     if not found:
         end = next((end for end in _NO_RERANKER if facts.architecture.endswith(end)), None)
-        reason = f"{_NO_RERANKER[end]}" if end else "its class is not known"
+        reason = _NO_RERANKER[end] if end else "its class is not known"
+        if end == "ForSequenceClassification" and (facts.types or facts.own):
+            reason = "its files say different things of it"
         if facts.auto_map and not trusted:
-            raise ModelLoadError(_own_code(model, facts))
+            raise ModelLoadError(
+                f"{_own_code(model, facts)}; if it is a reranker, run it on a rerank server, and "
+                "name that in `endpoint`"
+            )
         raise ModelLoadError(
             f"the model {model!r} is {with_article(facts.architecture or 'model of no class')} that"
             f" fits no description of a reranker: {reason}. If it is one, name its family in "
@@ -98,7 +107,7 @@ def recognise(
         )
     assert kind.run is not None
     if facts.auto_map and not kind.run.native and not trusted:
-        raise ModelLoadError(_own_code(model, facts))
+        raise ModelLoadError(f"{_own_code(model, facts)}; trust_remote_code runs it")
     return result
 
 
@@ -106,9 +115,16 @@ def torch_only(model: str, facts: ModelFacts) -> str | None:
     """Why a model is none that a file of its classifier runs on pairs as they are; None if it is.
 
     Such a file may hold what the author's code computes, but not what the model reads.
+
+    Raises:
+        ModelLoadError: it is of no family.
     """
-    for item in _fitting(model, facts, None):
-        if item.family.code == "required" or item.family.input.of != "own":
+    found = _fitting(model, facts, None)
+    if not found:
+        recognise(model, facts)
+    for item in found:
+        run = item.family.run
+        if run is None or run.model == "classifier" or item.family.input.of != "own":
             return f"the model {model!r} is one of {item.family.title}, which only torch runs"
     return None
 
@@ -132,7 +148,7 @@ def _fitting(model: str, facts: ModelFacts, setting: Any) -> list[Recognised]:
     ]
     # What is said of the author's code is more than what its class is called.
     by_code = [item for item in found if item.family.names_code]
-    by_name = [item for item in found if any(match.name for match in item.family.match)]
+    by_name = [item for item in found if f"the name {facts.name}" in item.reasons]
     return by_code or by_name or found
 
 
@@ -140,7 +156,7 @@ def _own_code(model: str, facts: ModelFacts) -> str:
     code = next(iter(facts.auto_map.values()))
     return (
         f"the model {model!r} ({facts.architecture or 'of unknown kind'}) is defined by code of "
-        f"its own ({code}), without which the scores would be others; trust_remote_code runs it"
+        f"its own ({code}), without which the scores would be others"
     )
 
 

@@ -192,7 +192,7 @@ def test_concurrent_loads_are_told_apart(tmp_path):
         if number % 3 == 2:  # somebody else's: it gets what it asks for
             return type(AutoModel.from_pretrained(right)).__name__
         scorer = CrossEncoderScorer(
-            wrong if number % 3 else right, backend="torch", remember=number
+            wrong if number % 3 else right, backend="torch", remember=number, precision="exact"
         )
         try:
             scorer.warm_up()
@@ -202,3 +202,23 @@ def test_concurrent_loads_are_told_apart(tmp_path):
     with ThreadPoolExecutor(6) as pool:
         assert [*pool.map(load, range(9))] == [None, True, "BertModel"] * 3
     assert PreTrainedModel.__dict__["from_pretrained"] is original
+
+
+def test_loads_in_other_types_leave_torch_as_it_was(tmp_path):
+    """transformers changes the default type of all threads while it loads."""
+    import torch
+
+    folder = str(write_classifier(tmp_path / "model"))
+
+    def load(number):
+        CrossEncoderScorer(
+            folder,
+            backend="torch",
+            precision=("bfloat16", "float16", "exact")[number % 3],
+            remember=number,
+            known_answers=False,
+        ).warm_up()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(load, range(12)))
+    assert torch.get_default_dtype() == torch.float32

@@ -168,7 +168,7 @@ def no_configuration(folder):
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (default_prompt, "has a default prompt, so that only torch can run it"),
+        (default_prompt, "has a default prompt, so that it cannot be exported"),
         (no_configuration, "has no config.json"),
     ],
 )

@@ -56,6 +56,12 @@ def test_the_runtime_gets_the_inputs_that_it_has(files, runtime, inputs):
     assert seen == [inputs]
 
 
+def test_the_tokenizer_of_another_model_is_refused(files, runtime):
+    loaded(replace(files, words=40))
+    with pytest.raises(ModelLoadError, match=r"has 8 token vectors, .* of another model"):
+        loaded(replace(files, words=8))
+
+
 @pytest.mark.parametrize(
     "inputs", [{"attention_mask"}, {*INPUTS, "position_ids"}], ids=["no tokens", "unknown"]
 )

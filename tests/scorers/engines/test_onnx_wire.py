@@ -57,7 +57,7 @@ def test_a_written_graph_runs():
     twice = writer.node(
         "Transpose", writer.node("Transpose", normal, perm=(2, 0, 1)), perm=(1, 2, 0)
     )
-    data = writer.model(twice, 3)
+    data = writer.model(twice, ("batch", "tokens", 3))
     onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     (output,) = session.run(None, {"input_ids": np.array([[1, 2]])})

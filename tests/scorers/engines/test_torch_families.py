@@ -58,6 +58,24 @@ FAMILIES = {  # name of the folder: (model, formula, kind of the scores, whether
     "mxbai-rerank-base-v2": (causal("Qwen2"), families.mxbai, "logit", True),
     "bge-reranker-v2-gemma": (causal("Gemma"), families.gemma, "logit", False),
     "monot5-base": (families.write_t5, families.monot5, "logit", False),
+    "llama-nemotron-rerank-1b-v2": (
+        families.write_bidirectional,
+        families.nemotron,
+        "logit",
+        False,
+    ),
+    "mt5-base-mmarco-v2": (
+        lambda folder: families.write_t5(folder, "MT5", "▁yes ▁no"),
+        families.mt5,
+        "logit",
+        False,
+    ),
+    "monobert-large-msmarco": (
+        lambda folder: write_classifier(folder, labels=2),
+        families.monobert,
+        "logit",
+        False,
+    ),
     "jina-reranker-v3": (families.write_listwise, families.jina_v3, "similarity", True),
 }
 PASSAGES = ["the cat sat", "dogs ran.", "", "ça: no cats, no dogs " * 4, families.LONG]
@@ -152,6 +170,7 @@ def test_converted_models_need_not_name_their_class(tmp_path, name):
 @pytest.mark.parametrize("name", ["Qwen3-Reranker-0.6B-seq-cls", "judge"])
 def test_the_padding_is_not_what_a_classifier_reads(tmp_path, name):
     folder = families.write_converted(tmp_path / name, "yes", "no")
+    folders.edit(folder, "config.json", sentence_transformers={"version": "5.0"})
     other = families.bytes_tokenizer().convert_tokens_to_ids("<|embed_token|>")
     folders.edit(folder, "config.json", pad_token_id=other)
     scorer = scorer_of(folder)
@@ -420,6 +439,12 @@ def biased(folder):
     return folders.edit_weights(families.write_listwise(folder), more)
 
 
+def cold(folder):
+    families.write_bidirectional(folder)
+    folders.edit(folder, "config.json", temperature=0)
+    return folder
+
+
 def unsaid(folder):
     """A reranker with modules, without the file that says that it is one."""
     folders.modular(folder)
@@ -451,10 +476,11 @@ WRONG = {
     "incomplete": (incomplete_list, "has no layers.1.self_attn.q_proj.weight"),
     "two families": (named_twice, "fits the descriptions of qwen3-reranker and zerank-2: name"),
     "other code": (coded("BertForSequenceClassification"), "code of its own .modeling.Own"),
-    "bidirectional, with a file": (
-        lambda folder: write_onnx(coded("LlamaBidirectionalForSequenceClassification")(folder)),
-        "nemotron-rerank, whose scores only code",
+    "images, with a file": (
+        lambda folder: write_onnx(coded("JinaVLForRanking")(folder)),
+        "jina-reranker-m0, whose scores only code",
     ),
+    "another temperature": (cold, "has temperature 0 in its config.json"),
 }
 
 

@@ -255,7 +255,7 @@ def test_what_the_configuration_wrote_is_tokens(bert, backend):
         [(str(query), str(passage)) for passage in passages], activation_fn=torch.nn.Identity()
     )
     ours = CrossEncoderScorer(str(bert), backend=backend, precision="exact")
-    assert ours.score_pairs(query, passages) == pytest.approx(theirs.tolist(), abs=1e-5)
+    assert ours.score_pairs(query, passages) == pytest.approx(theirs.tolist(), abs=1e-4)
     # A space changes no token of BERT's, so this is the reading as characters.
     attacked = framed(["the [MASK] cat", "[SEP]"], title="[CLS]")
     spaced = framed(["the [ MASK] cat", "[ SEP]"], title="[ CLS]")

@@ -72,7 +72,8 @@ def load_checked(
     if facts is not None and not trust_remote_code:
         _check_code(name, facts)
     try:
-        with _observer.observed() as loadings:
+        # transformers sets torch's default type meanwhile, for all threads.
+        with _loading_lock, _observer.observed() as loadings:
             model = construct()
     except RuntimeError as error:
         # Of a module of sentence-transformers; its first line does not name the weights.
@@ -262,6 +263,7 @@ class _Observer:
 
 
 _observer = _Observer()
+_loading_lock = ForkLock()
 
 
 def _loading(model: Any, info: Mapping[str, Any], config: Any) -> _Loading:

@@ -244,15 +244,15 @@ def _light(
             continue
         files: ModelFiles | None
         try:
-            files = model_files(source.name, find, backend, settings.file)
-            facts = None if files is None else facts_of(source.name, find)
+            facts = facts_of(source.name, find)
             reason = None if facts is None else torch_only(source.name, facts)
+            if reason is not None:
+                raise TorchOnlyError(reason)
+            files = model_files(source.name, find, backend, settings.file)
         except ModelLoadError:
             raise
         except Exception as error:
             raise source.load_error(error, offline) from error
-        if reason is not None:
-            raise TorchOnlyError(reason)
         if files is not None:
             return LightModel(
                 files,

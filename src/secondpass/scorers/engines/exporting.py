@@ -209,7 +209,7 @@ def _load(model: str) -> TorchModel:
     elif not getattr(encoder.tokenizer, "is_fast", False):
         reason = "has a tokenizer without a tokenizer.json"
     if reason:
-        raise ModelLoadError(f"the model {model!r} {reason}, so that only torch can run it")
+        raise ModelLoadError(f"the model {model!r} {reason}, so that it cannot be exported")
     return original
 
 

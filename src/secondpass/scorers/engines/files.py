@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from secondpass.errors import ModelLoadError, with_article
+from secondpass.scorers.engines import modular_graph
 from secondpass.scorers.engines.runtimes import Backend
 
 FILES: Mapping[Backend, Sequence[str]] = {
@@ -55,7 +56,7 @@ class ModelFiles:
 
     Attributes:
         model: the name or folder, for messages.
-        weights: the ONNX or OpenVINO file.
+        weights: the ONNX or OpenVINO file, or that of the weights of ``graph``.
         tokenizer: the file ``tokenizer.json``.
         max_length: tokens of a pair that the model can read; None if no file says so.
         positions: tokens for which the model has positions; None if it is not limited.
@@ -63,6 +64,8 @@ class ModelFiles:
         truncates_left: whether the beginning of too long texts is cut off, not the end.
         types: whether the model takes token types.
         type_count: number of token types that the model knows.
+        graph: the model in ONNX, if it was written from its weights.
+        words: number of tokens that the model knows; None if no file says so.
     """
 
     model: str
@@ -74,6 +77,8 @@ class ModelFiles:
     truncates_left: bool
     types: bool = True
     type_count: int = 1
+    graph: bytes | None = field(default=None, repr=False)
+    words: int | None = None
 
 
 def in_folder(folder: Path) -> Find:
@@ -141,8 +146,13 @@ def model_files(
             if find(name) is not None:
                 raise TorchOnlyError(f"the model {model!r} has {name} and no config.json beside it")
         raise FileNotFoundError("config.json")
-    _check(model, find, config)
-    weights = _weights(find, (file,) if file else FILES[backend])
+    graph = None if file else _graph(model, find, config)
+    if graph is None:
+        _check(model, find, config)
+    _check_texts(model, find)
+    weights = (
+        find("model.safetensors") if graph else _weights(find, (file,) if file else FILES[backend])
+    )
     if weights is None:
         if file is None:
             return None
@@ -170,6 +180,8 @@ def model_files(
         settings.get("truncation_side") == "left",
         "token_type_ids" in settings.get("model_input_names", _inputs(settings)),
         _whole(config.get("type_vocab_size")) or 1,
+        graph,
+        _whole(config.get("vocab_size")),
     )
 
 
@@ -203,8 +215,29 @@ def _weights(find: Find, names: Sequence[str]) -> Path | None:
     return None
 
 
+def _graph(model: str, find: Find, config: Mapping[str, Any]) -> bytes | None:
+    """The graph of an encoder with modules that score; None if the model is no such one.
+
+    Raises:
+        TorchOnlyError: it has no graph.
+        ModelLoadError: its checkpoint lacks a weight.
+    """
+    modules = _read(model, find, "modules.json") or ()
+    if len(modules) < 2 or str((config.get("architectures") or [""])[0]) != "ModernBertModel":
+        return None
+    try:
+        return modular_graph.build(lambda name: _read(model, find, name), find)
+    except ValueError as error:
+        raise TorchOnlyError(f"the model {model!r} {error}") from error
+    except KeyError as error:
+        raise ModelLoadError(
+            f"the model {model!r} cannot be loaded: its checkpoint has no {error.args[0]}, which "
+            "its scores need"
+        ) from error
+
+
 def _check(model: str, find: Find, config: Mapping[str, Any]) -> None:
-    """Check that a runtime without torch gives the scores that sentence-transformers would."""
+    """Check that the model is a classifier that its file can hold whole."""
     architectures = config.get("architectures") or [""]
     if not str(architectures[0]).endswith("ForSequenceClassification"):
         kind = architectures[0] or "model of unknown kind"
@@ -214,12 +247,16 @@ def _check(model: str, find: Find, config: Mapping[str, Any]) -> None:
     labels = len(config.get("id2label") or ()) or config.get("num_labels", 2)
     if labels != 1:
         raise ModelLoadError(f"the model {model!r} has {labels} labels; a reranker has one")
-    own = _read(model, find, "config_sentence_transformers.json") or {}
-    if own.get("default_prompt_name"):
-        raise TorchOnlyError(f"the model {model!r} has a default prompt")
     modules = _read(model, find, "modules.json")
     if modules is not None and len(modules) > 1:
         raise TorchOnlyError(f"the model {model!r} has {len(modules)} modules")
+
+
+def _check_texts(model: str, find: Find) -> None:
+    """Check that a runtime without torch reads texts as sentence-transformers would."""
+    own = _read(model, find, "config_sentence_transformers.json") or {}
+    if own.get("default_prompt_name"):
+        raise TorchOnlyError(f"the model {model!r} has a default prompt")
     transformer = _read(model, find, "sentence_bert_config.json") or {}
     if transformer.get("do_lower_case"):
         raise TorchOnlyError(f"the model {model!r} lower-cases texts before its tokenizer")

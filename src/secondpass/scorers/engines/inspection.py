@@ -104,7 +104,8 @@ def read_out(family: Family) -> str:
     read, run = family.read, family.run
     assert read is not None
     assert run is not None
-    divided = "" if family.scale.divide == 1 else f", divided by {family.scale.divide:g}"
+    divide = family.scale.divide
+    divided = "" if divide == 1 else f", divided by {divide}"
     minus = "" if read.minus is None else f" minus that of {read.minus!r}"
     if read.logit is not None:
         place = "first written" if run.model == "seq2seq" else "last"
@@ -152,21 +153,30 @@ def draft(facts: ModelFacts) -> str:
     if architecture.endswith(("ForCausalLM", "ForConditionalGeneration")):
         kind = "causal" if architecture.endswith("ForCausalLM") else "seq2seq"
         lines += [
-            "input:",
-            "  of: pair",
-            f"  control: [{', '.join(_control(facts))}]",
-            "  limit: 8192",
-            "  parts:",
-            '    - "…$query…"',
-            '    - "…$passage…"',
+            *_pair(facts),
             f"run: {{model: {kind}}}",
             'read: {logit: "yes", minus: "no"}',
         ]
     elif architecture.endswith("ForSequenceClassification"):
-        lines += ["run: {model: classifier}", "read: {label: 1, minus: 0}"]
+        labels = len(facts.config.get("id2label") or "ab")
+        lines += _pair(facts) if labels == 1 else []
+        read = "{label: 0}" if labels == 1 else "{label: 1, minus: 0}"
+        lines += ["run: {model: classifier}", f"read: {read}"]
     else:
         lines += ["code: required"]
     return "\n".join(lines) + "\n"
+
+
+def _pair(facts: ModelFacts) -> list[str]:
+    return [
+        "input:",
+        "  of: pair",
+        f"  control: [{', '.join(_control(facts))}]",
+        "  limit: 8192",
+        "  parts:",
+        '    - "…$query…"',
+        '    - "…$passage…"',
+    ]
 
 
 def _control(facts: ModelFacts) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
 class LightModel:
-    """A sequence classifier with one label, from its ONNX or OpenVINO file.
+    """A model that scores pairs, from its ONNX or OpenVINO file or its graph.
 
     Args:
         max_length: tokens of a pair; None is the model's own limit.
@@ -58,7 +59,14 @@ class LightModel:
             types=files.types,
             remember=remember,
         )
-        self.runtime = open_runtime(files.weights, backend, precision=precision, threads=threads)
+        if files.words is not None and self.tokenizer.words > files.words:
+            raise ModelLoadError(
+                f"the model {files.model!r} has {files.words} token vectors, and its tokenizer "
+                f"{self.tokenizer.words} tokens: it is the tokenizer of another model"
+            )
+        self.runtime = open_runtime(
+            files.graph or files.weights, backend, precision=precision, threads=threads
+        )
         self.threads = threads
         self.budget = _BUDGETS[backend]
         self.backend = backend
@@ -92,8 +100,10 @@ class LightModel:
             Path(f"{weights}.data"),
             self._files.tokenizer,
         ]
+        graph = self._files.graph
         return {
             "files": [file_digest(path) for path in files if path.is_file()],
+            "graph": None if graph is None else blake2b(graph, digest_size=16).hexdigest(),
             "backend": self.backend,
             "version": self.runtime.version,
             "precision": self.precision,

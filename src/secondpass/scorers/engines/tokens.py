@@ -79,6 +79,7 @@ class PairTokenizer:
 
     Attributes:
         has_types: whether pairs have token types other than 0.
+        words: number of tokens, without those that were added.
 
     Raises:
         ModelLoadError: the file is no tokenizer.
@@ -109,6 +110,7 @@ class PairTokenizer:
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
+        self.words: int = tokenizer.get_vocab_size(with_added_tokens=False)
         self._path = path
         self._control = ControlTokens.of(tokenizer.get_added_tokens_decoder())
         self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)

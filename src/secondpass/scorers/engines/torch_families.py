@@ -19,6 +19,7 @@ from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.engines.torch_runner import TorchRunner
+from secondpass.scorers.families import Scale
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import Recognised
 
@@ -103,7 +104,8 @@ class FamilyModel(TorchRunner):
         super().__init__(
             source, offline, device=device, precision=precision, options=options, settings=settings
         )
-        self._run, self._read, self._scale = family.run, family.read, family.scale
+        self._run, self._read = family.run, family.read
+        self._divide = _divisor(source.name, family.scale, facts)
         self.takes_instruction = family.input.takes_instruction
         if prompt is not None and not self.takes_instruction:
             raise ModelLoadError(
@@ -146,6 +148,8 @@ class FamilyModel(TorchRunner):
 
             def construct() -> Any:
                 model = cls.from_pretrained(name, **hub, **more).eval().to(place)
+                if self._run.attention == "both":
+                    _read_both_ways(model)
                 check_vocabulary(name, self.tokenizer, model)
                 set_pad_token(name, self.tokenizer, model)
                 config = model.config.get_text_config()
@@ -199,7 +203,7 @@ class FamilyModel(TorchRunner):
 
         with torch.inference_mode():
             numbers = self._numbers(self._model, rows)
-        scores: list[float] = (numbers / self._scale.divide).tolist()
+        scores: list[float] = (numbers / self._divide).tolist()
         return scores
 
     # ------------------------------------------------------------------ lists
@@ -231,7 +235,7 @@ class FamilyModel(TorchRunner):
             shares = torch.stack(weights)[:, None] / torch.stack(weights).sum()
             query = (torch.cat(queries) * shares).sum(0, keepdim=True)
             scores = cosine_similarity(torch.cat(passages), query)
-        result: list[float] = (scores / self._scale.divide).tolist()
+        result: list[float] = (scores / self._divide).tolist()
         return result
 
     def _vectors(self, model: Any, block: Rendered) -> tuple[Tensor, Tensor]:
@@ -396,6 +400,24 @@ class FamilyModel(TorchRunner):
         if instruction is None or self._prompt is None:
             return instruction
         return self._prompt.replace(INSTRUCTION, instruction)
+
+
+def _divisor(name: str, scale: Scale, facts: ModelFacts | None) -> float:
+    """What scores are divided by."""
+    divide = scale.divide
+    if isinstance(divide, str):
+        divide = 1.0 if facts is None else facts.config.get(divide, 1.0)
+    if not isinstance(divide, int | float) or divide <= 0:
+        raise ModelLoadError(f"the model {name!r} has {scale.divide} {divide!r} in its config.json")
+    return float(divide)
+
+
+def _read_both_ways(model: Any) -> None:
+    """Let each token of a causal model read all others."""
+    model.config.is_causal = False
+    for module in model.modules():
+        if hasattr(module, "is_causal"):
+            module.is_causal = False
 
 
 def _check_whole(name: str, facts: ModelFacts | None, matrices: Sequence[str]) -> None:
