@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from secondpass.storage.connections import Connection
-from secondpass.storage.files import WrongFileError, check_kind, prepare
+from secondpass.storage.files import Connection, WrongFileError, check_kind, prepare
 from secondpass.storage.layout import Layout
 
 LAYOUT = Layout(
@@ -48,7 +47,7 @@ READS_A_FILE_IN_USE = """
 import os, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
-from secondpass.storage.connections import Connection
+from secondpass.storage.files import Connection
 from secondpass.storage.files import check_kind, prepare
 from store_kinds import KINDS
 

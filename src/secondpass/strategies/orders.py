@@ -12,11 +12,9 @@ from secondpass.errors import MethodError
 from secondpass.limits import Prices
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
-from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.base import Order, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
-from secondpass.prompts.replies.permutation import Permutation
-from secondpass.prompts.replies.ranked import Ranked
-from secondpass.prompts.replies.values import Order
+from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned
 from secondpass.strategies.shuffles import Shuffles
