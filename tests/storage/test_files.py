@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from secondpass.storage import Layout
 from secondpass.storage.files import Connection, WrongFileError, check_kind, prepare
-from secondpass.storage.layout import Layout
 
 LAYOUT = Layout(
     name="notebook",

@@ -17,7 +17,7 @@ from secondpass.errors import ConfigurationError
 from secondpass.questions import Answer, Question
 from secondpass.ranking.ledger import Ledger
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
-from secondpass.storage.layout import Layout
+from secondpass.storage import Layout
 from secondpass.storage.store import Store
 
 if TYPE_CHECKING:

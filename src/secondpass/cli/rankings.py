@@ -24,9 +24,9 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.errors import InputError
+from secondpass.formats import to_json
 from secondpass.formats.errors import FormatError
 from secondpass.formats.files import compressed, is_gzip
-from secondpass.formats.json_text import to_json
 from secondpass.formats.lines import check_field
 from secondpass.formats.requests import InputRequest, ranking_record
 from secondpass.ranking.explanations import Explanation

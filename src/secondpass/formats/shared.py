@@ -1,5 +1,6 @@
 """Files of requests, rankings, queries, corpora, runs and judgements, for the other packages."""
 
+from secondpass.formats import to_json
 from secondpass.formats.errors import (
     FormatError,
     IndexFaultError,
@@ -18,7 +19,6 @@ from secondpass.formats.files import (
     open_locked,
     uncompressed_name,
 )
-from secondpass.formats.json_text import to_json
 from secondpass.formats.lines import (
     AnyPath,
     Line,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet, finalize
 
-from secondpass.storage.layout import Layout
+from secondpass.storage import Layout
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
+from secondpass.storage import Layout, StoreFileError
 from secondpass.storage.files import (
     Connection,
     WrongFileError,
@@ -29,7 +30,6 @@ from secondpass.storage.files import (
     make_private,
     prepare,
 )
-from secondpass.storage.layout import Layout, StoreFileError
 
 T = TypeVar("T")
 

@@ -134,17 +134,14 @@ class Groups:
         """
         return replace(self._questions.about(group), assumed=Order(tuple(range(len(group))), 0, 0))
 
-    def read(
-        self, answer: Answer[Order], group: Sequence[int], kept: int = 0
-    ) -> OrderedGroup | None:
+    def read(self, answer: Answer[Order], group: Sequence[int]) -> OrderedGroup | None:
         """The order of a group by its answer; None if it was not answered.
 
         Args:
             answer: to the question about the group.
             group: indices of the task.
-            kept: number of the first ones that keep their score without an answer.
         """
-        self.issues.add_answer(answer, group[kept:])
+        self.issues.add_answer(answer, group)
         result = answer.value
         if result is None:
             return None
