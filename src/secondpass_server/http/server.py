@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import h11
 import uvicorn
@@ -21,6 +21,7 @@ from secondpass import ConfigurationError
 from secondpass.config import load
 from secondpass.ranking.shared import log
 from secondpass_server.http.application import create_app
+from secondpass_server.http.metrics import Metrics
 from secondpass_server.http.service import Service
 from secondpass_server.http.settings import ServerSettings, is_loopback
 
@@ -36,16 +37,6 @@ _LAST_REQUEST_SECONDS = 0.5
 arrive. Closing the connection before would reset it."""
 _LOG_SECONDS = 60.0
 """Minimum seconds between log lines about too many connections."""
-
-
-class ConnectionCounts(Protocol):
-    """What is told about connections, as to the metrics."""
-
-    def set_connections(self, count: int) -> None:
-        """The number of open connections."""
-
-    def add_closed_connection(self) -> None:
-        """An idle connection was closed to make room."""
 
 
 class Connections:
@@ -65,7 +56,7 @@ class Connections:
     def __init__(
         self,
         most: int,
-        counts: ConnectionCounts | None = None,
+        counts: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.most = most
