@@ -30,7 +30,7 @@ from secondpass_evaluation.judging.labels import (
     read_judged_by,
     read_people,
 )
-from secondpass_evaluation.rerankers import Spec, create_rerankers
+from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.writing import write_qrels
@@ -103,9 +103,7 @@ def pooled(
                 for query, ranking in rankings.items()
             }
     finally:
-        for reranker, owned in created.values():
-            if owned:
-                reranker.close()
+        close_created(created)
     pools: Pools = {}
     for query, text in suite.queries.items():
         documents = {
