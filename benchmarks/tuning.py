@@ -41,7 +41,7 @@ from secondpass.ranking.blending import Blend
 from secondpass_evaluation import evaluate, ranking_to_run
 from secondpass_evaluation.journal import ranking_key
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.replay import replayed_run
+from secondpass_evaluation.reranking import replayed_run
 from secondpass_evaluation.tuning.selection import select, winner
 from secondpass_evaluation.tuning.trials import WEIGHTS
 from secondpass_evaluation.tuning.tuning import SMALLEST_GAIN

@@ -31,12 +31,11 @@ from secondpass.errors import MissingExtraError
 from secondpass.limits import Prices
 from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.floors import Fit, Floor
+from secondpass.ranking.floors import Fit, Floor, Probabilities
 from secondpass.ranking.methods import Stage
-from secondpass.ranking.passages import Passages
-from secondpass.ranking.probabilities import Probabilities
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.when import Agreement, Range, When
+from secondpass.ranking.windows import Passages
 from secondpass.scorers import families
 from secondpass.scorers.diversity import Cap
 from secondpass.scorers.engines import inspection

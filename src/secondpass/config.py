@@ -10,9 +10,8 @@ from secondpass.errors import ConfigurationError
 from secondpass.ranking.methods import Stage
 from secondpass.reranker import Reranker
 from secondpass.settings import loading, schema
-from secondpass.settings.files import merged, preset, preset_purpose, presets, read_yaml
-from secondpass.settings.language_model import with_llm
-from secondpass.settings.overrides import Override, beside_ready
+from secondpass.settings.loading import merged, preset, preset_purpose, presets, read_yaml
+from secondpass.settings.overrides import Override, beside_ready, with_llm
 from secondpass.settings.registry import preset_names
 
 __all__ = [

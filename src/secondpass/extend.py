@@ -36,8 +36,8 @@ from secondpass.llms.provider import Form, Provider, joined
 from secondpass.prompts.context import ProjectContext
 from secondpass.prompts.template import Prompting
 from secondpass.ranking.blending import Blend, Blended
-from secondpass.ranking.floors import Fit, Floor
-from secondpass.ranking.judgements import converted
+from secondpass.ranking.floors import Fit, Floor, Probabilities
+from secondpass.ranking.methods import converted
 from secondpass.ranking.observers import (
     MethodOperation,
     Observer,
@@ -48,7 +48,6 @@ from secondpass.ranking.observers import (
     ScoringOperation,
 )
 from secondpass.ranking.ordering import LostInTheMiddle, Tiers
-from secondpass.ranking.probabilities import Probabilities
 from secondpass.scorers.engines.exporting import export
 from secondpass.scorers.minilm import MODEL_NAME, MiniLM
 from secondpass.services.client import Connection, token_count

@@ -10,7 +10,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from secondpass.asking import drivers
-from secondpass.asking.dry_run import Expected, merged
 from secondpass.asking.gate import Gate
 from secondpass.asking.life_cycle import (
     call_if_present,
@@ -23,9 +22,11 @@ from secondpass.asking.life_cycle import (
 )
 from secondpass.asking.planning import (
     ASSUMED_QUERY,
+    Expected,
     Recorder,
     assumed_passages,
     expected_uses,
+    merged,
     planned,
     positive,
 )
@@ -40,17 +41,16 @@ from secondpass.ranking.blending import Blend
 from secondpass.ranking.candidates import CheckedRequest, to_request, to_requests
 from secondpass.ranking.cost_plan import CostPlan
 from secondpass.ranking.diagnostics import log
-from secondpass.ranking.floors import FLOOR, Floor
+from secondpass.ranking.floors import FLOOR, Floor, Probabilities
 from secondpass.ranking.ledger import Ledger
 from secondpass.ranking.methods import FALLBACK, METHOD, STAGE, Stage, check_fits, place_of
 from secondpass.ranking.options import CallOptions, PassSettings, show_call_options
 from secondpass.ranking.ordering import CHOSEN_ORDERING, ORDERING, Ordering, chosen_ordering
-from secondpass.ranking.passages import Passages
-from secondpass.ranking.probabilities import Probabilities
 from secondpass.ranking.ranking_pass import RankingPass
 from secondpass.ranking.rendering import Rendering
 from secondpass.ranking.result import Ranking
 from secondpass.ranking.when import When
+from secondpass.ranking.windows import Passages
 from secondpass.settings import (
     changed,
     configurable,
@@ -165,7 +165,7 @@ class Reranker:
         Raises:
             ConfigurationError: the preset does not exist, or an override is wrong.
         """
-        from secondpass.settings.files import preset
+        from secondpass.settings.loading import preset
 
         return Reranker.from_config(preset(name, **overrides))
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from secondpass.formats.shared import AnyPath, by_judged_id, write_lines
 from secondpass.ranking.shared import well_formed
-from secondpass_evaluation.costs import percentiles
 from secondpass_evaluation.judging.labels import judged_by_path, write_judged_by
 from secondpass_evaluation.report import markdown, page
-from secondpass_evaluation.results import ComparisonData, Result
+from secondpass_evaluation.results import ComparisonData, Result, percentiles
 from secondpass_evaluation.writing import write_qrels, write_run
 
 _NAME_LENGTH = 120

@@ -12,7 +12,7 @@ from secondpass.asking.shared import Expected
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
-from secondpass_evaluation.rerankers import Spec, create_rerankers
+from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.stability import shuffled_candidates
 from secondpass_evaluation.suites import Suite
@@ -79,9 +79,7 @@ def expected_comparison(
                 uses = reranker.expected_use(requests)
                 expected.systems[label] = [use.times(repeats) for use in uses]
     finally:
-        for reranker, owned in created.values():
-            if owned:
-                reranker.close()
+        close_created(created)
     return expected
 
 

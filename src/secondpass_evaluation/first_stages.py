@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.settings import describe
 from secondpass.types import Progress
-from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.measures import ranking_to_run
-from secondpass_evaluation.results import Result
+from secondpass_evaluation.results import Cost, Result
 from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.retrieval import Mode
 from secondpass_evaluation.suites import Suite, with_title

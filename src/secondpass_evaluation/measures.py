@@ -71,7 +71,7 @@ def evaluate(
         MeasureError: a measure is unknown, or cannot be computed.
         InputError: there is no query to measure, an id is not a string, a score is not a finite
             number, or a relevance is not a whole number within
-            :data:`~secondpass.formats.runs.RELEVANCE`.
+            :data:`~secondpass.formats.reading.RELEVANCE`.
     """
     import ir_measures
 

@@ -2,7 +2,7 @@
 
 Each ranking counts as one observation, because the candidates of one query depend on each other.
 Rankings of the same query depend on each other, too: with queries that are repeated, samples count
-as smaller ones (see :func:`~secondpass.monitoring.repeats.design_effect`).
+as smaller ones (see :func:`~secondpass.monitoring.sketches.design_effect`).
 Distributions of statistics are compared by the two-sample test of Kolmogorov and Smirnov, shares
 of rankings by Fisher's exact test. Both are computed on binned values or counts, where the former
 is conservative (Conover, "A Kolmogorov goodness-of-fit test for discontinuous distributions",

@@ -16,7 +16,6 @@ from secondpass.types import Progress
 from secondpass_evaluation.calibration.calibrating import calibrate
 from secondpass_evaluation.calibration.result import Calibration
 from secondpass_evaluation.comparison import Comparison
-from secondpass_evaluation.costs import Cost
 from secondpass_evaluation.experiment import compare
 from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
@@ -39,7 +38,7 @@ from secondpass_evaluation.measures import (
 )
 from secondpass_evaluation.periods import Drift, DriftChange, drift
 from secondpass_evaluation.rerankers import Spec
-from secondpass_evaluation.results import Change, Result, Shown, Stability
+from secondpass_evaluation.results import Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.search.embedders import Embedder, default_embedder
 from secondpass_evaluation.search.fusion import reciprocal_rank_fusion, weighted_score_fusion
 from secondpass_evaluation.search.index import Index, open_index

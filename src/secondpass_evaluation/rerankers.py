@@ -41,6 +41,13 @@ def create_rerankers(
     return created, missing
 
 
+def close_created(rerankers: Mapping[str, NamedReranker]) -> None:
+    """Close those that were created here."""
+    for reranker, owned in rerankers.values():
+        if owned:
+            reranker.close()
+
+
 def unique_name(name: str, taken: Container[str]) -> str:
     """The name, with a number appended if it is taken: ``mine``, ``mine-2``, ``mine-3``, …"""
     unique, number = name, 2

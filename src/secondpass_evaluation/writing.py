@@ -86,7 +86,7 @@ def write_qrels(path: AnyPath, qrels: Mapping[str, Mapping[str, int]]) -> None:
 
     Raises:
         FormatError: an id has white space or is empty, a relevance is not an integer within
-            :data:`~secondpass.formats.runs.RELEVANCE`, or a query has no judgments, which the
+            :data:`~secondpass.formats.reading.RELEVANCE`, or a query has no judgments, which the
             format cannot express.
         OSError: the file cannot be written.
     """
@@ -115,7 +115,7 @@ def write_run(
 
     Documents are ordered by score; equal scores keep the order of the mapping. trec_eval would
     order those by document id, so a score that is not lower than the one before it is written as
-    the next lower number in single precision (:func:`secondpass.formats.runs.strictly_falling`).
+    the next lower number in single precision (:func:`secondpass.formats.reading.strictly_falling`).
     Other scores are written in full. A query without documents has no line; measures still count
     it, as one without results.
 

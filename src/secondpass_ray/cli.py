@@ -129,7 +129,7 @@ def job(
     from secondpass_ray.inputs import JobInput
     from secondpass_ray.ranking import NOT_A_REQUEST, STRICT, Choices
     from secondpass_ray.running import Job, run_job
-    from secondpass_ray.workers import Workers
+    from secondpass_ray.starting import Workers
 
     _check(source, run, queries, corpus, resume=resume, force=force)
     check_installed("a job on Ray")

@@ -14,9 +14,8 @@ from secondpass.settings.shared import read
 from secondpass_ray.blocks import Row, record_texts
 from secondpass_ray.configurations import check_keys, with_share
 from secondpass_ray.ranking import Choices, RowRanker
-from secondpass_ray.starting import imported
+from secondpass_ray.starting import Workers, crew, imported
 from secondpass_ray.worker import describe_error, use_cpus
-from secondpass_ray.workers import Workers, crew
 
 if TYPE_CHECKING:
     from ray.data import Dataset

@@ -4,7 +4,7 @@ import pytest
 
 from fakes import ByTable
 from secondpass import EngineInfo, Issue, Reranker
-from secondpass.adapters.issue_messages import without_messages
+from secondpass.adapters.shared import without_messages
 from secondpass.ranking.result import Ranking
 from secondpass.types import Report
 

@@ -2,7 +2,7 @@
 
 from fakes import Batching
 from secondpass import Reranker
-from secondpass.adapters.request_batches import rerank_grouped
+from secondpass.adapters.shared import rerank_grouped
 
 REQUESTS = [("q", ["a", "bb", "ccc"][: count + 1]) for count in range(3)]
 

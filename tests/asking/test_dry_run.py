@@ -4,7 +4,7 @@ import pytest
 
 from fakes import InOrder, Model
 from scripted_services import question
-from secondpass.asking.dry_run import Expected, SimulatedLedger, dry_run, merged, total
+from secondpass.asking.planning import Expected, SimulatedLedger, dry_run, merged, total
 from secondpass.effects import Ask, Score
 from secondpass.errors import MethodError
 from secondpass.limits import Limits, Prices

@@ -10,7 +10,7 @@ from batch_scorers import both, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
 from secondpass.asking.gate import Gate
-from secondpass.asking.list_scores import LatestLists, read_lists
+from secondpass.asking.partial_scores import LatestLists, read_lists
 from secondpass.asking.scheduler import CallLists, PartialList, Pass, schedule
 from secondpass.effects import ListScores, Score
 from secondpass.errors import DeadlineError, MethodError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from secondpass.cli.configurations import configuration, with_depth
+from secondpass.cli.options import configuration, with_depth
 
 
 @pytest.mark.parametrize(

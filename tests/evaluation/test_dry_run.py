@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fakes import ByTable, Model, numbered, ranked
 from sampling import examples
 from secondpass import Candidate, InputError, Reranker
-from secondpass.asking.dry_run import total
+from secondpass.asking.planning import total
 from secondpass.questions import estimate_tokens
 from secondpass.strategies.blocks import Blocks
 from secondpass.strategies.cascade import Cascade

@@ -19,8 +19,7 @@ from secondpass_evaluation import (
     write_queries,
     write_run,
 )
-from secondpass_evaluation.candidate_lists import read_candidates
-from secondpass_evaluation.loading import read_query_log
+from secondpass_evaluation.loading import read_candidates, read_query_log
 
 QUERIES = {"q1": "owl", "q2": "sea"}
 QRELS = {"q1": {"a": 2, "b": 0}, "q2": {"c": 1}}

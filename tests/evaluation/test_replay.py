@@ -14,7 +14,7 @@ from secondpass.ranking.blending import Blend
 from secondpass.ranking.scoring import scores_alone
 from secondpass.types import Issue
 from secondpass_evaluation import compare, make_suite
-from secondpass_evaluation.replay import replayed, replayed_run
+from secondpass_evaluation.reranking import replayed, replayed_run
 
 
 class ByText:

@@ -11,7 +11,7 @@ from secondpass.errors import ModelLoadError
 from secondpass.limits import Limits, Prices
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import Cost, Result, compare, evaluate
-from secondpass_evaluation.costs import percentiles
+from secondpass_evaluation.results import percentiles
 from topic_suites import (
     CANDIDATES,
     SUITE,

@@ -5,14 +5,14 @@ import io
 
 import pytest
 
-from secondpass.formats.compression import (
+from secondpass.formats.errors import FormatError
+from secondpass.formats.files import (
     compress_into,
     compressed,
     find_file,
     open_input,
     uncompressed_name,
 )
-from secondpass.formats.errors import FormatError
 
 LINES = [b"one\n", b"two\n"]
 

@@ -41,4 +41,3 @@ def test_the_first_few_names():
     assert first_few([]) == ""
     assert first_few(["a", "b", "c"]) == "a, b, c"
     assert first_few({"a": "x", "b": "x", "c": "x", "d": "x", "e": "x"}) == "a, b, c, and 2 more"
-    assert first_few(["a", "b"], limit=1) == "a, and 1 more"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from secondpass.formats.json_text import to_json
+from secondpass.formats import to_json
 
 
 @pytest.mark.parametrize(

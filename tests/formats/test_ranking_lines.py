@@ -1,9 +1,8 @@
 """Rankings as JSON lines."""
 
 from secondpass import Candidate, Reranker
-from secondpass.formats.json_text import to_json
-from secondpass.formats.ranking_lines import ranking_record
-from secondpass.formats.requests import InputRequest
+from secondpass.formats import to_json
+from secondpass.formats.requests import InputRequest, ranking_record
 
 CANDIDATES = [Candidate("cats", id="a", score=0.5, metadata={"year": 7}), Candidate("owls", id="b")]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secondpass.errors import InputError
-from secondpass.formats.runs import (
+from secondpass.formats.reading import (
     RELEVANCE,
     single_precision,
     strictly_falling,

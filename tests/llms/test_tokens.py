@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from secondpass.llms.tokens import token_logprobs
+from secondpass.llms.provider import token_logprobs
 
 MERGED = [
     # The token itself, its alternatives, and probabilities of their texts.

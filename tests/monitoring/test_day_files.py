@@ -6,9 +6,8 @@ import pytest
 
 from monitored_days import days_of
 from secondpass.formats.files import lock
-from secondpass.monitoring import day_files
-from secondpass.monitoring.day_files import DayFiles
-from secondpass.monitoring.ranking_days import read_days
+from secondpass.monitoring import ranking_days
+from secondpass.monitoring.ranking_days import DayFiles, read_days
 
 DAY = "2026-11-23"
 
@@ -39,7 +38,7 @@ def test_the_lock_is_free_although_a_forked_child_has_it_open(tmp_path, monkeypa
         lock(file)
         copies.append(os.dup(file.fileno()))
 
-    monkeypatch.setattr(day_files, "lock", locked)
+    monkeypatch.setattr(ranking_days, "lock", locked)
     add(DayFiles(tmp_path, None), DAY)
     try:
         with open(tmp_path / ".lock", "a+b") as file:

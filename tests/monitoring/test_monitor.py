@@ -229,7 +229,7 @@ def test_forked_workers(tmp_path):
 
 
 def test_the_folder_is_locked_for_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("secondpass.monitoring.day_files._LOCK_WITHIN", 0.05)
+    monkeypatch.setattr("secondpass.monitoring.ranking_days._LOCK_WITHIN", 0.05)
     with Monitor(tmp_path):
         quiet().rerank("q", TEXTS)
         with open(tmp_path / ".lock", "a+b") as file:
@@ -278,7 +278,7 @@ def test_whatever_fails_is_logged_and_nothing_is_lost(tmp_path, caplog, monkeypa
     with Monitor(tmp_path) as monitor:
         quiet().rerank("q", TEXTS)
         with monkeypatch.context() as patch:
-            patch.setattr("secondpass.monitoring.day_files.days_to_lines", lambda days: [days])
+            patch.setattr("secondpass.monitoring.ranking_days.days_to_lines", lambda days: [days])
             monitor.close()
     assert f"monitoring cannot write to {tmp_path}: AttributeError" in caplog.text
     assert rankings(tmp_path) == {"ok": 1}

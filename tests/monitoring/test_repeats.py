@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.monitoring.repeats import BINS, Repeats, design_effect
+from secondpass.monitoring.sketches import BINS, Repeats, design_effect
 from secondpass.ranking.candidates import query_key
 from secondpass.ranking.observers import query_hash
 

@@ -10,8 +10,7 @@ from secondpass.asking.planning import counted
 from secondpass.effects import Prompt, Task, Turn
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
-from secondpass.prompts.replies.permutation import Permutation
-from secondpass.prompts.replies.ranked import Ranked
+from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
 
 FORMATS = [

@@ -1,8 +1,8 @@
 """The prompt that asks once more."""
 
+from secondpass.asking.dispatch import repair_prompt
 from secondpass.effects import Completion, Estimate, Prompt, Question, Turn
 from secondpass.errors import ReplyError
-from secondpass.prompts.repair import repair_prompt
 
 PROMPT = Prompt("system", (Turn("user", "Which?"),), {"type": "object"}, logprobs=3)
 QUESTION = Question(PROMPT, str, "Reply with JSON.", lambda: None, Estimate(1, 1), 2)

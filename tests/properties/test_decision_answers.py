@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampling import examples
-from secondpass.apis.decision_answers import read_answers
 from secondpass.apis.decision_descriptions import DECISION_APIS
+from secondpass.apis.decisions import read_answers
 from secondpass.errors import ReplyError
 from secondpass.services.json_http import parse_json
 

@@ -20,7 +20,7 @@ from fakes import (
 from secondpass import InputError, Reranker, RerankError
 from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError
-from secondpass.ranking.judgements import judged
+from secondpass.ranking.methods import judged
 from secondpass.ranking.observers import (
     MethodOperation,
     RankingOperation,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from secondpass import ConfigurationError
 from secondpass.questions import RenderedText, affixes
-from secondpass.ranking.passages import Passages, sentences, split
+from secondpass.ranking.windows import Passages, sentences, split
 
 PIECES = st.sampled_from(
     [

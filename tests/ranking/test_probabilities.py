@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakes import ByTable
 from secondpass import Candidate, ConfigurationError, Reranker
-from secondpass.ranking.probabilities import Probabilities
+from secondpass.ranking.floors import Probabilities
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 PLATT = st.builds(

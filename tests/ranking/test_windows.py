@@ -14,9 +14,8 @@ from fakes import ByTable, Model, in_answer, number_of, play, shown_in, task_of
 from sampling import examples
 from secondpass import Candidate, Reranker
 from secondpass.effects import ListScores
-from secondpass.ranking.passages import Passages
 from secondpass.ranking.rendering import Rendering, well_formed
-from secondpass.ranking.windows import judged_by_windows, with_windows
+from secondpass.ranking.windows import Passages, judged_by_windows, with_windows
 from secondpass.strategies.graded import Graded
 from secondpass.types import Issue
 

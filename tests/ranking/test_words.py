@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass.ranking.words import split_words
+from secondpass.ranking.lexical import split_words
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from job_blocks import nothing, rows_of
 from secondpass.formats.errors import FormatError
 from secondpass_ray.blocks import read_rows, record_text
-from secondpass_ray.folder import JobFolder
 from secondpass_ray.inputs import JobInput
+from secondpass_ray.running import JobFolder
 from secondpass_ray.scanning import LINES, InputFile, scan
 
 BLANK = st.sampled_from([b"\n", b"  \r\n", "\u00a0\n".encode(), b"\t\n"])

@@ -7,8 +7,8 @@ import pytest
 from job_blocks import blocks_of, written
 from secondpass.errors import InputError
 from secondpass_ray import storage
-from secondpass_ray.folder import STATE, JobFolder
 from secondpass_ray.parts import PartWriter
+from secondpass_ray.running import STATE, JobFolder
 from secondpass_ray.storage import files_in
 
 MADE_OF = {"input": "a", "configuration": "b"}

@@ -9,7 +9,7 @@ from fake_provider import FakeProvider
 from secondpass.config import load
 from secondpass_ray.blocks import Row
 from secondpass_ray.ranking import Choices, RowRanker
-from secondpass_ray.spending import Spending
+from secondpass_ray.worker import Spending
 
 
 @pytest.mark.parametrize("repair", [0, 1])

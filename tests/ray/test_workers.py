@@ -3,7 +3,7 @@
 import pytest
 
 from secondpass.errors import InputError
-from secondpass_ray.workers import Workers, crew
+from secondpass_ray.starting import Workers, crew
 
 
 class Cluster:

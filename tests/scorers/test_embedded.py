@@ -18,7 +18,7 @@ from secondpass import (
     Reranker,
     RerankError,
 )
-from secondpass.ranking.passages import sentences
+from secondpass.ranking.windows import sentences
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
 from secondpass.scorers.engines.processor import has_fast_bfloat16

@@ -16,8 +16,7 @@ from rerank_dialects import DIALECTS
 from rotation import rotated
 from secondpass import Reranker, RerankError
 from secondpass.errors import LLMError
-from secondpass.services.diagnosis import words
-from secondpass.services.echoes import RUN, Sent
+from secondpass.services.diagnosis import RUN, Sent, words
 from secondpass.settings.secrets import bare
 from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
 

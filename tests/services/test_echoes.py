@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from secondpass.services.echoes import RUN, Sent
+from secondpass.services.diagnosis import RUN, Sent
 from sent_texts import ESCAPES, KEY, PASSAGE, QUERY, SENT
 
 

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from secondpass.storage import connections
-from secondpass.storage.connections import Connection, connect
+from secondpass.storage import files
+from secondpass.storage.files import Connection, connect
 
 
 @pytest.fixture
@@ -119,9 +119,9 @@ def test_garbage_is_not_collected_while_a_fork_holds_it(path):
     del dropped
 
     def fork():
-        connections.opening.before_fork()
+        files.opening.before_fork()
         gc.collect()
-        connections.opening.after_fork_in_parent()
+        files.opening.after_fork_in_parent()
 
     thread = threading.Thread(target=fork, daemon=True)
     thread.start()

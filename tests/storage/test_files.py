@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from secondpass.storage.connections import Connection
-from secondpass.storage.files import WrongFileError, check_kind, prepare
-from secondpass.storage.layout import Layout
+from secondpass.storage import Layout
+from secondpass.storage.files import Connection, WrongFileError, check_kind, prepare
 
 LAYOUT = Layout(
     name="notebook",
@@ -48,7 +47,7 @@ READS_A_FILE_IN_USE = """
 import os, sqlite3, subprocess, sys
 from contextlib import closing
 from pathlib import Path
-from secondpass.storage.connections import Connection
+from secondpass.storage.files import Connection
 from secondpass.storage.files import check_kind, prepare
 from store_kinds import KINDS
 

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from forked import IGNORES_FORKS, NEEDS_FORK, ended_well, run_child
-from secondpass.storage import connections, files, store_file
+from secondpass.storage import files, store_file
 from secondpass.storage.store_file import StoreFile, StoreFileError
 from store_kinds import KEYS, KINDS
 
@@ -411,7 +411,7 @@ def test_a_full_disk_ends_writing_for_a_minute(kind, path, monotonic, monkeypatc
 
 
 def test_another_process_that_holds_the_lock_is_waited_for_a_moment(kind, path, monkeypatch):
-    monkeypatch.setattr(connections, "_WRITE_WITHIN", 0.05)
+    monkeypatch.setattr(files, "_WRITE_WITHIN", 0.05)
     with kind.opened(path) as file:
         file.put_many(kind.values(0, 1))
         file.close()
@@ -464,10 +464,10 @@ def test_opening_waits_for_another_process(path, file, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from secondpass.storage import connections
+from secondpass.storage import files
 from store_kinds import KINDS
 
-connections._WRITE_WITHIN = 30.0  # the machine may be busy
+files._WRITE_WITHIN = 30.0  # the machine may be busy
 kind = KINDS[sys.argv[2]]
 with kind.opened(Path(sys.argv[1])) as file:
     for number in range(40):
@@ -539,7 +539,7 @@ def test_forks_while_threads_write(kind, path):
 @IGNORES_FORKS
 def test_a_fork_during_a_long_write(path, file, monkeypatch):
     """The child cannot write then: a connection of its parent must not be touched."""
-    monkeypatch.setattr(connections, "_FORK_WITHIN", 0.05)
+    monkeypatch.setattr(files, "_FORK_WITHIN", 0.05)
     file.put_many({KEYS[0]: "a"})
 
     def child():

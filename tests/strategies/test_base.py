@@ -4,7 +4,7 @@ import pytest
 
 from secondpass.effects import Answer, Call
 from secondpass.errors import LLMError, MethodError, ReplyError
-from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.replies.base import BatchScores
 from secondpass.strategies.base import (
     IssueCollector,
     affordable,

@@ -5,7 +5,7 @@ import pytest
 from fakes import Model, in_answer, numbered, play, ranked, task_of
 from secondpass.effects import Answer
 from secondpass.errors import ReplyError
-from secondpass.prompts.replies.values import Order
+from secondpass.prompts.replies.base import Order
 from secondpass.strategies.listwise import Listwise
 from secondpass.strategies.orders import Groups, OrderedGroup
 
@@ -43,8 +43,8 @@ def test_a_reply_that_broke_off(groups):
 
 
 def test_a_group_that_was_not_answered(groups):
-    assert groups.read(Answer(error=ReplyError("it is empty")), [1, 3, 5], kept=1) is None
-    assert list(issues(groups).values()) == [(3, 5)]
+    assert groups.read(Answer(error=ReplyError("it is empty")), [1, 3, 5]) is None
+    assert list(issues(groups).values()) == [(1, 3, 5)]
 
 
 def test_groups_are_asked_about_side_by_side(groups):

@@ -3,8 +3,8 @@
 import pytest
 
 from fakes import ByTable, Model, numbered, task_of
-from secondpass.asking.dry_run import SimulatedLedger
 from secondpass.asking.planning import (
+    SimulatedLedger,
     exceeded_limits,
     planned_stage,
     trials,

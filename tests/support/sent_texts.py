@@ -4,7 +4,7 @@ import html
 import json
 from urllib.parse import quote
 
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent
 
 KEY = "sk-proj-Ab9xQ7LmZ2wK4tR8"
 QUERY = "where do the zebras sleep at night"

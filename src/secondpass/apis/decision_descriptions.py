@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
 Layout: TypeAlias = Literal["each", "together"]
-Kind: TypeAlias = Literal["graded", "yes_no"]
 
 PLACEHOLDERS: Mapping[str, str] = {
     "model": "in the request: the setting `model`",

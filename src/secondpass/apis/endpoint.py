@@ -15,9 +15,9 @@ from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Answer, Completion, Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.limits import Prices
-from secondpass.prompts.replies.values import BatchScores
+from secondpass.prompts.replies.base import BatchScores
 from secondpass.services import json_http
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent
 from secondpass.settings import SECRET, Variables, configurable, nested
 from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind

@@ -36,14 +36,13 @@ from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
 from secondpass.services import json_http
 from secondpass.services.client import NO_KEY, REMEMBERED_SECONDS, Client, Connection
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent
 from secondpass.services.http import MAX_VALUES
 from secondpass.services.json_http import StatusError
 from secondpass.services.provider_errors import ErrorResponse
 from secondpass.settings import Secret, to_mapping
 from secondpass.settings.descriptions import Descriptions
-from secondpass.strategies.base import IssueCollector, merge_batches
-from secondpass.strategies.halving import ask_in_halves, repairing
+from secondpass.strategies.base import IssueCollector, ask_in_halves, merge_batches, repairing
 
 A = TypeVar("A", bound=Api)
 

@@ -19,13 +19,12 @@ from secondpass.apis.descriptions import USAGE_TOKENS, Api, RerankApi, RerankSpa
 from secondpass.apis.template import lookup
 from secondpass.effects import Answer, Completion
 from secondpass.errors import MethodError, ReplyError
-from secondpass.prompts.replies import values as reply_values
-from secondpass.prompts.replies.values import BatchScores, are_places
+from secondpass.prompts.replies import base as reply_values
+from secondpass.prompts.replies.base import BatchScores, are_places
 from secondpass.questions import Span
 from secondpass.ranking.scoring import in_range, range_of, to_float, to_span
 from secondpass.services.client import token_count
-from secondpass.services.diagnosis import names, words
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent, names, words
 from secondpass.strategies.base import IssueCollector
 from secondpass.types import ScoreKind
 

@@ -28,7 +28,7 @@ from secondpass.asking.response_cache import is_doubtful
 from secondpass.asking.scheduler import question_deadline_error
 from secondpass.concurrency.left_behind import ALLOWED
 from secondpass.concurrency.threads import retrieve_exception, with_timeout
-from secondpass.effects import Answer, Ask, Completion, Question
+from secondpass.effects import Answer, Ask, Completion, Prompt, Question, Turn
 from secondpass.errors import (
     LLMError,
     MethodError,
@@ -38,9 +38,10 @@ from secondpass.errors import (
     with_article,
 )
 from secondpass.limits import Prices
-from secondpass.prompts.repair import repair_prompt
+from secondpass.prompts.fencing import as_text
 from secondpass.ranking import observers
 from secondpass.ranking.ledger import Ledger
+from secondpass.ranking.rendering import well_formed
 from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services.throttle import THROTTLE, throttle_of
 
@@ -399,3 +400,24 @@ def _logprobs(value: Any) -> tuple[dict[str, float], ...] | None:
             token[text] = clipped
         tokens.append(token)
     return tuple(tokens)
+
+
+_LONGEST_QUOTE = 4000
+"""Characters of an unusable reply that are sent back to the model."""
+
+
+def repair_prompt(
+    question: Question[Prompt, Any], completion: Completion, error: ReplyError
+) -> Prompt:
+    """The prompt, followed by the unusable reply and the reason why it cannot be used.
+
+    The reply may quote a passage, so it is escaped like one.
+    """
+    message = f"Your reply cannot be used: {error}. {question.reminder}"
+    quoted = as_text(well_formed(completion.text[:_LONGEST_QUOTE]))
+    turns = question.request.turns
+    if quoted.strip():
+        turns = (*turns, Turn("assistant", quoted), Turn("user", message))
+    else:  # some servers refuse an empty turn
+        turns = (*turns[:-1], Turn(turns[-1].role, f"{turns[-1].text}\n\n{message}"))
+    return replace(question.request, turns=turns)

@@ -19,9 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from secondpass.asking.batch_scores import BatchScores
 from secondpass.asking.gate import Gate
-from secondpass.asking.list_scores import LatestLists
+from secondpass.asking.partial_scores import BatchScores, LatestLists
 from secondpass.asking.scheduler import (
     CallBatches,
     CallLists,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from secondpass.asking.answer_keys import NotStorableError, service_key
-from secondpass.asking.response_cache import ResponseCache
+from secondpass.asking.response_cache import NotStorableError, ResponseCache, service_key
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, MissingExtraError, Problem, SecondPassError
 from secondpass.limits import Limits

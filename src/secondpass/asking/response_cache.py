@@ -1,8 +1,7 @@
 """The response cache: earlier answers of services, in a file.
 
-An answer is found by a hash of its question (:mod:`secondpass.asking.answer_keys`). Only the value
-read from the reply is stored, which identifies documents by place: no text, no label and no key of
-a service.
+An answer is found by a hash of everything that it depends on. Only the value read from the reply is
+stored, which identifies documents by place: no text, no label and no key of a service.
 """
 
 from __future__ import annotations
@@ -14,16 +13,105 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from secondpass.asking.answer_keys import NotStorableError, answer_key, service_key
 from secondpass.errors import ConfigurationError
 from secondpass.questions import Answer, Question
 from secondpass.ranking.ledger import Ledger
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
-from secondpass.storage.layout import Layout
+from secondpass.storage import Layout
 from secondpass.storage.store import Store
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
+import hashlib
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from operator import itemgetter
+
+from secondpass.errors import with_article
+
+KEY_SIZE = 32
+"""Bytes of a key."""
+
+_MAX_DEPTH = 50
+_first = itemgetter(0)
+
+
+class NotStorableError(Exception):
+    """Answers cannot be stored; the message says why, for the report."""
+
+
+def service_key(service: object, namespace: str = "") -> bytes:
+    """The part of a key that is the same for all questions to a service.
+
+    It includes the version of secondpass, because a new version may read replies differently.
+    Answers of different namespaces have different keys.
+
+    Raises:
+        NotStorableError: the service has no ``cache_key``, or one of other than plain values.
+    """
+    try:
+        key = getattr(service, "cache_key", None)
+    except Exception as error:  # the user's own code may raise anything
+        raise NotStorableError(f"its cache_key raised {type(error).__name__}") from None
+    if key is None:
+        raise NotStorableError("it has no cache_key")
+    version = import_module("secondpass").__version__
+    return _digest([version, namespace, _class_name(type(service)), key], "its cache_key")
+
+
+def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
+    """The key of the answer to a question.
+
+    Raises:
+        NotStorableError: the question does not say what its answer depends on.
+    """
+    if question.recall is None:
+        raise NotStorableError("its method does not say what an answer depends on")
+    try:
+        key = question.recall.key()
+    except Exception as error:  # the user's own code, such as a template, may raise anything
+        raise NotStorableError(f"making the key raised {type(error).__name__}") from None
+    return _digest([service.hex(), key], "the key of a question")
+
+
+def _digest(value: Any, what: str) -> bytes:
+    try:
+        text = json.dumps(_plain(value), separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise NotStorableError(f"{what} is not of plain values") from error
+    return hashlib.blake2b(text.encode(), digest_size=KEY_SIZE).digest()
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The value as JSON values; different values stay different.
+
+    Raises:
+        TypeError: it contains an object without a ``cache_key``.
+        ValueError: it is nested too deeply.
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(value, list | tuple):
+        return [_plain(item, depth + 1) for item in value]
+    # Only these become JSON objects, so that no list or string is equal to one.
+    if isinstance(value, Mapping):
+        pairs = [[_plain(key, depth + 1), _plain(value[key], depth + 1)] for key in value]
+        if all(isinstance(key, str) for key in value):
+            return {"mapping": sorted(pairs, key=_first)}
+        return {"mapping": sorted(pairs, key=lambda pair: json.dumps(pair[0]))}
+    if is_dataclass(value) and not isinstance(value, type):
+        members = {item.name: getattr(value, item.name) for item in fields(value)}
+        return {_class_name(type(value)): _plain(members, depth + 1)}
+    if (key := getattr(value, "cache_key", None)) is not None and not isinstance(value, type):
+        return {_class_name(type(value)): _plain(key, depth + 1)}
+    raise TypeError(f"{with_article(type(value).__name__)} has no cache_key")
+
+
+def _class_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
 
 _MAX_MB = 1_000_000
 

@@ -1,6 +1,6 @@
 """Dry runs and stored answers, for the other packages."""
 
-from secondpass.asking.dry_run import Expected, total
+from secondpass.asking.planning import Expected, total
 from secondpass.asking.response_cache import ResponseCache
 
 __all__ = [

@@ -36,9 +36,9 @@ GROUPS = {
         "mcp": "secondpass_server.cli.mcp:mcp",
     },
     "Models and configurations": {
-        "presets": "secondpass.cli.commands.presets:presets",
+        "presets": "secondpass.cli.commands.config:presets",
         "config": "secondpass.cli.commands.config:config_app",
-        "schema": "secondpass.cli.commands.schema:schema",
+        "schema": "secondpass.cli.commands.config:schema",
         "doctor": "secondpass.cli.commands.doctor:doctor",
         "export": "secondpass_server.cli.export:export",
     },

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from secondpass.formats.json_text import to_json
+from secondpass.formats import to_json
 from secondpass.settings import yaml_text
 
 ERROR, USAGE_ERROR, INTERRUPTED, TERMINATED = 1, 2, 130, 143

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.asking.dry_run import Expected, merged, total
+from secondpass.asking.planning import Expected, merged, total
 from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
 from secondpass.reranker import Reranker
 from secondpass.types import Request

@@ -1,12 +1,21 @@
-"""Options that several subcommands share."""
+"""Options that several subcommands share, and the configuration that they name."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass.config import merged, preset, read_yaml
+from secondpass.errors import ConfigurationError, InputError
+from secondpass.ranking.options import validate
+from secondpass.reranker import Reranker
+from secondpass.settings import registry, suggestion, yaml_text
 from secondpass.settings.registry import preset_names
 
 
@@ -78,3 +87,142 @@ DryRun = Annotated[
         help="Estimate calls, tokens and cost without calling a model. JSON in a pipe.",
     ),
 ]
+
+
+def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] | None:
+    """Parse ``--order``: a name or a mapping. Exits if it is not an ordering."""
+    order: Any = value
+    if value is not None and value.lstrip().startswith("{"):
+        try:
+            order = yaml_text.parse(value)
+        except yaml_text.NotYAMLError:
+            fail("--order: write a name, or a mapping such as {type: tiers, …}", USAGE_ERROR)
+    try:
+        validate({"order": order}, reranker.orders)
+    except InputError as error:
+        fail(f"--{error}", USAGE_ERROR)
+    return order  # type: ignore[no-any-return]
+
+
+MonitorFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--monitor",
+        metavar="FOLDER",
+        help="Add statistics of scores, moves and errors to this folder, for `secondpass drift`.",
+    ),
+]
+
+
+@contextmanager
+def monitored(folder: Path | None) -> Iterator[None]:
+    """Monitor the rankings made in the block; without a folder, do nothing.
+
+    Raises:
+        InputError: the path is that of a file.
+        OSError: the folder cannot be created.
+    """
+    if folder is None:
+        yield
+        return
+    from secondpass.monitoring import Monitor
+
+    with Monitor(folder):
+        yield
+
+
+_DEFAULT_DEPTH = 50
+"""Candidates to rerank if neither an option nor the configuration has a depth."""
+
+_MAX_KEY_PARTS = 20
+
+
+def configuration(
+    preset_name: str | None,
+    file: Path | None,
+    settings: Sequence[str] | None,
+    *,
+    base: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The configuration of the options.
+
+    Args:
+        preset_name: value of ``--preset``.
+        file: value of ``--config``.
+        settings: values of ``--set``.
+        base: used without a preset and a file; None: the preset ``default``.
+
+    Raises:
+        ConfigurationError: there is no such preset, the file is malformed, or a setting is not
+            ``KEY=VALUE``.
+    """
+    if preset_name is not None and file is not None:
+        fail("--preset, --config: give one of them", USAGE_ERROR)
+    _check_source(preset_name, file)
+    if file is not None:
+        config = read_yaml(file)
+    elif base is not None and preset_name is None:
+        config = dict(base)
+    else:
+        config = preset("default" if preset_name is None else preset_name)
+    keys: set[str] = set()
+    for setting in settings or ():
+        values = _parse_setting(setting)
+        key = setting.partition("=")[0]
+        if key in keys:
+            fail(f"--set {key}: give it once", USAGE_ERROR)
+        keys.add(key)
+        config = merged(_with_method_mapping(config), values)
+    return config
+
+
+def _check_source(preset_name: str | None, file: Path | None) -> None:
+    """Check that there is such a preset or file; an error names the options that are meant.
+
+    Raises:
+        ConfigurationError: there is none, but the name has another meaning.
+    """
+    if file is not None and not file.exists():
+        hint = registry.meaning(str(file), as_options=True)
+        raise ConfigurationError(f"there is no such file{hint}", str(file))
+    if preset_name is None or preset_name in registry.preset_names():
+        return
+    hint = registry.meaning(preset_name, as_options=True)
+    if Path(preset_name).suffix.lower() in registry.CONFIGURATION_SUFFIXES:
+        hint = f"; if it is a file, use --config {preset_name}"
+    hint = hint or suggestion(preset_name, registry.preset_names())
+    raise ConfigurationError(f"no preset is named {preset_name!r}{hint}")
+
+
+def with_depth(config: Mapping[str, Any], top_n: int | None) -> dict[str, Any]:
+    """A configuration with the depth of ``--rerank-top-n``, else its own, else 50."""
+    if top_n is None and "depth" in config:
+        return dict(config)
+    return {**config, "depth": top_n or _DEFAULT_DEPTH}
+
+
+def _parse_setting(setting: str) -> dict[str, Any]:
+    """Parse ``a.b=VALUE`` as the mapping ``{a: {b: VALUE}}``."""
+    key, equals, text = setting.partition("=")
+    parts = key.split(".")
+    if not equals or not all(parts) or len(parts) > _MAX_KEY_PARTS:
+        # Only its name: the value may be a key.
+        name = re.split(r"[=:\s]", setting, maxsplit=1)[0][:80]
+        raise ConfigurationError(f"--set {name}: write KEY=VALUE, such as depth=50")
+    if parts == ["preset"]:
+        raise ConfigurationError("--set preset: use --preset")
+    try:
+        value: Any = yaml_text.parse(text) if text.strip() else ""
+    except yaml_text.TooLargeError as error:
+        raise ConfigurationError(f"--set {key}: {error}") from None
+    except yaml_text.NotYAMLError:
+        value = text
+    for part in reversed(parts[1:]):
+        value = {part: value}
+    return {parts[0]: value}
+
+
+def _with_method_mapping(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose method is a mapping, so that its settings can be overridden."""
+    method = config.get("method")
+    return {**config, "method": {"type": method}} if isinstance(method, str) else dict(config)

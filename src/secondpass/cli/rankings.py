@@ -24,12 +24,11 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.errors import InputError
-from secondpass.formats.compression import compressed, is_gzip
+from secondpass.formats import to_json
 from secondpass.formats.errors import FormatError
-from secondpass.formats.json_text import to_json
+from secondpass.formats.files import compressed, is_gzip
 from secondpass.formats.lines import check_field
-from secondpass.formats.ranking_lines import ranking_record
-from secondpass.formats.requests import InputRequest
+from secondpass.formats.requests import InputRequest, ranking_record
 from secondpass.ranking.explanations import Explanation
 from secondpass.ranking.result import Ranking
 from secondpass.types import Ranked

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from secondpass.cli.console import USAGE_ERROR, fail, on_terminal, warn
 from secondpass.cli.resuming import answers_of, state_of
 from secondpass.errors import ConfigurationError
-from secondpass.formats.compression import open_input
+from secondpass.formats.files import open_input
 from secondpass.formats.lines import finite_float, finite_int
 from secondpass.formats.reading import read_queries
 from secondpass.formats.requests import (

@@ -19,8 +19,7 @@ from typing import Any, BinaryIO
 
 from secondpass.asking.response_cache import ResponseCache
 from secondpass.errors import InputError
-from secondpass.formats.compression import compressed, is_gzip
-from secondpass.formats.files import atomic_write, flush_file, open_locked
+from secondpass.formats.files import atomic_write, compressed, flush_file, is_gzip, open_locked
 from secondpass.reranker import Reranker
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

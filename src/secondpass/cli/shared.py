@@ -1,7 +1,5 @@
 """What the commands of other packages share with those of the core."""
 
-from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import configuration, with_depth
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
@@ -29,7 +27,6 @@ from secondpass.cli.dry_run import (
     total_record,
     use_record,
 )
-from secondpass.cli.monitored import MonitorFolder, monitored
 from secondpass.cli.options import (
     AsJson,
     Config,
@@ -38,6 +35,7 @@ from secondpass.cli.options import (
     DryRun,
     Explain,
     Instruction,
+    MonitorFolder,
     Order,
     Preset,
     RunCorpus,
@@ -47,6 +45,10 @@ from secondpass.cli.options import (
     TopK,
     WithText,
     complete_preset,
+    configuration,
+    monitored,
+    parse_order,
+    with_depth,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import explained

@@ -1,0 +1,33 @@
+"""TREC, BEIR and JSON lines. JSON is written for every reader."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+_SEPARATORS = "\x85\u2028\u2029"
+"""Ends of lines in Unicode that JSON does not escape."""
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Serialise as JSON; NaN and infinities become null.
+
+    Without an indent it is one line for every reader, also for those that end lines at Unicode's
+    separators, such as Node's readline.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    for separator in _SEPARATORS:
+        text = text.replace(separator, f"\\u{ord(separator):04x}")
+    return text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

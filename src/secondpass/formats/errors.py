@@ -103,7 +103,7 @@ def check_numbers(**numbers: tuple[object, int]) -> None:
             )
 
 
-def first_few(names: Sequence[str] | Mapping[str, str], limit: int = 3) -> str:
+def first_few(names: Sequence[str] | Mapping[str, str]) -> str:
     """The first names, comma-separated, and the number of the others."""
-    first = ", ".join([*names][:limit])
-    return first if len(names) <= limit else f"{first}, and {len(names) - limit} more"
+    first = ", ".join([*names][:3])
+    return first if len(names) <= 3 else f"{first}, and {len(names) - 3} more"

@@ -10,9 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from secondpass.formats.compression import compress_into, is_gzip, open_input
 from secondpass.formats.errors import FormatError
-from secondpass.formats.files import atomic_write
+from secondpass.formats.files import atomic_write, compress_into, is_gzip, open_input
 from secondpass.settings import describe
 
 AnyPath: TypeAlias = str | PathLike[str]

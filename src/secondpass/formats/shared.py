@@ -1,6 +1,6 @@
 """Files of requests, rankings, queries, corpora, runs and judgements, for the other packages."""
 
-from secondpass.formats.compression import find_file, open_input, uncompressed_name
+from secondpass.formats import to_json
 from secondpass.formats.errors import (
     FormatError,
     IndexFaultError,
@@ -9,8 +9,16 @@ from secondpass.formats.errors import (
     check_numbers,
     first_few,
 )
-from secondpass.formats.files import atomic_write, flush_file, flush_folder, lock, open_locked
-from secondpass.formats.json_text import to_json
+from secondpass.formats.files import (
+    atomic_write,
+    find_file,
+    flush_file,
+    flush_folder,
+    lock,
+    open_input,
+    open_locked,
+    uncompressed_name,
+)
 from secondpass.formats.lines import (
     AnyPath,
     Line,
@@ -20,17 +28,25 @@ from secondpass.formats.lines import (
     read_json_lines,
     write_lines,
 )
-from secondpass.formats.ranking_lines import ranking_record
-from secondpass.formats.reading import read_corpus, read_qrels, read_queries, read_run
-from secondpass.formats.requests import InputRequest, UnknownKeys, parse_request, request_line
-from secondpass.formats.runs import (
+from secondpass.formats.reading import (
     Qrels,
     Run,
     by_judged_id,
     file_of,
     judged_id,
+    read_corpus,
+    read_qrels,
+    read_queries,
+    read_run,
     strictly_falling,
     whole_relevance,
+)
+from secondpass.formats.requests import (
+    InputRequest,
+    UnknownKeys,
+    parse_request,
+    ranking_record,
+    request_line,
 )
 from secondpass.formats.totals import count, summary, tokens_and_cost
 from secondpass.formats.trec_requests import CorpusFile, read_run_requests

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from secondpass.errors import InputError
-from secondpass.formats.compression import is_gzip, open_input
+from secondpass.formats.files import is_gzip, open_input
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_object
-from secondpass.formats.reading import parse_document, parse_run_line
+from secondpass.formats.reading import parse_document, parse_run_line, trec_order
 from secondpass.formats.requests import InputRequest, raw_lines
-from secondpass.formats.runs import trec_order
 from secondpass.types import Candidate
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import LLMError
-from secondpass.llms.provider import Form, Provider
-from secondpass.llms.tokens import TokenLogprobs, answer_range, token_logprobs
+from secondpass.llms.provider import Form, Provider, TokenLogprobs, answer_range, token_logprobs
 from secondpass.services.client import Connection, token_count
 from secondpass.services.http import bounded
 from secondpass.settings import configurable

@@ -25,9 +25,9 @@ from weakref import WeakSet
 from secondpass import __version__
 from secondpass.errors import InputError
 from secondpass.formats.lines import AnyPath
-from secondpass.monitoring.day_files import DayFiles
 from secondpass.monitoring.ranking_days import (
     DayCounts,
+    DayFiles,
     DayKey,
     Days,
     line_of,
@@ -37,9 +37,9 @@ from secondpass.monitoring.ranking_days import (
 )
 from secondpass.monitoring.ranking_days import is_day as is_day
 from secondpass.monitoring.ranking_statistics import STATISTICS, ranking_statistics
-from secondpass.monitoring.repeats import Repeats as Repeats
-from secondpass.monitoring.repeats import design_effect as design_effect
+from secondpass.monitoring.sketches import Repeats as Repeats
 from secondpass.monitoring.sketches import Sketch as Sketch
+from secondpass.monitoring.sketches import design_effect as design_effect
 from secondpass.ranking.diagnostics import log
 from secondpass.ranking.observers import Operation, RankingOperation, Registration, observe
 from secondpass.settings import describe

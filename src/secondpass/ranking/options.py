@@ -14,9 +14,9 @@ from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.floors import Floor
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
-from secondpass.ranking.passages import Passages
 from secondpass.ranking.rendering import Rendering, well_formed
 from secondpass.ranking.when import When
+from secondpass.ranking.windows import Passages
 from secondpass.settings import describe, suggestion
 
 F = TypeVar("F", bound=Callable[..., Any])

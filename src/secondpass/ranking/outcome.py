@@ -12,9 +12,8 @@ from typing import Any
 from secondpass.effects import Call, Judgement, Method, Plan, Span
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
-from secondpass.ranking.floors import Floor
+from secondpass.ranking.floors import Floor, Probabilities
 from secondpass.ranking.ordering import Ordering, failure, reordered
-from secondpass.ranking.probabilities import Probabilities
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import registry
 from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Threshold

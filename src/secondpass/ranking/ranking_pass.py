@@ -10,9 +10,8 @@ from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError
 from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id
 from secondpass.ranking.diagnostics import log_exception
-from secondpass.ranking.judgements import checked, judged
 from secondpass.ranking.ledger import Ledger, PassCall
-from secondpass.ranking.methods import Stage, doubts
+from secondpass.ranking.methods import Stage, checked, doubts, judged
 from secondpass.ranking.observers import RankingOperation, Running, end, observed, query_hash
 from secondpass.ranking.options import PassSettings
 from secondpass.ranking.outcome import DISTANCES, Outcome, issue_about

@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass.effects import Span
-from secondpass.ranking.passages import sentences
+from secondpass.ranking.windows import sentences
 from secondpass.scorers import minilm
 
 if TYPE_CHECKING:

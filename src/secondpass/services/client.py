@@ -17,8 +17,7 @@ from secondpass.concurrency.portal import Portal, portal
 from secondpass.concurrency.threads import in_thread, in_thread_of
 from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
-from secondpass.services.diagnosis import address, strings_in
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent, address, strings_in
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
 from secondpass.settings import OptionalVariables, Secret, Variables, variable, variables
 from secondpass.settings.secrets import bare, private_parts

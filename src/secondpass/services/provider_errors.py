@@ -17,8 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from secondpass.errors import LLMError
-from secondpass.services.diagnosis import codes, words
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent, codes, words
 from secondpass.services.http import (
     RedirectedError,
     ResponseTooLongError,
@@ -179,7 +178,7 @@ def error_response(error: Exception, sent: Sequence[str] | Sent = ()) -> ErrorRe
         error: raised by an SDK.
         sent: the texts of the request. They are removed from the body, because servers repeat them
             and a passage must not decide what an error means. The server's words are passed on only
-            if this is a :class:`~secondpass.services.echoes.Sent`, which knows the key too.
+            if this is a :class:`~secondpass.services.diagnosis.Sent`, which knows the key too.
     """
     status = getattr(error, "status_code", None)
     if type(status) is not int:

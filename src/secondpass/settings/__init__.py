@@ -11,7 +11,6 @@ from secondpass.settings.secrets import (
     variable,
     variables,
 )
-from secondpass.settings.serialization import not_serializable, to_mapping
 from secondpass.settings.signature import (
     Nested,
     OneOrMore,
@@ -22,7 +21,9 @@ from secondpass.settings.signature import (
     is_configurable,
     model_of,
     nested,
+    not_serializable,
     show_types,
+    to_mapping,
 )
 
 __all__ = [

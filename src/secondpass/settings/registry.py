@@ -19,8 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import describe, suggestion
-from secondpass.settings.serialization import not_serializable, to_mapping
-from secondpass.settings.signature import from_mapping, is_configurable, model_of
+from secondpass.settings.signature import (
+    from_mapping,
+    is_configurable,
+    model_of,
+    not_serializable,
+    to_mapping,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from secondpass.settings import definition, environment, model_of, registry
-from secondpass.settings.files import preset
+from secondpass.settings.loading import preset
 from secondpass.settings.registry import preset_names
 
 _Schema: TypeAlias = dict[str, Any]

@@ -1,0 +1,37 @@
+"""The store of answers and of scores, and what describes one of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class StoreFileError(Exception):
+    """The file cannot be used now. The message names it without its folder."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One kind of store. Its file has a table of keys, their last use and their values.
+
+    Attributes:
+        name: of the kind, for messages.
+        application: SQLite's ``application_id``, which identifies the kind.
+        version: of the schema, from 1.
+        schema: statements that create the table.
+        table: its name.
+        columns: of a row, as SQL: ``key`` (BLOB, unique), ``used`` (a whole number that orders the
+            rows by their last use), that of the value and, if ``dated``, ``written``.
+        dated: whether the time of writing is kept, in seconds as of :func:`time.time`.
+        are_valid: whether all of these values can have been stored. SQLite does not check types.
+    """
+
+    name: str
+    application: int
+    version: int
+    schema: Sequence[str]
+    table: str
+    columns: str
+    dated: bool
+    are_valid: Callable[[Sequence[Any]], bool]

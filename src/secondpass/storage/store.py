@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.concurrency.left_behind import Call
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.storage.layout import Layout, StoreFileError
+from secondpass.storage import Layout, StoreFileError
 from secondpass.types import Issue
 
 if TYPE_CHECKING:

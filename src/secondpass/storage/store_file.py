@@ -21,9 +21,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from secondpass.concurrency.lazy import ForkLock
-from secondpass.storage.connections import Connection, inode_of
-from secondpass.storage.files import WrongFileError, check_kind, make_private, prepare
-from secondpass.storage.layout import Layout, StoreFileError
+from secondpass.storage import Layout, StoreFileError
+from secondpass.storage.files import (
+    Connection,
+    WrongFileError,
+    check_kind,
+    inode_of,
+    make_private,
+    prepare,
+)
 
 T = TypeVar("T")
 

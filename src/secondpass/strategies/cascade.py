@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.judgements import INSTRUCTION_NOT_USED, converted
-from secondpass.ranking.methods import METHOD, beside, beside_as_setting, inner
+from secondpass.ranking.methods import (
+    INSTRUCTION_NOT_USED,
+    METHOD,
+    beside,
+    beside_as_setting,
+    converted,
+    inner,
+)
 from secondpass.ranking.outcome import failed, merged
 from secondpass.ranking.windows import judged_by_windows
 from secondpass.settings import Nested, configurable, definition

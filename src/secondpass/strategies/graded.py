@@ -20,20 +20,19 @@ from secondpass.errors import ConfigurationError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
-from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Scores
-from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
+    ask_batches,
     equal_scores,
     merge_batches,
     returned,
     split_batches,
 )
-from secondpass.strategies.halving import ask_batches
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 

@@ -12,11 +12,9 @@ from secondpass.errors import MethodError
 from secondpass.limits import Prices
 from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.questions import Questions
-from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.base import Order, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
-from secondpass.prompts.replies.permutation import Permutation
-from secondpass.prompts.replies.ranked import Ranked
-from secondpass.prompts.replies.values import Order
+from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
 from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned
 from secondpass.strategies.shuffles import Shuffles
@@ -136,17 +134,14 @@ class Groups:
         """
         return replace(self._questions.about(group), assumed=Order(tuple(range(len(group))), 0, 0))
 
-    def read(
-        self, answer: Answer[Order], group: Sequence[int], kept: int = 0
-    ) -> OrderedGroup | None:
+    def read(self, answer: Answer[Order], group: Sequence[int]) -> OrderedGroup | None:
         """The order of a group by its answer; None if it was not answered.
 
         Args:
             answer: to the question about the group.
             group: indices of the task.
-            kept: number of the first ones that keep their score without an answer.
         """
-        self.issues.add_answer(answer, group[kept:])
+        self.issues.add_answer(answer, group)
         result = answer.value
         if result is None:
             return None

@@ -21,20 +21,19 @@ from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.llms import LLM_SETTING
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.questions import Questions
-from secondpass.prompts.replies.base import ReplyFormat
+from secondpass.prompts.replies.base import BatchScores, ReplyFormat
 from secondpass.prompts.replies.first_token import MAX_ALTERNATIVES, plain, word_probabilities
-from secondpass.prompts.replies.values import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
+    ask_batches,
     check_logprobs,
     equal_scores,
     merge_batches,
     split_batches,
 )
-from secondpass.strategies.halving import ask_batches
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:

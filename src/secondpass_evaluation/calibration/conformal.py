@@ -58,17 +58,6 @@ def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None
     return None if allowed < 0 else float(scores[lost <= allowed][-1])
 
 
-def best_threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float:
-    """The highest threshold that keeps this share of the given candidates.
-
-    It has no bound for other candidates; benchmarks compare with it. Arguments as for
-    :func:`threshold`.
-    """
-    scores, lost = _losses(relevant, per)
-    count = len(relevant) if per == "query" else len(scores)
-    return float(scores[lost <= (1 - keep) * count + _ROUNDING][-1])
-
-
 def share_kept(relevant: Sequence[Scores], floor: float, per: Per) -> float:
     """The share of relevant candidates at or above a floor: mean over queries, or over all."""
     shares = [float((scores >= floor).mean()) for scores in relevant]

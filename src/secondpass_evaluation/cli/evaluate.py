@@ -27,8 +27,6 @@ from secondpass.cli.shared import (
 )
 from secondpass.formats.shared import FormatError
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.command_line import masked
-from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.suite_options import (
     Depth,
     OutputOptions,
@@ -38,8 +36,11 @@ from secondpass_evaluation.cli.suite_options import (
     SuiteOptions,
     VectorOptions,
     grouped,
+    loadable_rerankers,
     open_journal,
+    reranker_specs,
 )
+from secondpass_evaluation.environment import masked
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison

@@ -29,7 +29,6 @@ from secondpass.cli.shared import (
 from secondpass.config import load
 from secondpass.ranking.shared import asks
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -41,6 +40,8 @@ from secondpass_evaluation.cli.suite_options import (
     Stage,
     VectorOptions,
     grouped,
+    loadable_rerankers,
+    reranker_specs,
 )
 from secondpass_evaluation.dry_run import ExpectedComparison
 
@@ -278,8 +279,12 @@ def folder_journal(
 def open_inputs(source: str, documents: DocumentOptions, depth: int) -> Searched:
     """Read the queries and what is searched for them; a suite without judgements."""
     from secondpass.formats.shared import find_file
-    from secondpass_evaluation.candidate_lists import candidates_of_run, read_candidates
-    from secondpass_evaluation.loading import passages_of, read_query_log
+    from secondpass_evaluation.loading import (
+        candidates_of_run,
+        passages_of,
+        read_candidates,
+        read_query_log,
+    )
     from secondpass_evaluation.suites import Suite
 
     queries_file, candidates_file = Path(source), None

@@ -20,7 +20,6 @@ from secondpass.cli.shared import (
     write,
 )
 from secondpass_evaluation import check_installed
-from secondpass_evaluation.cli.command_line import masked
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Depth,
@@ -33,6 +32,7 @@ from secondpass_evaluation.cli.suite_options import (
     grouped,
     open_journal,
 )
+from secondpass_evaluation.environment import masked
 
 if TYPE_CHECKING:
     from secondpass_evaluation.first_stages import FirstStage

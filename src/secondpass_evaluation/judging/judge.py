@@ -22,14 +22,16 @@ from secondpass_evaluation.judging.folder import (
     POOL,
     QRELS,
     QUERIES,
+    Pools,
     check_folder,
     check_ids,
     pool_lines,
+    pooled,
+    sampled,
 )
 from secondpass_evaluation.judging.grading import TEMPLATE, Grader, grading_reranker
 from secondpass_evaluation.judging.judged_texts import hashes_path, text_hashes, write_hashes
 from secondpass_evaluation.judging.labels import JudgedBy, judged_by_path, write_judged_by
-from secondpass_evaluation.judging.pools import Pools, pooled, sampled
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.reranking import SystemRun
 from secondpass_evaluation.suites import Suite, candidates_with_ids

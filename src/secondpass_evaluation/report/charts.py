@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from secondpass_evaluation.costs import percentile
 from secondpass_evaluation.report.svg import (
     ACCENT,
     GAIN,
@@ -29,7 +28,7 @@ from secondpass_evaluation.report.svg import (
 from secondpass_evaluation.report.tables import cost_of_1000
 from secondpass_evaluation.report.text import counted, short_name, shortened, shortened_name
 from secondpass_evaluation.report.verdict import tone_of
-from secondpass_evaluation.results import ComparisonData, Result
+from secondpass_evaluation.results import ComparisonData, Result, percentile
 from secondpass_evaluation.significance import TIE, Difference
 
 _NUMBER_SIZE = 8.5

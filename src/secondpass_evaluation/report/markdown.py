@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from secondpass.markup import clean
-from secondpass_evaluation.report.cells import Cell, Column, Table
 from secondpass_evaluation.report.tables import corrected, overview, tables
-from secondpass_evaluation.report.text import NONE, counted, listed
+from secondpass_evaluation.report.text import NONE, Cell, Column, Table, counted, listed
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import Change, ComparisonData
 

@@ -18,9 +18,17 @@ from secondpass.markup import clean
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.measures import Evaluation
 from secondpass_evaluation.report import charts, svg
-from secondpass_evaluation.report.cells import Cell, Column, Table, Tone, row
 from secondpass_evaluation.report.tables import settings, tables
-from secondpass_evaluation.report.text import counted, milliseconds, short_name
+from secondpass_evaluation.report.text import (
+    Cell,
+    Column,
+    Table,
+    Tone,
+    counted,
+    milliseconds,
+    row,
+    short_name,
+)
 from secondpass_evaluation.report.verdict import (
     Verdict,
     calls_per_query,

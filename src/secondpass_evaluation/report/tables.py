@@ -6,12 +6,22 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from secondpass_evaluation.costs import Cost, percentile
 from secondpass_evaluation.judging.inference import Corrected
-from secondpass_evaluation.report.cells import SYSTEM, Cell, Column, Row, Table, Tone, row
-from secondpass_evaluation.report.text import NONE, in_milliseconds, number, p_value
+from secondpass_evaluation.report.text import (
+    NONE,
+    SYSTEM,
+    Cell,
+    Column,
+    Row,
+    Table,
+    Tone,
+    in_milliseconds,
+    number,
+    p_value,
+    row,
+)
 from secondpass_evaluation.report.verdict import degraded_by, is_significant, tone_of, too_few
-from secondpass_evaluation.results import ComparisonData, Result, Stability
+from secondpass_evaluation.results import ComparisonData, Cost, Result, Stability, percentile
 from secondpass_evaluation.significance import Difference, fewest_queries
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secondpass_evaluation.judging.inference import Corrected, excludes_zero
-from secondpass_evaluation.report.cells import Tone
-from secondpass_evaluation.report.text import listed, milliseconds
+from secondpass_evaluation.report.text import Tone, listed, milliseconds
 from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, fewest_queries
 

@@ -67,7 +67,7 @@ class HybridRetriever:
 
     Words are lower-cased runs of letters, digits and underscores; in Chinese, Japanese, Korean,
     Thai, Lao, Khmer and Burmese, pairs of characters
-    (:func:`~secondpass.ranking.words.split_words`). There are no stop words: the inverse document
+    (:func:`~secondpass.ranking.lexical.split_words`). There are no stop words: the inverse document
     frequency gives frequent words little weight. The defaults of ``k1`` and ``b`` are Lucene's.
 
     Raises:

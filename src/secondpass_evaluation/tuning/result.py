@@ -10,22 +10,27 @@ from secondpass import InputError
 from secondpass.formats.shared import AnyPath, Run
 from secondpass.ranking.shared import Blend
 from secondpass.settings.shared import with_hidden_keys
-from secondpass_evaluation.costs import percentile
 from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.report import page, svg
-from secondpass_evaluation.report.cells import Cell, Column, Row, Table, Tone, row
 from secondpass_evaluation.report.markdown import escaped, table_text
 from secondpass_evaluation.report.svg import ACCENT, LARGE, MUTED, PAPER, figure, inline
 from secondpass_evaluation.report.tables import settings_table
 from secondpass_evaluation.report.text import (
     NONE,
+    Cell,
+    Column,
+    Row,
+    Table,
+    Tone,
     counted,
     in_milliseconds,
     number,
     p_value,
+    row,
     shortened,
     shortened_name,
 )
+from secondpass_evaluation.results import percentile
 from secondpass_evaluation.tuning.selection import Held
 
 

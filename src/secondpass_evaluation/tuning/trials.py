@@ -14,9 +14,8 @@ from secondpass.config import load, preset_names
 from secondpass.ranking.shared import Blend, scores_alone
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.replay import replayed_run
 from secondpass_evaluation.rerankers import Spec, unique_name
-from secondpass_evaluation.reranking import judged_nothing
+from secondpass_evaluation.reranking import judged_nothing, replayed_run
 from secondpass_evaluation.tuning.result import Variant
 
 INSTALLED = ("lexical", "embedded", "default")

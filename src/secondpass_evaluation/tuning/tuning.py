@@ -18,7 +18,7 @@ from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.progress import progress_bar
-from secondpass_evaluation.rerankers import Spec, create_rerankers
+from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
 from secondpass_evaluation.tuning.result import Point, Trial, Tuning, Variant
@@ -135,9 +135,7 @@ def tune(
                 if not attempt.reason:
                     measure_attempt(attempt, observed)
     finally:
-        for reranker, owned in created.values():
-            if owned:
-                reranker.close()
+        close_created(created)
     attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
     for attempt in attempts:
         keep_within(attempt, latency, latency_of, cost)

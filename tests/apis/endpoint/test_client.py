@@ -9,7 +9,7 @@ from secondpass.apis import method as module
 from secondpass.apis.batches import BatchRefusedError
 from secondpass.apis.endpoint import Endpoint, Pairs
 from secondpass.errors import LLMError
-from secondpass.services.echoes import Sent
+from secondpass.services.diagnosis import Sent
 
 
 def tei(**settings):

@@ -3,7 +3,7 @@
 import pytest
 
 from batch_scorers import LATE
-from secondpass.asking.batch_scores import BatchScores
+from secondpass.asking.partial_scores import BatchScores
 from secondpass.errors import DeadlineError, MethodError
 
 ROWS = [(0, 0, 0.5), (0, 2, 0.25)]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass_evaluation.calibration.conformal import (
-    best_threshold,
     fewest,
     highest_share,
     rounded_down,
@@ -42,13 +41,6 @@ def test_the_highest_threshold_within_the_bound(relevant, keep, per):
         assert bound(floor) <= 1 - keep + 1e-9
         higher = [score for item in relevant for score in item if score > floor]
         assert all(bound(score) > 1 - keep - 1e-9 for score in higher)
-        assert floor <= best_threshold(relevant, keep, per)
-
-
-@examples(25)
-@given(QUERIES, KEEPS, PER)
-def test_the_best_threshold_keeps_the_share_here(relevant, keep, per):
-    assert share_kept(relevant, best_threshold(relevant, keep, per), per) >= keep - 1e-9
 
 
 @pytest.mark.parametrize("per", ["query", "document"])

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from secondpass.errors import NotSerializableError
-from secondpass.ranking.floors import Fit, Floor
-from secondpass.ranking.probabilities import Probabilities
+from secondpass.ranking.floors import Fit, Floor, Probabilities
 from secondpass_evaluation.calibration.mapping import MappingFit
 from secondpass_evaluation.calibration.result import Calibration
 

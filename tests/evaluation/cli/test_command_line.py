@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass_evaluation.cli.command_line import masked
+from secondpass_evaluation.environment import masked
 
 SECRET = "s3cr3t-Value"
 

@@ -11,7 +11,7 @@ import pytest
 
 from fruit_suite import QUERIES, announced, systems
 from secondpass import ConfigurationError
-from secondpass_evaluation.cli.compared import loadable_rerankers, reranker_specs
+from secondpass_evaluation.cli.suite_options import loadable_rerankers, reranker_specs
 from terminals import on_a_terminal
 
 

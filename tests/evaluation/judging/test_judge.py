@@ -16,8 +16,8 @@ from secondpass.llms import Prices
 from secondpass.llms.function import CallableLLM
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import Journal, compare, judge, load_suite, write_qrels
+from secondpass_evaluation.judging.folder import sampled
 from secondpass_evaluation.judging.grading import GRADES, grading_reranker
-from secondpass_evaluation.judging.pools import sampled
 
 CORPUS = [
     {"id": f"d{number}", "text": f"{word} in garden {number}"}

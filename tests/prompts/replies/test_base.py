@@ -4,8 +4,7 @@ import pytest
 
 from secondpass import ConfigurationError
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks, Scores
-from secondpass.prompts.replies.permutation import Permutation
-from secondpass.prompts.replies.ranked import Ranked
+from secondpass.prompts.replies.permutation import Permutation, Ranked
 
 SCORES = Scores(0, 100)
 WHOLE_SCORES = Scores(0, 100, whole=True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
-from secondpass.prompts.replies.ranked import read_ranked
+from secondpass.prompts.replies.permutation import read_ranked
 
 OPAQUE = Labels(["k4t", "b2c", "z9x"], None)
 ESCAPED = Labels(["a&lt;b&gt;", "x&gt;y", "c"], None)

@@ -13,8 +13,7 @@ from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.replies.numbers import read_scores
-from secondpass.prompts.replies.permutation import read_order
-from secondpass.prompts.replies.ranked import read_ranked
+from secondpass.prompts.replies.permutation import read_order, read_ranked
 
 BULK = 2 * examples(20).max_examples
 COUNT = 4

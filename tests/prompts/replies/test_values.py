@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass.apis.wire import ResponseScores
-from secondpass.prompts.replies.values import BatchScores, Order, dump, load
+from secondpass.prompts.replies.base import BatchScores, Order, dump, load
 
 places = st.lists(st.integers(0, 5), unique=True).map(tuple)
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)

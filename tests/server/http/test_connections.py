@@ -16,7 +16,7 @@ from fakes import ByTable
 from loopback_server import LoopbackServer
 from raw_http import head, is_complete, next_request_works, request, until
 from secondpass import Reranker
-from secondpass_server.http import connections, server
+from secondpass_server.http import server
 
 BODY = {"query": "q", "documents": ["a", "bb"]}
 
@@ -24,9 +24,9 @@ BODY = {"query": "q", "documents": ["a", "bb"]}
 @pytest.fixture
 def _impatient(monkeypatch):
     # What is sent may take its time: a connection that the server closes ends in an SSL error.
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 60.0)
-    monkeypatch.setattr(connections, "READ_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "READ_BYTES_PER_SECOND", 2**30)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 60.0)
+    monkeypatch.setattr(server, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(server, "READ_BYTES_PER_SECOND", 2**30)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_connections_with_a_request_are_kept(serving, monkeypatch):
 
 def test_log_lines_are_rare(caplog):
     now = [0.0]
-    pool = connections.Connections(1, clock=lambda: now[0])
+    pool = server.Connections(1, clock=lambda: now[0])
     for moment in (0.0, 1.0, 59.0, 61.0, 62.0):
         now[0] = moment
         pool.add(Mock())

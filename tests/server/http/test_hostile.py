@@ -18,7 +18,8 @@ from loopback_server import LoopbackServer
 from raw_http import SECRET, exchange, head, next_request_works, request
 from sampling import examples
 from secondpass import Reranker
-from secondpass_server.http import bodies, connections
+from secondpass_server.http import bodies
+from secondpass_server.http import server as http_server
 
 PATHS = {"/v1/rerank": 400, "/jina/v1/rerank": 422, "/tei/rerank": 422}
 GOOD = {"query": "q", "documents": ["a", "bb"], "texts": ["a", "bb"]}
@@ -42,7 +43,7 @@ def server():
 def _patience():
     """A client that sends all of its request gets a response, however busy the machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connections, "HEAD_SECONDS", 60)
+        patch.setattr(http_server, "HEAD_SECONDS", 60)
         patch.setattr(bodies, "_DISCARD_SECONDS", 60)
         yield
 
@@ -51,7 +52,7 @@ def _patience():
 def impatient(server):
     """For clients that do not send the rest of their request."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connections, "HEAD_SECONDS", 0.3)
+        patch.setattr(http_server, "HEAD_SECONDS", 0.3)
         patch.setattr(bodies, "_DISCARD_SECONDS", 0.3)
         patch.setitem(vars(server.service.settings), "body_timeout", 0.3)
         yield

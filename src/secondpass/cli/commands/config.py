@@ -1,28 +1,32 @@
-"""``secondpass config``: check configurations without running them, and show them resolved."""
+"""``secondpass config``, ``presets``, ``schema``: check and show configurations; nothing is run."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-from secondpass.cli.configurations import configuration
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
     fail,
+    on_terminal,
     one_line,
     print_error,
     print_json,
     print_yaml,
+    result_console,
     warn,
     write,
 )
-from secondpass.cli.options import AsJson, Preset, Set
+from secondpass.cli.options import AsJson, Preset, Set, complete_preset, configuration
 from secondpass.cli.running import Subcommand, report_errors
-from secondpass.config import load
+from secondpass.config import json_schema, load, preset
+from secondpass.config import presets as all_presets
 from secondpass.errors import ConfigurationError, MissingExtraError
 from secondpass.settings.keys import with_hidden_keys, with_placeholder_keys
 
@@ -149,3 +153,40 @@ config_app = typer.Typer(
 )
 config_app.command(cls=Subcommand)(report_errors(validate))
 config_app.command(cls=Subcommand)(report_errors(show))
+
+
+def presets(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Preset to show as YAML.", autocompletion=complete_preset),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the presets, or show one as YAML.
+
+    On a terminal the list is a table. In a pipe, and with `--json`, it is JSON.
+    """
+    if name is not None:
+        config = preset(name)
+        if as_json:
+            print_json(config)
+        else:
+            print_yaml(config)
+        return
+    purposes = all_presets()
+    if as_json or not on_terminal(sys.stdout):
+        print_json(purposes)
+        return
+    table = Table("preset", "purpose", box=None, pad_edge=False)
+    for preset_name, purpose in purposes.items():
+        table.add_row(preset_name, purpose)
+    result_console().print(table)
+
+
+def schema(*, as_json: AsJson = True) -> None:  # noqa: ARG001 - the schema is JSON anyway
+    """Write the JSON Schema of configurations, for editors.
+
+    For example: `secondpass schema > secondpass.schema.json`, and as the first line of a YAML file
+    `# yaml-language-server: $schema=secondpass.schema.json`.
+    """
+    print_json(json_schema())

@@ -26,7 +26,6 @@ from rich.table import Table
 from rich.text import Text
 
 from secondpass import __version__
-from secondpass.cli.configurations import configuration
 from secondpass.cli.console import (
     ERROR,
     escaped,
@@ -35,7 +34,7 @@ from secondpass.cli.console import (
     print_json,
     result_console,
 )
-from secondpass.cli.options import AsJson, Config, Preset, Set
+from secondpass.cli.options import AsJson, Config, Preset, Set, configuration
 from secondpass.config import load
 from secondpass.errors import InputError, SecondPassError
 from secondpass.scorers.engines.inspection import inspect_model

@@ -11,7 +11,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from secondpass.cli.configurations import configuration
 from secondpass.cli.console import (
     decode_argument,
     fail,
@@ -29,6 +28,7 @@ from secondpass.cli.options import (
     Instruction,
     Preset,
     Set,
+    configuration,
 )
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load

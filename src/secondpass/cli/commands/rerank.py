@@ -13,9 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from secondpass import __version__
-from secondpass.adapters.request_batches import rerank_grouped
-from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import configuration
+from secondpass.adapters.shared import rerank_grouped
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
@@ -25,7 +23,6 @@ from secondpass.cli.console import (
     on_terminal,
     warn,
 )
-from secondpass.cli.monitored import MonitorFolder, monitored
 from secondpass.cli.options import (
     AsJson,
     Config,
@@ -34,6 +31,7 @@ from secondpass.cli.options import (
     DryRun,
     Explain,
     Instruction,
+    MonitorFolder,
     Order,
     Preset,
     RunCorpus,
@@ -42,6 +40,9 @@ from secondpass.cli.options import (
     Timings,
     TopK,
     WithText,
+    configuration,
+    monitored,
+    parse_order,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream

@@ -11,10 +11,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import LabelKind, Labels, plain
-from secondpass.prompts.replies.base import ArrayFormat, ReplyFormat, object_schema
+from secondpass.prompts.replies.base import (
+    ArrayFormat,
+    BatchScores,
+    Order,
+    ReplyFormat,
+    object_schema,
+)
 from secondpass.prompts.replies.permutation import check_unknown
 from secondpass.prompts.replies.selection import number_in, only_answer, score_pairs
-from secondpass.prompts.replies.values import BatchScores, Order
 from secondpass.ranking.scoring import in_range
 
 T = TypeVar("T")

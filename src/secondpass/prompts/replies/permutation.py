@@ -1,17 +1,19 @@
-"""The reply format ``permutation``: an array of labels, best first."""
+"""Orders of labels: an array (``permutation``), or arrows (``ranked``): ``[2] > [1] > [3]``."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
 from secondpass.prompts.labels import Labels, plain
-from secondpass.prompts.replies.base import ArrayFormat
+from secondpass.prompts.replies.base import ArrayFormat, Order, ReplyFormat
+from secondpass.prompts.replies.json_text import answer_text
 from secondpass.prompts.replies.selection import falling, only_answer, order_rows
-from secondpass.prompts.replies.values import Order
 
 
 class Permutation(ArrayFormat[Order]):
@@ -85,3 +87,117 @@ def check_unknown(unknown: int, labels: Labels) -> None:
     """
     if unknown > len(labels):
         raise ReplyError("it has more labels that were not shown than were shown")
+
+
+Chain: TypeAlias = list[re.Match[str]]
+"""Labels in brackets with arrows between them."""
+
+_ITEM = re.compile(r"\[([^\[\]\n]{1,300})\]")
+_ARROW = re.compile(r"\s*>\s*")
+_FRAME = " \t\r\n`*"
+# Between a chain and a label next to it, which is then not in a sentence.
+_BESIDE = re.compile(r"[\s,;=<>\[\]]*")
+_COMPARING = frozenset("<>=≥≤≻≺~→")
+_CUT_ITEM = re.compile(r"\s*>\s*(?:\[[^\[\]<>\n]{0,200})?")
+_AROUND = 9
+"""Characters before and after a chain that are searched for a comparison."""
+
+
+class Ranked(ReplyFormat[Order]):
+    """``[<id>] > ... > [<id>]``."""
+
+    name = "ranked"
+    shape = "a line of text"
+    tokens_per_document = 6
+
+    def request(self) -> str:
+        label = f"<{self.key}>"
+        return self._request_each(f"one line of this form, best first: [{label}] > ... > [{label}]")
+
+    def read(self, completion: Completion, labels: Labels) -> Order:
+        return read_ranked(completion, labels)
+
+
+def read_ranked(completion: Completion, labels: Labels) -> Order:
+    """Read the order of one chain of labels in brackets.
+
+    A reply without a chain is read as JSON. A reply of only labels and ``>`` needs no brackets.
+
+    Raises:
+        ReplyError: the reply holds no chain, several, one that is interrupted, or labels in
+            brackets that are not in its chain; it counts indices from another number, or has more
+            unknown labels than were shown.
+    """
+    text = answer_text(completion.text)
+    chains = _chains(text, labels)
+    orders = [
+        chain
+        for chain in chains
+        if len(chain) > 1 and any(labels.place(item[1]) is not None for item in chain)
+    ]
+    if not orders:
+        return _read_without_chain(completion, text, chains, labels)
+    names_of_orders = [[item[1] for item in chain] for chain in orders]
+    if len({tuple(map(plain, names)) for names in names_of_orders}) > 1:
+        raise ReplyError("it holds more than one order")
+    order = _order(names_of_orders[0], labels)
+    if order is None:
+        raise ReplyError("it holds no order of the form that was asked for")
+    bracketed = {labels.place(item[1]) for chain in chains for item in chain}
+    if bracketed - {None} - set(order.places):
+        raise ReplyError("it has documents in brackets that are not in its order")
+    starts = {chain[0].start() for chain in orders}
+    for chain, following in itertools.pairwise(chains):
+        gap = text[chain[-1].end() : following[0].start()]
+        in_order = {part[0].start() in starts for part in (chain, following)}
+        if _BESIDE.fullmatch(gap) and len(in_order) > 1:
+            raise ReplyError("its order is interrupted")
+    cut = False
+    for chain in orders:
+        start, end = chain[0].start(), chain[-1].end()
+        before = text[max(0, start - _AROUND) : start].rstrip()
+        after = text[end : end + _AROUND].lstrip()
+        if completion.cut and _CUT_ITEM.fullmatch(text, end):
+            cut = True
+        elif before[-1:] in _COMPARING or after[:1] in _COMPARING:
+            raise ReplyError("its order is interrupted")
+    return replace(order, cut=cut)
+
+
+def _chains(text: str, labels: Labels) -> list[Chain]:
+    """All items in brackets, split where there is no arrow between two."""
+    chains: list[Chain] = []
+    for item in _ITEM.finditer(text):
+        # Of texts with an arrow or a comparison in them, only labels are items.
+        if {*"<>"}.intersection(item[1]) and labels.place(item[1]) is None:
+            continue
+        if chains and _ARROW.fullmatch(text, chains[-1][-1].end(), item.start()):
+            chains[-1].append(item)
+        else:
+            chains.append([item])
+    return chains
+
+
+def _read_without_chain(
+    completion: Completion, text: str, chains: Sequence[Chain], labels: Labels
+) -> Order:
+    bare = text.strip(_FRAME)
+    if ">" in bare and "[" not in bare:
+        names = [name.strip() for name in bare.split(">")]
+        if all(labels.place(name) is not None for name in names):
+            order = _order(names, labels)
+            if order is not None:
+                return order
+    if len(labels) == 1 and len(chains) == 1:
+        order = _order([item[1] for item in chains[0]], labels)
+        if order is not None:
+            return order
+    return read_order(completion, labels)
+
+
+def _order(names: Sequence[str], labels: Labels) -> Order | None:
+    labels.check_base(names)
+    order = order_of(names, labels)
+    if order is not None:
+        check_unknown(order.unknown, labels)
+    return order

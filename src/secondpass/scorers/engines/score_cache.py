@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from secondpass.errors import ConfigurationError
 from secondpass.questions import written_spans
 from secondpass.scorers.engines.lru import LRU
-from secondpass.storage.layout import Layout
+from secondpass.storage import Layout
 from secondpass.storage.store import Store
 from secondpass.types import Issue
 
