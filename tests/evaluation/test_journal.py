@@ -356,12 +356,6 @@ def test_no_question_is_asked_twice(run, provider, interrupted, path, number):
     assert not list(path.parent.iterdir())
 
 
-def test_rankings_of_before_are_found_first(run, provider):
-    run(delete=False)
-    assert run().ran
-    assert provider.calls == 2 * 2 * len(QUERIES)
-
-
 def test_a_cleared_journal_has_no_answers(run, provider, interrupted, path):
     interrupted(2)
     with pytest.raises(KeyboardInterrupt):

@@ -149,13 +149,3 @@ def test_verdict_names_the_fallback() -> None:
     assert f"1 degraded (ranked by the fallback {fallback})" in found.to_markdown().replace(
         "\\", ""
     )
-
-
-def test_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svg, "available", lambda: False)
-    found = compare({"up": Reranker(ByTable())}, SUITE.first(2), first_stages=["lexical"])
-    assert verdict(found).answer == "2 queries are too few to say whether the second pass pays."
-    assert "can be told from chance with 6 queries or more" in verdict(found).because
-    assert "interval" not in verdict(found).because
-    assert "2 queries are too few to say: a difference" in found.to_markdown()
-    assert "too few queries" in found.to_html()
