@@ -10,35 +10,13 @@ from fakes import ByTable
 from secondpass import Candidate, Reranker
 from secondpass.ranking.result import Ranking
 from secondpass.types import Report
-from secondpass_evaluation import Suite, compare, make_suite
+from secondpass_evaluation import compare
 from secondpass_evaluation.report import svg
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.reranking import judged_nothing
+from topic_suites import CANDIDATES, SUITE, failing, suite_of
 
-TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
-CORPUS = [
-    Candidate(f"{grade} wombats see {topic}{'.' * grade}", f"{topic}-{grade}")
-    for grade in range(4)
-    for topic in TOPICS
-]
-CANDIDATES = {f"q-{topic}": [one for one in CORPUS if one.id.startswith(topic)] for topic in TOPICS}
-
-
-def suite_of(**parts) -> Suite:
-    qrels = {f"q-{topic}": {f"{topic}-{grade}": grade for grade in range(4)} for topic in TOPICS}
-    queries = {f"q-{topic}": topic for topic in TOPICS}
-    return make_suite("wombats", queries, qrels, **parts)
-
-
-SUITE = suite_of(corpus=CORPUS)
-"""Of four passages on each topic a search by words puts the worst first."""
-
-
-def fails(*_: object) -> list[float]:
-    raise RuntimeError("secret")
-
-
-DOWN = ByTable(score_pairs=fails)
+DOWN = ByTable(score_pairs=failing(RuntimeError("secret")))
 
 
 @pytest.mark.parametrize("strict", [False, True])
