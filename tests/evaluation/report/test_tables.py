@@ -4,12 +4,11 @@ from dataclasses import replace
 import pytest
 
 from reports import EDGES, evaluation, make, with_reranker, without
-from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
+from secondpass_evaluation import Corrected, CorrectedResult, Cost
 from secondpass_evaluation.report import charts
 from secondpass_evaluation.report.page import all_queries
 from secondpass_evaluation.report.tables import (
     corrected,
-    cost_of_1000,
     costs,
     differences,
     issues,
@@ -131,21 +130,6 @@ def test_nothing_measured():
     assert not any(cell.best for row in overview(alike).rows for cell in row)
     unknown = with_reranker(make(low=None, high=None, p=None))
     assert [cell.text for cell in overview(unknown).rows[1]][2:5] == ["+0.1000", NONE, NONE]
-
-
-@pytest.mark.parametrize(
-    ("cost", "expected"),
-    [
-        (Cost({"q": 1.0, "r": 1.0}, cost=0.5), 250.0),
-        (Cost({"q": 1.0}, cost=0.0), 0.0),
-        (Cost({"q": 1.0}), None),
-        (Cost(cost=0.5), None),
-    ],
-    ids=["priced", "free", "no price", "no query"],
-)
-def test_cost_of_1000_queries(cost, expected):
-    result = Result("x", "ran", evaluation=evaluation({"q": 0.5}), cost=cost)
-    assert cost_of_1000(result) == expected
 
 
 # ---------------------------------------------------------------------- the table of corrected fi
