@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import secondpass_evaluation as evaluation
 from judged_folders import mark
 from reports import EDGES, make
 from secondpass import Candidate, Reranker
@@ -17,6 +16,7 @@ from secondpass_evaluation import (
     Comparison,
     FormatError,
     HybridRetriever,
+    compare,
     evaluate,
     make_suite,
     read_qrels,
@@ -24,44 +24,21 @@ from secondpass_evaluation import (
 )
 from secondpass_evaluation.comparison import _file_name
 from secondpass_evaluation.report import svg
+from topic_suites import SUITE, ByGrade, failing
 
 MEASURES = ("nDCG@10", "AP(rel=2)", "RR@3", "P@1")
-TEXTS = ("an owl", "an owl and a cat", "owl owl cat", "the sea, the owl, the cat", "nothing")
 
 
-def suite(prefix: str = "d", text: str = "owl cat"):
-    corpus = [Candidate(each, f"{prefix}{at}") for at, each in enumerate(TEXTS)]
-    qrels = {
-        "q1": {f"{prefix}3": 2, f"{prefix}0": 1},
-        "q2": {f"{prefix}1": 1, f"{prefix}2": 0},
-        "q3": {f"{prefix}4": 1},
-    }
-    queries = {"q1": text, "q2": "cat", "q3": "wombat"}
-    return make_suite("animals", queries, qrels, corpus=corpus)
-
-
-class Longest:
-    model_name = "longest"
-
-    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        return [float(len(text)) for text in documents]
-
-
-class Broken(Longest):
-    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        raise RuntimeError("secret")
-
-
-def compare(rerankers, given, **settings) -> Comparison:
+def compared(suite=SUITE) -> Comparison:
     """Without vectors, so that rerankers stand behind ``lexical``."""
-    retriever = None if given.corpus is None else HybridRetriever(given.corpus)
-    return evaluation.compare(rerankers, given, retriever=retriever, **settings)
-
-
-def compared(given=None, **settings) -> Comparison:
-    rerankers = {"longest": Reranker(Longest()), "broken": Reranker(Broken()), **settings}
+    broken = ByGrade(score_pairs=failing(RuntimeError("secret")))
     return compare(
-        rerankers, given or suite(), measures=MEASURES, shuffles=2, not_run={"absent": "no key"}
+        {"grade": Reranker(ByGrade()), "broken": Reranker(broken)},
+        suite,
+        retriever=HybridRetriever(suite.corpus),
+        measures=MEASURES,
+        shuffles=2,
+        not_run={"absent": "no key"},
     )
 
 
@@ -76,7 +53,7 @@ def test_files_give_the_same_figures(tmp_path: Path) -> None:
         "report.html",
         "qrels.trec",
         "runs/lexical.trec",
-        "runs/lexical+longest.trec",
+        "runs/lexical+grade.trec",
     ]
     parsed = [ir_measures.parse_measure(name) for name in MEASURES]
     qrels = list(ir_measures.read_trec_qrels(written[4]))
@@ -96,15 +73,15 @@ def test_files_give_the_same_figures(tmp_path: Path) -> None:
 
 def test_json() -> None:
     told = json.loads(json.dumps(compared().to_dict(), allow_nan=False))
-    assert (told["suite"], told["queries"], told["baseline"]) == ("animals", 3, "lexical")
+    assert (told["suite"], told["queries"], told["baseline"]) == ("wombats", 6, "lexical")
     systems = {system["name"]: system for system in told["systems"]}
     assert systems["lexical+absent"]["reason"] == "no key"
     assert systems["vector"]["status"] == "not_run"
-    longest = systems["lexical+longest"]
-    assert longest["seconds"].keys() == {"p50", "p95", "p99", "max", "total", "end_to_end"}
-    assert longest["usage"] == {
-        "calls": 2,
-        "pairs": 7,
+    graded = systems["lexical+grade"]
+    assert graded["seconds"].keys() == {"p50", "p95", "p99", "max", "total", "end_to_end"}
+    assert graded["usage"] == {
+        "calls": 6,
+        "pairs": 24,
         "input_tokens": None,
         "output_tokens": None,
         "cost": None,
@@ -115,19 +92,21 @@ def test_json() -> None:
         "units": None,
         "units_per_query": None,
     }
-    assert longest["per_query"].keys() == set(MEASURES)
-    assert longest["differences"]["nDCG@10"].keys() >= {"p", "corrected_p", "low", "high", "wins"}
-    assert longest["stability"]["shuffles"] == 2
-    assert systems["lexical+broken"]["issues"] == {"scorer_raised": 2}
+    assert graded["per_query"].keys() == set(MEASURES)
+    assert graded["differences"]["nDCG@10"].keys() >= {"p", "corrected_p", "low", "high", "wins"}
+    assert graded["stability"]["shuffles"] == 2
+    assert systems["lexical+broken"]["issues"] == {"scorer_raised": 6}
 
 
 def test_unfit_ids_fail_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(svg, "available", lambda: False)
-    found = compared(suite(prefix="a document ", text="owl cat \ud800"))
-    assert found["lexical+longest"].gains
+    corpus = [Candidate(f"{grade} owls", f"a document {grade}") for grade in range(3)]
+    suite = make_suite("s", {"q": "owls \ud800"}, {"q": {"a document 2": 1}}, corpus=corpus)
+    found = compared(suite)
+    assert found["lexical+grade"].gains
     with pytest.raises(FormatError, match="white space"):
         found.write(tmp_path)
-    assert "owl cat \ufffd" in (tmp_path / "report.md").read_text()
+    assert "owls \ufffd" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "report.html").exists()
 
 

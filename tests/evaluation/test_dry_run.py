@@ -1,72 +1,12 @@
 """What rankings and comparisons would take, against what they take."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fakes import ByTable, Model, numbered, ranked
-from sampling import examples
+from fakes import ByTable, Model, numbered
 from secondpass import Candidate, InputError, Reranker
-from secondpass.asking.planning import total
-from secondpass.questions import estimate_tokens
-from secondpass.strategies.blocks import Blocks
-from secondpass.strategies.cascade import Cascade
 from secondpass.strategies.graded import Graded
-from secondpass.strategies.listwise import Listwise
 from secondpass_evaluation import compare, dry_run, make_suite
 from secondpass_evaluation.dry_run import expected_comparison
-
-sizes = st.integers(1, 12)
-
-
-@st.composite
-def rerankers(draw):
-    """A reranker, its model, and a fallback that must not count."""
-    kind = draw(st.sampled_from(["graded", "listwise", "blocks", "cascade"]))
-    model = Model() if kind in {"graded", "cascade"} else Model(ranked)
-    shuffles = draw(st.integers(1, 3))
-    if kind == "listwise":
-        window = draw(st.integers(2, 8))
-        stride = draw(st.integers(1, window - 1))
-        method = Listwise(model, window=window, stride=stride, shuffles=shuffles)
-    elif kind == "blocks":
-        block, final = draw(st.integers(2, 8)), draw(st.integers(0, 8))
-        method = Blocks(model, block=block, final=final, shuffles=shuffles)
-    else:
-        size, single = draw(sizes), draw(st.booleans())
-        method = Graded(model, batch_size=size, judge_single=single, shuffles=shuffles)
-    if kind == "cascade":
-        method = Cascade(
-            [{"method": ByTable(), "depth": 12}, {"method": method, "depth": draw(sizes)}]
-        )
-    limits = {"calls": draw(sizes)} if draw(st.booleans()) else None
-    depth = draw(sizes)
-    return Reranker(method, depth=depth, limits=limits, fallback=[ByTable()]), model
-
-
-@examples(25)
-@given(rerankers(), st.integers(0, 25))
-def test_a_dry_run_expects_the_calls_and_pairs_of_the_ranking(made, count):
-    reranker, model = made
-    # Grades up to 10; equal lengths, so that the order of the candidates changes no estimate.
-    texts = [f"{number % 10} wombats, {number:02}" for number in range(count)]
-    expected = total(reranker.expected_use([("wombats", texts)]))
-    assert model.prompts == []
-    ranking = reranker.rerank("wombats", texts)
-    assert expected.calls == len(model.prompts)
-    assert expected.pairs == ranking.report.usage.pairs
-
-
-def test_tokens_are_those_of_the_prompts():
-    model = Model()
-    reranker = Reranker(Graded(model, batch_size=4))
-    texts = numbered([*range(10)])
-    (expected,) = reranker.expected_use([("wombats", texts)])
-    reranker.rerank("wombats", texts)
-    prompts = [part for prompt in model.prompts for part in (prompt.system, prompt.turns[0].text)]
-    assert expected.input_tokens == pytest.approx(sum(map(estimate_tokens, prompts)))
-    assert expected.output_tokens > 10
-    assert expected.cost is None
 
 
 def test_options_of_a_call_count():

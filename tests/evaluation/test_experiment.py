@@ -140,6 +140,9 @@ def test_inside_event_loop() -> None:
         ({"baseline": "hybrid"}, InputError, "baseline: 'hybrid' is none of lexical, lexical[+]x"),
         ({"not_run": {"x": "why"}}, InputError, "not_run: x is among the rerankers, too"),
         ({"rerankers": "no-such"}, ConfigurationError, "no preset is named 'no-such'"),
+        ({"rerankers": 5}, ConfigurationError, "a preset name, a mapping, a YAML path"),
+        ({"rerankers": [5]}, ConfigurationError, "a preset name, a mapping, a YAML path"),
+        ({"rerankers": {"a": 5}}, ConfigurationError, "a preset name, a mapping, a YAML path"),
         ({"rerankers": {"a": {"method": "no-such"}}}, ConfigurationError, "a: method.*no-such"),
     ],
 )
@@ -285,12 +288,6 @@ def test_names(rerankers, names) -> None:
     found = compare(rerankers, SUITE, first_stages=["lexical"])
     assert [one.name for one in found.ran[1:]] == [f"lexical+{name}" for name in names]
     assert all(one.config["method"] == {"type": "lexical"} for one in found.ran[1:])
-
-
-@pytest.mark.parametrize("wrong", [5, [5], {"a": 5}])
-def test_what_is_no_reranker(wrong) -> None:
-    with pytest.raises(ConfigurationError, match="a preset name, a mapping, a YAML path"):
-        compare(wrong, SUITE, first_stages=["lexical"])
 
 
 def test_configuration_file(tmp_path: Path) -> None:

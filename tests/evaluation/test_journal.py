@@ -115,13 +115,14 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, content: bytes) 
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("torn", [b'{"key":"', b'{"key":"a","items":[['])
-def test_a_first_line_that_is_incomplete_is_removed(tmp_path: Path, torn: bytes) -> None:
+@pytest.mark.parametrize("torn", [b"", b'{"key":"', b'{"key":"a","items":[['])
+def test_a_journal_without_rankings_leaves_no_file(tmp_path: Path, torn: bytes) -> None:
+    """Not that of an incomplete first line either."""
     path = tmp_path / "rankings.jsonl"
     path.write_bytes(torn)
     with Journal(path) as journal:
-        assert path.read_bytes() == b""
-        assert not len(journal)
+        assert (path.read_bytes(), len(journal)) == (b"", 0)
+    assert not path.exists()
 
 
 def test_one_process_writes(tmp_path: Path) -> None:
@@ -138,13 +139,6 @@ def test_one_process_writes(tmp_path: Path) -> None:
                 change()
         assert len(other) == 1
     journal.delete()
-    assert not path.exists()
-
-
-def test_a_journal_without_rankings_leaves_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "rankings.jsonl"
-    with Journal(path):
-        assert path.exists()
     assert not path.exists()
 
 
@@ -354,12 +348,6 @@ def test_no_question_is_asked_twice(run, provider, interrupted, path, number):
     assert sum(result.cost.cached for result in comparison.ran) == 2
     assert "2 answers came from a response cache" in comparison.to_markdown(details=True)
     assert not list(path.parent.iterdir())
-
-
-def test_rankings_of_before_are_found_first(run, provider):
-    run(delete=False)
-    assert run().ran
-    assert provider.calls == 2 * 2 * len(QUERIES)
 
 
 def test_a_cleared_journal_has_no_answers(run, provider, interrupted, path):

@@ -46,13 +46,6 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_beir_folder(folder: Path) -> None:
-    suite = load_suite(folder)
-    assert (suite.name, suite.queries, suite.qrels) == ("animals", QUERIES, QRELS)
-    assert suite.corpus == CORPUS
-    assert (suite.candidates, suite.notes) == (None, ())
-
-
 def compress(path: Path) -> None:
     path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()

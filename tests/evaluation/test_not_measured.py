@@ -10,35 +10,13 @@ from fakes import ByTable
 from secondpass import Candidate, Reranker
 from secondpass.ranking.result import Ranking
 from secondpass.types import Report
-from secondpass_evaluation import Suite, compare, make_suite
+from secondpass_evaluation import compare
 from secondpass_evaluation.report import svg
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.reranking import judged_nothing
+from topic_suites import CANDIDATES, SUITE, failing, suite_of
 
-TOPICS = ("owls", "seas", "cats", "figs", "bees", "elms")
-CORPUS = [
-    Candidate(f"{grade} wombats see {topic}{'.' * grade}", f"{topic}-{grade}")
-    for grade in range(4)
-    for topic in TOPICS
-]
-CANDIDATES = {f"q-{topic}": [one for one in CORPUS if one.id.startswith(topic)] for topic in TOPICS}
-
-
-def suite_of(**parts) -> Suite:
-    qrels = {f"q-{topic}": {f"{topic}-{grade}": grade for grade in range(4)} for topic in TOPICS}
-    queries = {f"q-{topic}": topic for topic in TOPICS}
-    return make_suite("wombats", queries, qrels, **parts)
-
-
-SUITE = suite_of(corpus=CORPUS)
-"""Of four passages on each topic a search by words puts the worst first."""
-
-
-def fails(*_: object) -> list[float]:
-    raise RuntimeError("secret")
-
-
-DOWN = ByTable(score_pairs=fails)
+DOWN = ByTable(score_pairs=failing(RuntimeError("secret")))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -149,13 +127,3 @@ def test_verdict_names_the_fallback() -> None:
     assert f"1 degraded (ranked by the fallback {fallback})" in found.to_markdown().replace(
         "\\", ""
     )
-
-
-def test_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(svg, "available", lambda: False)
-    found = compare({"up": Reranker(ByTable())}, SUITE.first(2), first_stages=["lexical"])
-    assert verdict(found).answer == "2 queries are too few to say whether the second pass pays."
-    assert "can be told from chance with 6 queries or more" in verdict(found).because
-    assert "interval" not in verdict(found).because
-    assert "2 queries are too few to say: a difference" in found.to_markdown()
-    assert "too few queries" in found.to_html()

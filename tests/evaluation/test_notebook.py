@@ -136,18 +136,12 @@ def test_progress_is_shown_on_terminals_and_on_request(progress, stream, shown, 
     assert ("lexical  6/6" in bars(progress, stream(), monkeypatch)) is shown
 
 
-def test_progress_in_a_notebook(monkeypatch):
+def test_progress_elsewhere(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     assert "lexical  6/6" in bars(None, io.StringIO(), monkeypatch)
-
-
-def test_progress_without_standard_error(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     with progress_bar(True) as report:
         report("x", 1, 2)
-
-
-def test_progress_of_another_kind():
     with pytest.raises(InputError, match="progress: give True, False or a function, not 'yes'"):
         progress_bar("yes").__enter__()
 

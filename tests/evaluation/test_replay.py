@@ -168,8 +168,9 @@ def result(scorer, **settings):
     return compare({"x": Reranker(scorer, **settings)}, SUITE, progress=False)["given+x"]
 
 
-@pytest.mark.parametrize("blend", [None, Blend(0.3, "minmax"), Blend(0.5, "rrf")])
-@pytest.mark.parametrize("depth", [None, 25])
+@pytest.mark.parametrize(
+    ("blend", "depth"), [(None, 25), (Blend(0.3, "minmax"), None), (Blend(0.5, "rrf"), 25)]
+)
 def test_computed_as_measured(blend, depth):
     found = result(ByNumber(), blend=blend, depth=depth)
     assert [*found.depths] == [10, 20, depth or COUNT]

@@ -97,19 +97,6 @@ def test_stripped_docstrings_are_an_error() -> None:
     assert "RuntimeError: this Python has no docstrings" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("passage_id", "expected"),
-    [
-        ("topic:with#2", "topic:with"),
-        ("topic:with", "topic:with"),
-        ("itertools.chain.from_iterable", "itertools.chain.from_iterable"),
-        ("argparse#12", "argparse"),
-    ],
-)
-def test_key(docs: ModuleType, passage_id: str, expected: str) -> None:
-    assert docs.key(passage_id) == expected
-
-
 def test_parts_of_a_text_are_numbered_from_one(docs: ModuleType, corpus: list[Passage]) -> None:
     parts: dict[str, list[str]] = defaultdict(list)
     for passage in corpus:

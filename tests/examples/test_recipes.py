@@ -374,6 +374,7 @@ def test_the_notebook_holds_what_its_cells_print():
     assert len(set(identifiers)) == len(identifiers)
 
 
+@pytest.mark.long  # encodes hundreds of passages
 def test_the_cells_of_the_notebook_run(monkeypatch, capsys):
     """With the passages that answer some of the questions, not all of the documentation."""
     matplotlib = pytest.importorskip("matplotlib")

@@ -11,7 +11,6 @@ from secondpass_ray import storage
 from secondpass_ray.parts import (
     Part,
     PartWriter,
-    is_of_part,
     missing,
     parts_in,
     read_counts,
@@ -71,17 +70,3 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch, size):
     with pytest.raises(OSError, match="No space left") as caught:
         write()
     assert describe_error(caught.value) == f"{tmp_path}: No space left on device"
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        (Part(0, 9).name, True),
-        (Part(0, 9).counts_name(5), True),
-        ("part-0-9.jsonl", False),
-        (".secondpass-job-00", False),
-    ],
-    ids=["part", "counts", "short numbers", "temporary"],
-)
-def test_names(name, expected):
-    assert is_of_part(name) == expected

@@ -1,7 +1,5 @@
 """What files an input has, and where the blocks of a file begin."""
 
-import hashlib
-
 import pytest
 
 from job_blocks import nothing
@@ -14,7 +12,6 @@ from secondpass_ray.scanning import (
     PARQUET,
     InputFile,
     input_files,
-    numbered,
     scan,
 )
 
@@ -42,18 +39,6 @@ def test_formats_by_name(tmp_path, name, form):
     (tmp_path / name).touch()
     path = str(tmp_path / name)
     assert input_files(path) == [InputFile(path, form)]
-
-
-def test_blocks_of_lines(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b"{}\n\n{}\n{}\n")
-    seen = []
-    blocks, digest = scan(InputFile(str(path), LINES), 2, seen.append)
-    places = [(one.start, one.stop, one.line, one.first, one.rows) for one in blocks]
-    assert places == [(0, 7, 1, 0, 2), (7, 10, 4, 2, 1)]
-    assert [one.first for one in numbered(blocks, 10)] == [10, 12]
-    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert seen == [2]
 
 
 def test_long_lines_end_a_block(tmp_path, monkeypatch):

@@ -168,13 +168,6 @@ def test_few_queries_say_nothing_of_empty_lists():
     assert any("too few queries have relevant candidates" in note for note in result.notes)
 
 
-def test_graded_judgements():
-    graded = replace(
-        SUITE, qrels={q: {d: 2 * g for d, g in j.items()} for q, j in SUITE.qrels.items()}
-    )
-    assert calibrate(Reranker(ByNumber()), graded, relevant=2).floor.at >= 20
-
-
 class OfAnotherKind:
     """Its scores turn out to be of another kind than it states."""
 

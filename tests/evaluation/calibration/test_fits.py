@@ -50,12 +50,8 @@ def test_another_reranker_is_refused(changes, part):
     assert "fit it again, or remove 'fitted'" in str(caught.value)
 
 
-@pytest.mark.parametrize("setting", ["top_k", "dedupe", "strict"])
-def test_settings_that_change_no_score_are_free(setting):
-    with_fit(BASE, fitted(BASE), **{setting: {"top_k": 3}.get(setting, True)})
-
-
-def test_operational_settings_are_free():
+def test_settings_that_change_no_score_are_free():
+    with_fit(BASE, fitted(BASE), top_k=3, dedupe=True, strict=True)
     base = {"method": {"type": "embedded", "remember": 9, "threads": 1}}
     with_fit({"method": {"type": "embedded"}}, fitted(base))
 

@@ -15,20 +15,6 @@ from secondpass_evaluation.cli.suite_options import loadable_rerankers, reranker
 from terminals import on_a_terminal
 
 
-def test_without_a_reranker_three_modes_run(secondpass, suite):
-    told = secondpass("eval", suite, "--json", "--no-cache")
-    found = systems(told)
-    assert told.code == 0
-    assert {name: one["status"] for name, one in found.items()} == {
-        "vector": "ran",
-        "lexical": "ran",
-        "hybrid": "ran",
-        "hybrid+rerank": "not_run",
-    }
-    assert found["hybrid+rerank"]["reason"] == "no reranker"
-    assert "hybrid+rerank is not run: no reranker" in told.flat
-
-
 def test_files_to_compare_may_follow_each_other(secondpass, given_suite, write):
     first = str(write("first.yaml", "method: lexical\n"))
     second = str(write("second.yaml", "method: lexical\ndepth: 2\n"))
@@ -65,6 +51,8 @@ def test_options_reach_the_comparison(secondpass, given_suite):
     ("arguments", "code", "told"),
     [
         ([], 2, "missing SUITE, or --queries and --qrels"),
+        (["--queries", "suite/queries.jsonl"], 2, "missing SUITE, or --queries and --qrels"),
+        (["--qrels", "suite/qrels.tsv"], 2, "missing SUITE, or --queries and --qrels"),
         (["beir/nosuch"], 1, "beir/nosuch: there is no such file or folder"),
         (["suite", "--preset", "lexcal"], 1, "no preset is named 'lexcal'; did you mean 'lexical'"),
         (["suite", "--config", "gone.yaml"], 1, "gone.yaml: there is no such file"),
@@ -157,11 +145,6 @@ def test_what_models_will_cost_is_said_before_they_are_asked(
         "given+second": 4 * len(QUERIES),
     }
     assert f"in total: {8 * len(QUERIES)} calls" in both.flat
-
-
-def test_local_models_cost_nothing(secondpass, given_suite):
-    told = secondpass("eval", given_suite, "--preset", "lexical", "--preset", "embedded")
-    assert (told.code, told.err) == (0, "")
 
 
 # ---------------------------------------------------------------------- the rerankers that ``seco

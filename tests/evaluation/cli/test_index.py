@@ -122,15 +122,6 @@ def test_faults_are_told_in_a_sentence(docs, arguments, code, told) -> None:
     assert not Path("index").exists()
 
 
-def test_a_broken_index_is_made_anew(docs) -> None:
-    call("docs", "--into", "index", "--words-only")
-    part = next(Path("index").glob("parts-*/passages.jsonl"))
-    part.write_bytes(part.read_bytes()[:-5])
-    done = call("docs", "--into", "index", "--words-only")
-    assert "words only, in" in done.stdout
-    assert len(open_index("index").corpus) == 3
-
-
 # ------------------------------------------------------------------ as a process
 
 

@@ -13,7 +13,6 @@ from remembered_model import remember
 from secondpass import Candidate, Reranker
 from secondpass.cli.app import app
 from secondpass_evaluation import HybridRetriever, write_corpus
-from secondpass_evaluation.cli.query import print_table
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder, default_embedder
 from secondpass_evaluation.search.indexing import build_index
 from terminals import on_a_terminal
@@ -163,13 +162,6 @@ def test_how_many_are_retrieved_and_judged(
     assert len(answer["results"]) == min(retrieved, answer["k"])
 
 
-def test_a_presets_depth_counts(many) -> None:
-    options = ("--lexical", "--rerank", "-p", "embedded", "--k", 3)
-    done = call("-q", "owl", "--corpus", "index", *options)
-    answer = json.loads(done.stdout)
-    assert (answer["rerank_top_n"], answer["report"]["usage"]["pairs"]) == (20, 20)
-
-
 def test_an_order_can_be_given(many) -> None:
     usual = ("-q", "owl", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical", "--k", 5)
     plain, laid = (
@@ -231,12 +223,6 @@ def test_where_nothing_can_rerank_the_order_that_came_in_is_told(here) -> None:
     assert {one["rerank_score"] for one in answer["results"]} == {None}
 
 
-def test_nothing_found_is_no_fault(here) -> None:
-    assert asked("-q", "zebra", "--corpus", "index", "--lexical")["results"] == []
-    options = ("-q", "zebra", "--corpus", "index", "--lexical", "--rerank", "-p", "lexical")
-    assert asked(*options)["results"] == []
-
-
 # ------------------------------------------------------------------ what is searched
 
 
@@ -249,16 +235,6 @@ def test_a_corpus_can_be_indexed_in_memory(here, options) -> None:
     in_memory = asked("-q", "owl", "--corpus", "corpus.jsonl", *options, stderr=stderr)
     kept = asked("-q", "owl", "--corpus", "index", *options)
     assert in_memory["results"] == kept["results"]
-
-
-def test_a_folder_can_be_indexed_in_memory(tmp_path) -> None:
-    (tmp_path / "owls.md").write_text("# Owls\n\nThe owl hunts mice.")
-    (tmp_path / "x.bin").write_bytes(b"\0")
-    done = call("-q", "mice", "--corpus", tmp_path, "--lexical")
-    assert "warning: skipped: x.bin is not text\n" in done.stderr
-    [found] = json.loads(done.stdout)["results"]
-    assert found["id"] == "owls.md#1"
-    assert found["metadata"] == {"title": "Owls", "path": "owls.md", "passage": 1}
 
 
 def test_words_only_are_searched_by_words_only(here) -> None:
@@ -417,33 +393,3 @@ def test_the_question_is_an_argument_too(here) -> None:
 
 
 # ---------------------------------------------------------------------- results of a search
-
-
-def shown(capsys, *rows):
-    print_table(rows)
-    return capsys.readouterr().out
-
-
-def row(**values):
-    return {"final_rank": 1, "id": "a", "score": None, "text": "x", "metadata": {}, **values}
-
-
-@pytest.mark.parametrize(
-    ("values", "part"),
-    [
-        ({"score": 0.25}, "0.2500"),
-        ({"metadata": {"title": "T\x1b[1m"}}, "a  T\\x1b[1m"),
-        ({"text": "one\ntwo"}, "one two"),
-        ({"text": "zero one", "span": [5, 8]}, "…one"),
-        ({"id": None}, "None"),
-    ],
-    ids=["score", "title", "lines", "span", "no id"],
-)
-def test_a_passage_is_shown(capsys, values, part):
-    assert part in shown(capsys, row(**values))
-
-
-def test_a_long_text_is_cut_between_words(capsys):
-    out = shown(capsys, row(text="word " * 60))
-    assert out.count("word") == 48
-    assert out.rstrip().endswith("word …")

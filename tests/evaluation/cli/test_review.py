@@ -63,26 +63,31 @@ def test_a_document_that_has_an_answer_is_not_asked_about_again(ask, answers):
     assert answers()[:2] == [3, 1]
 
 
-def test_going_back_replaces_an_answer(ask, answers):
-    told = ask(1, b"3", b"b", b"2", b"0")
-    assert answers()[:2] == [2, 0]
-    assert told.err.count("document 1 of 2") == 2
-    assert AGAIN not in told.err
+ANSWERS = {
+    # lines of input, answers in the file, and what is said
+    "going back": ([b"3", b"b", b"2", b"0"], [2, 0], "document 2 of 2"),
+    "nothing before the first": ([b"b", b"1", b"0"], [1, 0], f"{AGAIN} or q"),
+    **{
+        name: ([b"3", *lines], [3], "a person has judged 1 document")
+        for name, lines in {"q": [b"q", b"0"], "Q": [b" Q ", b"0"], "end": []}.items()
+    },
+    **{
+        repr(line): ([line, b" 2 ", b"0"], [2, 0], AGAIN)
+        for line in (b"", b"4", b"\xff", "\u00b2".encode())
+    },
+}
 
 
-def test_there_is_nothing_before_the_first_question(ask, answers):
-    told = ask(1, b"b", b"1", b"0")
-    assert f"{AGAIN} or q" in told.err
-    assert "Grade (0, 1, 2, 3, b or q)" in told.err
-    assert answers()[:2] == [1, 0]
-
-
-@pytest.mark.parametrize("lines", [[b"q", b"0"], [b" Q ", b"0"], []], ids=["q", "Q", "end"])
-def test_stopping_keeps_the_answers(ask, answers, lines):
-    told = ask(1, b"3", *lines)
-    assert answers() == [3, None, None, None, None]
-    assert "a person has judged 1 document" in told.out
+@pytest.mark.parametrize("case", ANSWERS)
+def test_what_answers_do(case, ask, answers):
+    lines, expected, said = ANSWERS[case]
+    told = ask(1, *lines)
+    assert answers() == [*expected, *[None] * (len(DOCUMENTS) - len(expected))]
+    assert said in told.err + told.out
     assert "1 documents" not in told.out
+    assert (AGAIN in told.err) == said.startswith(AGAIN)
+    assert "Grade (0, 1, 2, 3, b or q)" in told.err
+    assert told.err.count("document 1 of 2") == (2 if case == "going back" else 1)
 
 
 def test_ctrl_c_keeps_the_answers(ask, answers, monkeypatch):
@@ -96,12 +101,6 @@ def test_ctrl_c_keeps_the_answers(ask, answers, monkeypatch):
     monkeypatch.setattr(review, "_show", stopping)
     assert "0 of 3 queries are complete" in ask(1, b"3", b"0").out
     assert answers() == [3, None, None, None, None]
-
-
-@pytest.mark.parametrize("line", [b"", b"4", b"\xff", "\u00b2".encode()])
-def test_other_answers_are_asked_for_again(ask, answers, line):
-    assert AGAIN in ask(1, line, b" 2 ", b"0").err
-    assert answers()[:2] == [2, 0]
 
 
 def test_more_queries_than_there_are(ask):

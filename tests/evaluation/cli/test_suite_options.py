@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 from fruit_suite import DOCUMENTS, QUERIES, systems
 from secondpass import Candidate, Reranker
@@ -21,7 +20,6 @@ from secondpass_evaluation import (
 from secondpass_evaluation.cli.first_stages import CachedEmbedder, IndexStage
 from secondpass_evaluation.cli.suite_options import (
     DocumentOptions,
-    Searched,
     SuiteOptions,
     cache_folder,
     grouped,
@@ -29,40 +27,6 @@ from secondpass_evaluation.cli.suite_options import (
 from secondpass_evaluation.first_stages import FirstStages
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.indexing import build_index
-from secondpass_evaluation.suites import Suite
-
-
-@pytest.mark.parametrize(
-    ("parts", "code"),
-    [
-        ((None, None, None), 2),
-        ((None, "queries", None), 2),
-        ((None, None, "qrels"), 2),
-        ((None, "queries", "qrels"), None),
-        (("suite", None, None), None),
-    ],
-    ids=["nothing", "queries alone", "qrels alone", "both", "suite"],
-)
-def test_a_suite_or_its_parts_are_needed(parts, code, capsys):
-    exited = None
-    try:
-        name, queries, qrels = parts
-        SuiteOptions(queries, qrels).check(name)
-    except typer.Exit as stop:
-        exited = stop.exit_code
-    assert exited == code
-    missing = "missing SUITE, or --queries and --qrels (see --help)"
-    assert (missing in capsys.readouterr().err) == (code is not None)
-
-
-@pytest.mark.parametrize(
-    ("candidates", "stages"),
-    [(None, ["vector", "lexical", "hybrid"]), ({}, ["given"]), ({"q": []}, ["given"])],
-    ids=["none", "for no query", "for a query"],
-)
-def test_candidates_of_the_suite_come_before_searching(candidates, stages):
-    suite = Suite("s", {"q": "a"}, {}, candidates=candidates)
-    assert Searched(suite, None, 10).default_stages == stages
 
 
 @pytest.fixture

@@ -146,12 +146,6 @@ def test_judgements_in_a_report_are_marked(tmp_path):
     assert not (tmp_path / "report" / "qrels.judged-by.json").exists()
 
 
-def test_judgements_of_people_are_not_marked():
-    suite = load_suite_of_people()
-    assert suite.judged_by is None
-    assert "judged_by" not in compare("lexical", suite, first_stages=["lexical"]).to_dict()
-
-
 def load_suite_of_people():
     from secondpass_evaluation import make_suite
 

@@ -46,7 +46,9 @@ def latency_at(name: str) -> str:
     return charts.latency(placed(*PLACES[name]), "p-")
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize(
+    "name", ["close", "the same", pytest.param("a column", id="a column", marks=pytest.mark.long)]
+)
 def test_numbers_do_not_overlap(name):
     marks = numbers(latency_at(name))
     assert list(marks) == [str(number) for number in range(1, len(PLACES[name]) + 2)]

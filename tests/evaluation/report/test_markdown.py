@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from reports import EDGES, INJECTIONS, make, with_reranker
+from reports import EDGES, INJECTIONS, make
 from secondpass_evaluation.report.markdown import report
 from secondpass_evaluation.report.text import NONE
 from secondpass_evaluation.report.verdict import verdict
@@ -74,12 +74,6 @@ def test_no_control_characters():
     text = "\x1b]0;title\x07 \x1b[2J\u202eabc"
     report = make(text=text, rerankers=(text,)).to_markdown()
     assert not {*report} & {"\x1b", "\x07", "\u202e"}
-
-
-def test_best_is_bold_unless_all_are_alike():
-    assert re.search(r"\*\*0\.\d{4}\*\*", report(make()))
-    alike = with_reranker(make(), evaluation=make().results[0].evaluation)
-    assert "**0." not in report(alike)
 
 
 @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)

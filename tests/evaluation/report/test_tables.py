@@ -4,12 +4,11 @@ from dataclasses import replace
 import pytest
 
 from reports import EDGES, evaluation, make, with_reranker, without
-from secondpass_evaluation import Corrected, CorrectedResult, Cost, Result
+from secondpass_evaluation import Corrected, CorrectedResult, Cost
 from secondpass_evaluation.report import charts
 from secondpass_evaluation.report.page import all_queries
 from secondpass_evaluation.report.tables import (
     corrected,
-    cost_of_1000,
     costs,
     differences,
     issues,
@@ -133,21 +132,6 @@ def test_nothing_measured():
     assert [cell.text for cell in overview(unknown).rows[1]][2:5] == ["+0.1000", NONE, NONE]
 
 
-@pytest.mark.parametrize(
-    ("cost", "expected"),
-    [
-        (Cost({"q": 1.0, "r": 1.0}, cost=0.5), 250.0),
-        (Cost({"q": 1.0}, cost=0.0), 0.0),
-        (Cost({"q": 1.0}), None),
-        (Cost(cost=0.5), None),
-    ],
-    ids=["priced", "free", "no price", "no query"],
-)
-def test_cost_of_1000_queries(cost, expected):
-    result = Result("x", "ran", evaluation=evaluation({"q": 0.5}), cost=cost)
-    assert cost_of_1000(result) == expected
-
-
 # ---------------------------------------------------------------------- the table of corrected fi
 
 
@@ -192,38 +176,27 @@ def test_only_what_is_not_chance_has_a_colour(mean, low, high, tone):
 # ---------------------------------------------------------------------- the table of all queries
 
 
-def test_all_queries_have_a_row_and_only_changes_a_colour():
+def test_each_query_has_a_row_and_only_changes_a_colour():
     found = make(rerankers=("a", "b"))
-    table = all_queries(found)
-    assert [row[1].text for row in table.rows] == list(found.queries)
-    assert {row[2].tone for row in table.rows} == {""}
-    assert [row[3].tone for row in table.rows] == [
-        "gain" if index % 3 else "loss" for index in range(len(found.queries))
-    ]
-    assert not all_queries(EDGES["nothing ran"]).rows
-
-
-def test_values_are_those_of_the_first_measure():
-    found = make(count=2)
-    first, second = (result.evaluation.per_query["nDCG@10"] for result in found.ran)
-    rows = [[cell.text for cell in row] for row in all_queries(found).rows]
-    assert rows == [
-        [text, query, f"{first[query]:.3f}", f"{second[query]:.3f}"]
+    values = [result.evaluation.per_query["nDCG@10"] for result in found.ran]
+    rows = all_queries(found).rows
+    assert [[cell.text for cell in row] for row in rows] == [
+        [text, query, *(f"{each[query]:.3f}" for each in values)]
         for query, text in found.queries.items()
     ]
+    assert {row[2].tone for row in rows} == {""}
+    assert [row[3].tone for row in rows] == [
+        "gain" if index % 3 else "loss" for index in range(len(found.queries))
+    ]
 
 
-def test_a_query_without_a_value_has_an_empty_cell():
-    found = make(count=2)
-    part = with_reranker(found, evaluation=evaluation({"q0": 0.5}))
-    cells = all_queries(part).rows[1]
-    assert (cells[3].text, cells[3].tone) == ("", "")
-    assert all_queries(replace(found, queries={"q0": ""})).rows[0][0].text == "q0"
-
-
-def test_rounding_is_no_change():
+def test_queries_without_a_value_a_change_or_a_text():
     found = make(count=2)
     base = found.ran[0].evaluation.per_query["nDCG@10"]
-    noise = evaluation({query: value + 1e-12 for query, value in base.items()})
-    rows = all_queries(with_reranker(found, evaluation=noise)).rows
-    assert {row[3].tone for row in rows} == {""}
+    noise = {query: value + 1e-12 for query, value in base.items()}
+    rows = all_queries(with_reranker(found, evaluation=evaluation(noise))).rows
+    assert {row[3].tone for row in rows} == {""}  # rounding is no change
+    cell = all_queries(with_reranker(found, evaluation=evaluation({"q0": 0.5}))).rows[1][3]
+    assert (cell.text, cell.tone) == ("", "")
+    assert all_queries(replace(found, queries={"q0": ""})).rows[0][0].text == "q0"
+    assert not all_queries(EDGES["nothing ran"]).rows

@@ -178,7 +178,7 @@ def test_invalid_passage_sizes(tmp_path, size) -> None:
 )
 def test_page_of_unclosed_marks_is_read_in_time(tmp_path, mark) -> None:
     """A parser that looks for the end of each would take hours."""
-    (tmp_path / "a.html").write_text("<p>text</p>" + mark * 50_000)
+    (tmp_path / "a.html").write_text("<p>text</p>" + mark * 20_000)
     assert read_source(tmp_path).corpus[0].text.startswith("text")
 
 

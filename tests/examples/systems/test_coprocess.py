@@ -10,7 +10,7 @@ from pathlib import Path
 
 import memory_recall.recall
 import pytest
-from coprocess import Coprocess, llm_options
+from coprocess import Coprocess
 
 from secondpass import Reranker
 
@@ -63,15 +63,6 @@ def test_a_malformed_request_ends_the_process(capfd):
         coprocess.rerank("cats", CANDIDATES)
     assert coprocess.close() == 1
     assert "candidate 1" in capfd.readouterr().err
-
-
-def test_options_of_a_language_model():
-    llm = {"base_url": "http://localhost:1/v1", "model": "a: b", "api_key_env": None}
-    assert llm_options(llm) == [
-        '--set=method.llm.base_url="http://localhost:1/v1"',
-        '--set=method.llm.model="a: b"',
-        "--set=method.llm.api_key_env=null",
-    ]
 
 
 # ---------------------------------------------------------------------- Node

@@ -1,7 +1,6 @@
 """The library: grades, then an order for the query, also when the model fails."""
 
 import pytest
-from learning_search.__main__ import main
 from learning_search.search import search
 from scripted_model import NAME, ScriptedModel
 
@@ -52,10 +51,3 @@ def test_the_prompt(served):
     assert "philosophical relevance" in prompt.instructions.lower()
     assert "Philosophical depth" in prompt.system
     assert prompt.query == QUERY
-
-
-def test_the_command(capsys):
-    assert main([QUERY, "--mode", "learn", "--fail"]) == 0
-    streams = capsys.readouterr()
-    assert "unchanged: not graded" in streams.out
-    assert "Scripted model (as requested)" in streams.err

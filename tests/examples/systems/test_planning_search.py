@@ -1,7 +1,7 @@
 """The planning tool: heuristic, filter, reranking for the state of the project, limit."""
 
 import pytest
-from planning_search import over_coprocess, validate
+from planning_search import validate
 from planning_search.__main__ import main
 from planning_search.search import STORE, Store
 from scripted_model import NAME, ScriptedModel
@@ -95,13 +95,3 @@ def test_the_validation_script(tmp_path, capsys):
     assert "Completed: 3" in text
     assert '"status": "ok"' in text
     assert "Scripted model" in capsys.readouterr().err
-
-
-@pytest.mark.long  # two processes; that of test_memory_recall.py is not
-def test_the_same_through_a_coprocess(capfd):
-    queries = ["database", "orders stock"]
-    for query in queries:
-        main([query, "--llm-rerank"])
-    expected = shown(capfd.readouterr().out)
-    assert over_coprocess.main(queries) == 0
-    assert shown(capfd.readouterr().out) == expected

@@ -113,6 +113,7 @@ def test_console_blocks(folder, tmp_path):
             assert done.stdout == block.output
 
 
+@pytest.mark.long  # nine processes; in this one, the tests of each example run its command
 def test_the_commands_of_the_table_run_from_the_root(tmp_path):
     """As they are printed, one process each, in a copy, because some write files."""
     copied(EXAMPLES, tmp_path)

@@ -1,9 +1,5 @@
 """The scripted model: it replies as it is asked to, and says that it is scripted."""
 
-import json
-import urllib.error
-import urllib.request
-
 import pytest
 from scripted_model import NAME, ScriptedModel, language_model, word_overlap
 
@@ -64,40 +60,6 @@ def test_markup_in_texts_is_read_as_text():
         reranker.rerank(QUERY, texts)
         reranker.close()
     assert list(model.prompts[0].documents.values()) == texts
-
-
-def test_a_model_that_fails():
-    with ScriptedModel(fails=True) as model:
-        llm = {"type": "openai", "model": NAME, "base_url": model.base_url}
-        reranker = Reranker.from_config({"method": {"type": "graded", "llm": llm}})
-        ranking = reranker.rerank(QUERY, candidates())
-        reranker.close()
-    assert ranking.report.status == "unchanged"
-    assert ranking.report.issues[-1].code == "reply_refused"
-
-
-def post(address, path, body):
-    request = urllib.request.Request(f"{address}{path}", json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=60) as response:
-        return json.load(response)
-
-
-def test_as_a_rerank_server():
-    with ScriptedModel() as model:
-        answer = post(model.address, "/v1/rerank", {"query": QUERY, "documents": TEXTS})
-    scores = [row["relevance_score"] for row in answer["results"]]
-    assert scores == [0, 1, 0.5, 0]
-    assert [row["index"] for row in answer["results"]] == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
-def test_a_question_about_sources(path):
-    prompt = "Sources:\n[1] Tea is green.\n[2] Cars.\n\nQuestion: tea?"
-    with ScriptedModel() as model:
-        answer = post(model.address, path, {"messages": [{"role": "user", "content": prompt}]})
-    message = answer.get("message") or answer["choices"][0]["message"]
-    said = "(scripted, no language model) The first source says: Tea is green. [1]"
-    assert message["content"] == said
 
 
 # ---------------------------------------------------------------------- the choice of a model

@@ -67,17 +67,6 @@ def test_backends(folder, without, hidden, settings, backend, reason):
     assert info.reason.startswith(reason)
 
 
-def test_scores_of_all_backends_agree(folder):
-    scores = {
-        backend: CrossEncoderScorer(
-            str(folder), backend=backend, precision="exact", activation="sigmoid"
-        ).score_pairs("cat", DOCUMENTS)
-        for backend in ("torch", "onnx", "openvino")
-    }
-    assert scores["onnx"] == pytest.approx(scores["torch"], abs=1e-4)
-    assert scores["openvino"] == pytest.approx(scores["torch"], abs=1e-4)
-
-
 def test_a_named_file_is_never_replaced_by_torch(folder, copy, without, monkeypatch):
     with pytest.raises(ConfigurationError, match="file: cannot be set with torch"):
         CrossEncoderScorer(str(folder), file="onnx/model.onnx", device="cuda:0")
@@ -263,16 +252,17 @@ def test_a_file_of_another_model(copy, tmp_path):
             engine(copy, backend=backend)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "config.json"])
-def test_broken_files(copy, name):
-    (copy / name).write_text("{")
-    with pytest.raises(ModelLoadError, match=name):
-        engine(copy, backend="onnx")
-
-
-def test_a_missing_tokenizer(copy):
-    (copy / "tokenizer.json").unlink()
-    with pytest.raises(ModelLoadError, match=r"no tokenizer\.json"):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tokenizer.json", "{", r"tokenizer\.json"),
+        ("config.json", "{", r"config\.json"),
+        ("tokenizer.json", None, r"no tokenizer\.json"),
+    ],
+)
+def test_broken_files(copy, name, content, message):
+    (copy / name).unlink() if content is None else (copy / name).write_text(content)
+    with pytest.raises(ModelLoadError, match=message):
         engine(copy, backend="onnx")
 
 

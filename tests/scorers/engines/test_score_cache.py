@@ -51,15 +51,6 @@ def test_only_finite_scores_are_kept(cache):
     assert cache.get_many(KEYS[:3]) == [None, 1.0, None]
 
 
-def test_no_text_in_the_file(path):
-    cache = open_cache(str(path))
-    cache.put_many([(key, 1.0) for key in pair_keys(namespace({}), "secret query", ["passage"])])
-    cache.close()
-    data = path.read_bytes()
-    assert b"secret" not in data
-    assert b"passage" not in data
-
-
 def test_keys_name_everything():
     settings = {"model": "m", "precision": "exact", "max_length": 512, "prompt": None}
     start = namespace(settings)

@@ -126,22 +126,6 @@ def test_a_missing_package(folder, monkeypatch, package):
 # ---------------------------------------------------------------------- lengths
 
 
-@pytest.mark.parametrize(
-    ("settings", "lengths", "expansion"),
-    [
-        ({}, (16, 48), {"strategy": "fixed", "length": 16}),
-        ({"query_length": 64}, (64, 48), {"strategy": "fixed", "length": 64}),
-        ({"document_length": 8}, (16, 8), {"strategy": "fixed", "length": 16}),
-    ],
-    ids=["none", "queries", "passages"],
-)
-def test_lengths_replace_those_of_the_model(encoder, folder, settings, lengths, expansion):
-    encoder.module.query_expansion = {"strategy": "fixed", "length": 16}
-    loaded(folder, **settings)
-    assert (encoder.module.query_length, encoder.module.document_length) == lengths
-    assert encoder.module.query_expansion == expansion
-
-
 @pytest.mark.parametrize("setting", ["query_length", "document_length"])
 @pytest.mark.parametrize(
     ("limit", "positions", "longest"),

@@ -65,5 +65,10 @@ def test_no_way_in_gives_a_ranking(name, tmp_path, secondpass):
     assert told.code == 1
     with pytest.raises(SecondPassError):
         export(folder)
-    for adapter in (haystack, llama_index):
-        assert adapter({"method": method})["report"]["status"] == "unchanged"
+
+
+@pytest.mark.long  # imports both frameworks
+@pytest.mark.parametrize("adapter", [haystack, llama_index])
+def test_no_adapter_gives_a_ranking(adapter, tmp_path):
+    method = {"type": "cross_encoder", "model": str(folders.bare(tmp_path / "model"))}
+    assert adapter({"method": method})["report"]["status"] == "unchanged"

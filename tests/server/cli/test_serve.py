@@ -181,14 +181,12 @@ def test_workers_end_when_their_parent_is_killed():
     ("options", "message"),
     [
         (("--host", "0.0.0.0"), "clients must send a key: set --api-key-env or --api-key-file"),
-        (("--api-key-env", "SERVE_TEST_UNSET"), "the variable SERVE_TEST_UNSET: has no key"),
         (("--api-key-file", "/nonexistent"), "API keys in /nonexistent: cannot be read"),
         (("-p", "lexical=a", "-p", "embedded=a"), "'a' is named twice; write NAME=MODEL"),
-        (("-p", "lexcal"), "did you mean 'lexical'"),
         (("--host", "192.0.2.1", "--api-key-env", "SERVE_TEST_KEY"), "cannot listen on 192.0.2.1"),
         (("--tls-key", "x"), "--tls-certificate, --tls-key: give both"),
     ],
-    ids=["no key", "empty variable", "no file", "one name twice", "preset", "address", "TLS"],
+    ids=["no key", "no file", "one name twice", "address", "TLS"],
 )
 def test_refused_at_the_start(options, message, secondpass, monkeypatch):
     monkeypatch.setenv("SERVE_TEST_KEY", "0123456789abcdef")

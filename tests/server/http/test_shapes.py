@@ -51,6 +51,12 @@ REQUESTS = {
         "results relevance_score",
         RANKS,
     ),
+    "raw scores": (
+        "/v1/rerank",
+        {"query": QUERY, "documents": TEXTS, "raw_scores": True},
+        "results relevance_score",
+        LENGTHS,
+    ),
     "jina, documents by default": (
         "/jina/v1/rerank",
         {"query": QUERY, "documents": TEXTS, "model": "m"},

@@ -56,6 +56,8 @@ def test_rerank():
     assert found["results"][0]["index"] == 1
     assert sorted(item["index"] for item in found["results"]) == [0, 1, 2]
     assert found["results"][0]["id"] == "a"
+    best = found["results"][0]
+    assert (best["rank"], best["status"], best["span"]) == (1, "scored", None)
     assert all(item["text"] is None for item in found["results"])
 
 
@@ -128,7 +130,15 @@ def test_wrong_calls(tool, arguments, expected):
 
 @pytest.mark.parametrize(
     "arguments",
-    [asked(top_k="wombats"), asked(documents=[{"body": "wombats"}]), asked(query=["wombats"])],
+    [
+        asked(top_k="wombats"),
+        asked(query=["wombats"]),
+        *(
+            asked(documents=[{"text": "wombats", **more}])
+            for more in ({"title": "b"}, {"id": True})
+        ),
+        *(asked(documents=[document]) for document in ({}, {"body": "wombats"}, {"text": 1})),
+    ],
 )
 def test_errors_do_not_quote_what_was_sent(arguments):
     assert "wombats" not in message(call("rerank", arguments))

@@ -72,8 +72,7 @@ def load_checked(
     if facts is not None and not trust_remote_code:
         _check_code(name, facts)
     try:
-        # transformers sets torch's default type meanwhile, for all threads.
-        with _loading_lock, _observer.observed() as loadings:
+        with _observer.observed() as loadings:
             model = construct()
     except RuntimeError as error:
         # Of a module of sentence-transformers; its first line does not name the weights.
@@ -216,11 +215,14 @@ class _Observer:
 
     ``from_pretrained`` tells it with ``output_loading_info``, in all versions. As
     sentence-transformers calls it several levels down and has no such argument, it is wrapped
-    meanwhile. Calls of other threads pass through.
+    meanwhile. Calls of other threads pass through, one after the other: while transformers loads
+    a model, it replaces functions of its classes and of torch, and torch's default type. Of two
+    loads at once the second may put back those of the first, and no later model had tied weights.
     """
 
     def __init__(self) -> None:
         self._lock = ForkLock()
+        self._turn = ForkLock(reentrant=True)
         self._threads = threading.local()
         self._observing = 0
         self._original: Any = None
@@ -251,11 +253,13 @@ class _Observer:
         def from_pretrained(cls: Any, *args: Any, **settings: Any) -> Any:
             loadings = getattr(self._threads, "loadings", None)
             if loadings is None:
-                return original(cls, *args, **settings)
+                with self._turn:
+                    return original(cls, *args, **settings)
             asked = settings.pop("output_loading_info", False)
             # Otherwise transformers raises an error that names no weight.
             settings["ignore_mismatched_sizes"] = True
-            model, info = original(cls, *args, output_loading_info=True, **settings)
+            with self._turn:
+                model, info = original(cls, *args, output_loading_info=True, **settings)
             loadings.append(_loading(model, info, settings.get("config")))
             return (model, info) if asked else model
 
@@ -263,7 +267,6 @@ class _Observer:
 
 
 _observer = _Observer()
-_loading_lock = ForkLock()
 
 
 def _loading(model: Any, info: Mapping[str, Any], config: Any) -> _Loading:
