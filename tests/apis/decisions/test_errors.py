@@ -8,7 +8,7 @@ import time
 import pytest
 
 import fake_provider as fake
-from decision_answers import NUMBERS, SHAPES, answer, right, shown
+from decision_answers import NUMBERS, SHAPES, answer, in_turn, right, shown
 from fake_provider import FakeProvider, http, status
 from rankings import codes, scores
 from rotation import rotated
@@ -41,8 +41,7 @@ STATUSES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
-@pytest.mark.parametrize(("step", "code", "requests"), STATUSES)
+@in_turn("step, code, requests", STATUSES)
 def test_statuses(step, code, requests, make, rank, provider):
     """One clear error each, counted to the last."""
     provider.play(step)
@@ -61,7 +60,7 @@ def test_asked_again(code, make, rank, provider):
     assert len(provider.requests) == ranking.report.usage.calls == 2
 
 
-@pytest.mark.parametrize("code", [301, 302, 307, 308])
+@in_turn("code", [301, 302, 307, 308])
 def test_redirects_are_not_followed(code, make, provider):
     with FakeProvider() as elsewhere:
         provider.play(
