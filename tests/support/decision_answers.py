@@ -25,7 +25,7 @@ def in_turn(names: str, rows: Iterable[Any]) -> pytest.MarkDecorator:
         ((*row,) if several else (row,)) + (SHAPES[number % len(SHAPES)],)
         for number, row in enumerate(rows)
     ]
-    return pytest.mark.parametrize(f"{names}, shape", values, indirect=["shape"], ids=repr)
+    return pytest.mark.parametrize(f"{names}, shape", values, indirect=["shape"])
 
 
 def shown(request: fake.Request) -> dict[str, str]:

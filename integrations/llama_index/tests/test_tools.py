@@ -30,7 +30,7 @@ from llama_objects import (
     plain,
     scripted,
 )
-from sampling import rotating
+from rotation import rotating
 from secondpass import ConfigurationError, Report
 
 KINDS = ("graded", "listwise")

@@ -11,7 +11,7 @@ from haystack.components.rankers import LostInTheMiddleRanker, MetaFieldRanker
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_objects import QUERY, both, ids, scores
-from sampling import rotating
+from rotation import rotating
 
 # ---------------------------------------------------------------------- LostInTheMiddleRanker
 

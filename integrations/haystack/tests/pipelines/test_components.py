@@ -31,7 +31,7 @@ from haystack_objects import (
     passages,
     retrieving,
 )
-from sampling import rotating
+from rotation import rotating
 
 
 @every_way
