@@ -51,7 +51,7 @@ def check_clients(url: str, preset: str) -> None:
     expected = list(Reranker.from_preset(preset).rerank("cat food", TEXTS, top_k=TOP).order)
     python = interpreter()
     found = subprocess.run(
-        [python, ROOT / "tools" / "rerank_clients.py", url, KEY],
+        [python, ROOT / "tests" / "support" / "rerank_clients.py", url, KEY],
         input=json.dumps({"query": "cat food", "documents": TEXTS, "top": TOP}),
         capture_output=True,
         text=True,
