@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,13 +27,7 @@ from llama_index.core.postprocessor import LLMRerank, StructuredLLMRerank
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
-
-from llama_index.postprocessor.secondpass import SecondPassRerank
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-
 from malformed_replies import CASES, HONEST, Case
-
 from misbehaving_replies import (
     ALL,
     DOCUMENTS,
@@ -54,6 +47,8 @@ from misbehaving_replies import (
     nodes,
     release,
 )
+
+from llama_index.postprocessor.secondpass import SecondPassRerank
 
 TIMEOUT = 1.0  # seconds
 MODES = (False, True)

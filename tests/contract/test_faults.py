@@ -27,8 +27,7 @@ import pytest
 import fake_provider as fake
 from contract import CANNOT, WAYS, Adapter, Carried, Odd, adapter_of
 from fault_cases import BEST_FIRST, CANDIDATES, GROUPS, MARKER, Case
-from fault_fixtures import _quick_retries  # noqa: F401 - a fixture
-from llm_fault_checks import (
+from fault_checks import (
     DEADLINE,
     KEY,
     SLACK,
@@ -36,6 +35,7 @@ from llm_fault_checks import (
     has_happened,
     promises,
 )
+from fault_fixtures import _quick_retries  # noqa: F401 - a fixture
 from patience import patiently
 from rankings import KEYS
 from sampling import sampled

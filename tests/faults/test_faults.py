@@ -15,21 +15,22 @@ import pickle
 import resource
 import time
 import traceback
-from typing import Any
 
 import pytest
 
-import fake_provider as fake
 from fake_provider import FakeProvider
-from fault_cases import GROUPS, MARKER, Case
-from llm_fault_checks import (
+from fault_cases import GROUPS, Case
+from fault_checks import (
     KEY,
     KEY_VARIABLE,
     SLACK,
     configuration,
     expected,
     has_happened,
+    hygiene,
+    in_turns,
     promises,
+    secrets_in,
 )
 from patience import patiently
 from secondpass import Ranking, Reranker, RerankError
@@ -37,18 +38,10 @@ from secondpass import Ranking, Reranker, RerankError
 FIRST = Case("a first ranking", ())
 
 
-def runs() -> list[Any]:
-    """Each case with one flavour in one mode, in turn; the other combinations are ``long``."""
-    rows = []
-    for group, cases in GROUPS.items():
-        for number, case in enumerate(cases):
-            ways = [(flavour, mode) for flavour in case.flavours for mode in case.modes]
-            quick = ways[number * 7 % len(ways)]  # neighbours differ in flavour and mode
-            for flavour, mode in ways:
-                name = f"{group}-{case.name}-{flavour}-{mode}"
-                marks = () if (flavour, mode) == quick else (pytest.mark.long,)
-                rows.append(pytest.param(case, flavour, mode, id=name, marks=marks))
-    return rows
+RUNS = in_turns(
+    [(group, case) for group, cases in GROUPS.items() for case in cases],
+    lambda case: [(flavour, mode) for flavour in case.flavours for mode in case.modes],
+)
 
 
 @pytest.fixture(scope="module")
@@ -88,20 +81,8 @@ def rank(reranker: Reranker, case: Case, mode: str) -> tuple[Ranking, RerankErro
         return error.ranking, error
 
 
-def secrets_in(*texts: str) -> list[str]:
-    return [
-        secret for secret in (KEY, MARKER, "query", fake.LEAK) for text in texts if secret in text
-    ]
-
-
-def hygiene(ranking: Ranking, error: RerankError | None, caplog: Any) -> None:
-    """No key and no passage in anything that is printed, logged, stored or sent."""
-    report = ranking.report
-    logged = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    texts = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
-    assert not secrets_in(*texts, *logged, repr(pickle.dumps(report)))
-    if error is None:
-        return
+def error_hygiene(error: RerankError) -> None:
+    """No query in an error either; its passages are in its ranking alone."""
     assert not secrets_in(str(error), repr(error), repr(error.args), repr(vars(error)))
     # The frames of a traceback hold source lines, and no values; causes would be printed too.
     assert not secrets_in(
@@ -115,10 +96,10 @@ def hygiene(ranking: Ranking, error: RerankError | None, caplog: Any) -> None:
     assert error.__context__ is None
     # It carries the candidates, so the passages are in there; the key is not.
     assert KEY.encode() not in pickle.dumps(error)
-    assert pickle.loads(pickle.dumps(error)).ranking.order == ranking.order
+    assert pickle.loads(pickle.dumps(error)).ranking.order == error.ranking.order
 
 
-@pytest.mark.parametrize(("case", "flavour", "mode"), runs())
+@pytest.mark.parametrize(("case", "flavour", "mode"), RUNS)
 # What Google's SDK has to say about words that it does not know, to those who want to hear it.
 @pytest.mark.filterwarnings("ignore:.*is not a valid:UserWarning")
 @pytest.mark.usefixtures("quick_retries")
@@ -139,7 +120,9 @@ def test_fault(case, flavour, mode, provider, clients, caplog, monkeypatch):
     assert took <= config["limits"]["deadline"] + SLACK
     promises(ranking, case, provider.calls)
     expected(ranking, case, provider)
-    hygiene(ranking, error, caplog)
+    hygiene(ranking, caplog)
+    if error is not None:
+        error_hygiene(error)
     assert (error is not None) == (mode == "strict" and ranking.report.status != "ok")
     # A server without schemas says so once, and redirects are not followed.
     assert provider.schemas_refused <= 1

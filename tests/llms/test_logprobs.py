@@ -8,7 +8,7 @@ import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider, replying
-from sampling import rotating
+from rotation import rotating
 from secondpass import Reranker
 from secondpass.asking.dispatch import validated
 from secondpass.effects import Prompt, Turn

@@ -4,10 +4,13 @@ import math
 
 import pytest
 
-from reply_cases import FROM_1, NUMBERS, OPAQUE
+from reply_cases import FROM_1, OPAQUE
 from secondpass.prompts.labels import Labels
 
 ESCAPED = Labels(["a&lt;b&gt;", "&quot;quoted&quot;", "?x=1&y=2"], None)
+
+
+NUMBERS = Labels(["7", "doc 8"], None)
 
 
 @pytest.mark.parametrize(

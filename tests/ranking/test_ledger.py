@@ -149,41 +149,30 @@ def test_first_question_fits_exactly():
 # ---------------------------------------------------------------------- rounds
 
 ROUNDS = [
-    (Limits(), 0, None),
-    (Limits(calls=5), 0, 5),
-    (Limits(calls=5), 2, 3),
-    (Limits(calls=5), 5, 0),
+    # limits, questions that were asked, questions of a round, rounds that are left
+    (Limits(), 0, 1, None),
+    (Limits(), 1, 3, None),
+    (Limits(calls=5), 0, 1, 5),
+    (Limits(calls=5), 2, 1, 3),
+    (Limits(calls=5), 5, 1, 0),
+    (Limits(calls=8), 1, 3, 2),
+    (Limits(calls=2), 0, 3, 0),
     # Nothing is known of tokens before the first question.
-    (Limits(tokens=10_000), 0, None),
-    (Limits(tokens=10_000), 1, 9),
-    (Limits(tokens=10_000), 4, 6),
-    (Limits(tokens=1000), 1, 0),
-    (Limits(calls=5, tokens=3500), 1, 2),
-    (Limits(cost=0.0029), 1, 0),
-    (Limits(cost=0.0085), 1, 2),
+    (Limits(tokens=10_000), 0, 1, None),
+    (Limits(tokens=10_000), 1, 1, 9),
+    (Limits(tokens=10_000), 4, 1, 6),
+    (Limits(tokens=10_000), 1, 3, 3),
+    (Limits(tokens=10_000), 1, 10, 0),
+    (Limits(tokens=1000), 1, 1, 0),
+    (Limits(calls=5, tokens=3500), 1, 1, 2),
+    (Limits(cost=0.0029), 1, 1, 0),
+    (Limits(cost=0.0085), 1, 1, 2),
+    (Limits(cost=0.0085), 1, 2, 1),
 ]
 
 
-@pytest.mark.parametrize(("limits", "asked", "left"), ROUNDS)
-def test_rounds_left_by_usage(limits, asked, left):
-    ledger = Ledger(limits)
-    for _ in range(asked):
-        ask(ledger, usage_of(900, 100), PRICES)
-    assert ledger.rounds_left() == left
-
-
-@pytest.mark.parametrize(
-    ("limits", "asked", "questions", "left"),
-    [
-        (Limits(), 1, 3, None),
-        (Limits(calls=8), 1, 3, 2),
-        (Limits(calls=2), 0, 3, 0),
-        (Limits(tokens=10_000), 1, 3, 3),
-        (Limits(tokens=10_000), 1, 10, 0),
-        (Limits(cost=0.0085), 1, 2, 1),
-    ],
-)
-def test_rounds_left_of_several_questions(limits, asked, questions, left):
+@pytest.mark.parametrize(("limits", "asked", "questions", "left"), ROUNDS)
+def test_rounds_left_by_usage(limits, asked, questions, left):
     ledger = Ledger(limits)
     for _ in range(asked):
         ask(ledger, usage_of(900, 100), PRICES)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import pytest
 
 import fake_provider as fake
 from fake_provider import Step, http
@@ -14,6 +16,16 @@ KEY = "sk-test-SECRET-123"
 NUMBERS = ["3 a", "9 b", "5 c"]
 _DOCUMENT = re.compile(r'<document(?: id="([^"]*)")?>(.*?)</document>', re.DOTALL)
 _NAMED = re.compile(r"the document with the id (\w+)")
+
+
+def in_turn(names: str, rows: Iterable[Any]) -> pytest.MarkDecorator:
+    """Rows of a table, each with one of the shapes in turn; how they are read is a property."""
+    several = "," in names
+    values = [
+        ((*row,) if several else (row,)) + (SHAPES[number % len(SHAPES)],)
+        for number, row in enumerate(rows)
+    ]
+    return pytest.mark.parametrize(f"{names}, shape", values, indirect=["shape"])
 
 
 def shown(request: fake.Request) -> dict[str, str]:

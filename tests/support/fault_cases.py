@@ -76,6 +76,11 @@ def passing(name: str, step: Step, codes: str, **more: Any) -> list[Case]:
     ]
 
 
+def once(name: str, step: Step, codes: str) -> Case:
+    """A fault that is over when asked again."""
+    return Case(name, (step, fake.good()), "ok", codes, 2)
+
+
 def harmless(name: str, step: Step, **more: Any) -> Case:
     """Something unusual that is no fault."""
     return Case(name, (step,), "ok", "", 1, **{"tokens": 1, **more})
@@ -260,6 +265,36 @@ SAYS_INPUT = fake.raw(
 )
 """As servers on FastAPI say it, with what the request held."""
 
+
+def asks_for_schema(request: fake.Request) -> bool:
+    return request.schema is not None
+
+
+def adapted(
+    name: str,
+    applies: Callable[[fake.Request], bool],
+    refusal: Step,
+    requests: int | tuple[int, int],
+    otherwise: Step | None = None,
+    **more: Any,
+) -> Case:
+    """A part of the request that is refused, and left out when it is asked again."""
+    step = fake.refusing(applies, refusal, otherwise)
+    return Case(name, (step,), "ok", requests=requests, tokens=1, fresh=True, **more)
+
+
+def insisted(name: str, step: Step, codes: str, **more: Any) -> Case:
+    """A refusal that stays, whatever is left out."""
+    return Case(name, (step,), codes=codes, requests=(1, 1 + ADAPTATIONS), fresh=True, **more)
+
+
+def until_cut(name: str, step: Step, **more: Any) -> Case:
+    """Passages that are refused until they are cut."""
+    script = (fake.refusing(is_long, step),)
+    requests = (2, 1 + ADAPTATIONS)
+    return Case(name, script, "ok", "too_long", requests, fresh=True, candidates=LONG, **more)
+
+
 STATUS = [
     fatal("401", fake.status(401, "Incorrect API key provided"), "authentication", fresh=True),
     fatal("403", fake.status(403, "Access denied"), "authentication", fresh=True),
@@ -287,109 +322,42 @@ STATUS = [
         "prompt blocked", (fake.prompt_blocked(),), codes="content_filter", requests=1, fresh=True
     ),
     Case("refusal", (fake.refused(),), codes="content_filter", requests=1, fresh=True),
-    Case(
-        "schema refused",
-        (fake.refusing(lambda request: request.schema is not None, fake.schema_refused()),),
-        "ok",
-        requests=2,
-        tokens=1,
-        fresh=True,
-        flavours=KEYED,
-    ),
-    Case(
-        "all JSON refused",
-        (fake.refusing(lambda request: request.asks_for_json, fake.json_refused()),),
-        "ok",
-        requests=(2, 3),
-        tokens=1,
-        fresh=True,
-    ),
-    Case(
-        "temperature refused",
-        (fake.refusing(fake.has_temperature, fake.temperature_refused()),),
-        "ok",
-        requests=2,
-        tokens=1,
-        fresh=True,
-    ),
-    Case(
+    adapted("schema refused", asks_for_schema, fake.schema_refused(), 2, flavours=KEYED),
+    adapted("all JSON refused", lambda r: r.asks_for_json, fake.json_refused(), (2, 3)),
+    adapted("temperature refused", fake.has_temperature, fake.temperature_refused(), 2),
+    adapted(
         "temperature and schema refused",
-        (
-            fake.refusing(
-                fake.has_temperature,
-                fake.temperature_refused(),
-                fake.refusing(lambda request: request.schema is not None, fake.schema_refused()),
-            ),
-        ),
-        "ok",
-        requests=3,
-        tokens=1,
-        fresh=True,
+        fake.has_temperature,
+        fake.temperature_refused(),
+        3,
+        otherwise=fake.refusing(asks_for_schema, fake.schema_refused()),
         flavours=KEYED,
     ),
-    Case(
-        "schema refused, whatever is asked",
-        (fake.schema_refused(),),
-        codes="bad_request format_refused",
-        requests=(1, 1 + ADAPTATIONS),
-        fresh=True,
+    insisted(
+        "schema refused, whatever is asked", fake.schema_refused(), "bad_request format_refused"
     ),
-    Case(
+    insisted(
         "temperature refused, whatever is asked",
-        (fake.temperature_refused(),),
-        codes="bad_request parameter_refused",
-        requests=(1, 1 + ADAPTATIONS),
-        fresh=True,
+        fake.temperature_refused(),
+        "bad_request parameter_refused",
     ),
     fatal("400 for no reason", fake.status(400), "bad_request", fresh=True),
     fatal("422 for no reason", fake.status(422), "bad_request", fresh=True),
-    Case(
-        "422 that repeats the request",
-        (SAYS_INPUT,),
-        codes="*",
-        requests=(1, 1 + ADAPTATIONS),
-        fresh=True,
-    ),
+    insisted("422 that repeats the request", SAYS_INPUT, "*"),
     *[fatal(f"{code}", fake.status(code), "bad_request", fresh=True) for code in (405, 410, 451)],
-    Case(
-        "too long, until it is cut",
-        (fake.refusing(is_long, fake.too_long()),),
-        "ok",
-        "too_long",
-        requests=(2, 1 + ADAPTATIONS),
-        tokens=1,
-        fresh=True,
-        candidates=LONG,
-    ),
-    Case(
-        "too long, always",
-        (fake.too_long(),),
-        codes="too_long",
-        requests=(1, 1 + ADAPTATIONS),
-        fresh=True,
-        candidates=LONG,
-    ),
+    until_cut("too long, until it is cut", fake.too_long(), tokens=1),
+    insisted("too long, always", fake.too_long(), "too_long", candidates=LONG),
     *[
-        Case(
+        until_cut(
             f"too long for {server}, until it is cut",
-            (fake.refusing(is_long, fake.status(code, message)),),
-            "ok",
-            "too_long",
-            requests=(2, 1 + ADAPTATIONS),
-            fresh=True,
+            fake.status(code, message),
             flavours=("openai", "compatible"),
-            candidates=LONG,
         )
         for server, (code, message) in fake.TOO_LONG_ELSEWHERE.items()
     ],
-    Case(
+    until_cut(
         "413 of a proxy, until it is cut",
-        (fake.refusing(is_long, fake.raw(fake.http(413, b"<h1>413</h1>", kind="text/html"))),),
-        "ok",
-        "too_long",
-        requests=(2, 1 + ADAPTATIONS),
-        fresh=True,
-        candidates=LONG,
+        fake.raw(fake.http(413, b"<h1>413</h1>", kind="text/html")),
     ),
     *passing("408", fake.status(408, headers=QUICKLY), "timeout"),
     *passing("409", fake.status(409, headers=QUICKLY), "conflict"),
@@ -400,13 +368,7 @@ STATUS = [
         for case in passing(f"{code}", fake.status(code), "server_error")
     ],
     *[
-        Case(
-            f"429, Retry-After: {name_of(value)[:30]!r}",
-            (after(value), fake.good()),
-            "ok",
-            "rate_limited",
-            2,
-        )
+        once(f"429, Retry-After: {name_of(value)[:30]!r}", after(value), "rate_limited")
         for value in ("0.02", "soon", fake.http_date(0))
     ],
     *[
@@ -416,31 +378,19 @@ STATUS = [
     *[
         # Numbers that no float holds: as good as none, or for ever.
         Case(
-            f"429, Retry-After: {value[:9]}",
-            (after(value),),
-            codes="rate_limited",
-            requests=(1, 2),
+            f"429, Retry-After: {value[:9]}", (after(value),), codes="rate_limited", requests=(1, 2)
         )
         for value in ("inf", "9" * 400)
     ],
-    Case(
+    once(
         "429, Retry-After in milliseconds",
-        (fake.status(429, headers={"retry-after-ms": "20"}), fake.good()),
-        "ok",
+        fake.status(429, headers={"retry-after-ms": "20"}),
         "rate_limited",
-        2,
     ),
-    fatal(
-        "429, Retry-After beyond the deadline",
-        after("25"),
-        "rate_limited",
-        limits={"deadline": 20},
-    ),
-    fatal(
-        "503, Retry-After absurd",
-        fake.status(503, headers={"Retry-After": "86400"}),
-        "server_error",
-    ),
+    fatal("429, Retry-After beyond the deadline", after("25"), "rate_limited",
+          limits={"deadline": 20}),
+    fatal("503, Retry-After absurd", fake.status(503, headers={"Retry-After": "86400"}),
+          "server_error"),
     *[
         # Google's SDK breaks on a body that it cannot read, and the status is lost with it.
         Case(
@@ -472,7 +422,7 @@ STATUS = [
         )
         for name, body in SOME_BODIES.items()
     ],
-]
+]  # fmt: skip
 
 
 def choices(value: Any) -> Step:

@@ -89,78 +89,6 @@ def serve(
                 process.kill()  # nothing of it is kept, so it need not end in good order
 
 
-def write_tiny_llama(path: Path, *, seed: int = 0) -> Path:
-    """A chat model of random weights that knows bytes, not words.
-
-    Its replies are noise, of the kind that is hardest on readers: brackets, braces, quotes and
-    commas are likelier than other characters, and so is the end. Held by a grammar, it takes the
-    shortest way: numbers of one digit, and sooner the end of a list than its next element.
-    """
-    import gguf
-    import numpy as np
-
-    width, heads, inner, layers, length = 64, 4, 128, 2, 32768
-    letters = [_byte_letter(byte) for byte in range(256)]
-    # A byte-level tokenizer must have merges, so it has one.
-    tokens = [*letters, "Ġt", "<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    specials = {token: number for number, token in enumerate(tokens) if token.startswith("<|")}
-    rng = np.random.default_rng(seed)
-
-    def noise(*shape: int, size: float) -> Any:
-        return rng.normal(0, size, shape).astype(np.float32)
-
-    # The first number of every embedding is the same and no layer changes it, so a row of the
-    # output that has weight there makes its token likelier everywhere.
-    embedding = noise(len(tokens), width, size=1.0)
-    embedding[:, 0] = 4.0
-    output = noise(len(tokens), width, size=0.25)
-    # Others would make replies that are not UTF-8, which this server takes for a fault of its own.
-    printed = [len(token) == 1 and " " < token <= "~" for token in tokens]
-    output[:, 0] = [0.0 if one else -4.0 for one in printed]
-    output[[tokens.index(token) for token in "-.Ee"], 0] = -2.0
-    output[[tokens.index(token) for token in '{}[":'], 0] = 1.0
-    output[[tokens.index(token) for token in "],"], 0] = 0.5, 1.5
-    output[specials["<|im_end|>"], 0] = 0.5
-
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("tiny random llama")
-    writer.add_context_length(length)
-    writer.add_embedding_length(width)
-    writer.add_block_count(layers)
-    writer.add_feed_forward_length(inner)
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(heads)
-    writer.add_rope_dimension_count(width // heads)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    kinds = (gguf.TokenType.NORMAL, gguf.TokenType.CONTROL)
-    writer.add_token_types([kinds[token in specials] for token in tokens])
-    writer.add_token_merges(["Ġ t"])
-    writer.add_bos_token_id(specials["<|im_start|>"])
-    writer.add_eos_token_id(specials["<|im_end|>"])
-    writer.add_pad_token_id(specials["<|endoftext|>"])
-    writer.add_add_bos_token(False)
-    writer.add_chat_template(CHAT_TEMPLATE)
-    writer.add_tensor("token_embd.weight", embedding)
-    writer.add_tensor("output_norm.weight", np.ones(width, np.float32))
-    writer.add_tensor("output.weight", output)
-    for block in range(layers):
-        for name in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{block}.{name}.weight", np.ones(width, np.float32))
-        for name in ("attn_q", "attn_k", "attn_v"):
-            writer.add_tensor(f"blk.{block}.{name}.weight", noise(width, width, size=0.1))
-        for name in ("ffn_gate", "ffn_up"):
-            writer.add_tensor(f"blk.{block}.{name}.weight", noise(inner, width, size=0.1))
-        for name, columns in (("attn_output", width), ("ffn_down", inner)):
-            weights = noise(width, columns, size=0.1)
-            weights[0] = 0.0
-            writer.add_tensor(f"blk.{block}.{name}.weight", weights)
-    return _written(writer, path)
-
-
 def write_tiny_cross_encoder(path: Path, *, seed: int = 0) -> Path:
     """A BERT with a classification head of one label, of random weights, for ``/v1/rerank``."""
     import gguf
@@ -222,23 +150,15 @@ def write_tiny_cross_encoder(path: Path, *, seed: int = 0) -> Path:
         norm(f"blk.{block}.layer_output_norm")
     linear("cls", width, width)
     linear("cls.output", 1, width)
-    return _written(writer, path)
+    return written(writer, path)
 
 
-def _written(writer: Any, path: Path) -> Path:
+def written(writer: Any, path: Path) -> Path:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return path
-
-
-def _byte_letter(byte: int) -> str:
-    """What stands for a byte in byte-level vocabularies: a letter that prints and is no space."""
-    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    if byte in seen:
-        return chr(byte)
-    return chr(256 + sorted(set(range(256)) - set(seen)).index(byte))
 
 
 def _serve_until_the_tests_end(options: dict[str, Any]) -> None:

@@ -16,7 +16,6 @@ FROM_0 = Labels(["0", "1", "2"], 0)
 FROM_1 = Labels(["1", "2", "3"], 1)
 IDS = Labels(["doc 1", "a&quot;b", "Ünïcode"], None)
 
-NUMBERS = Labels(["7", "doc 8"], None)
 
 EMPTY = "it is empty"
 NONE = "it holds no JSON value of the form that was asked for"
@@ -272,56 +271,6 @@ ORDERS = {
 }
 """Reply, and the order of ``OPAQUE``."""
 
-INDEX_ORDERS = [
-    (FROM_1, "[2, 3, 1]", (1, 2, 0)),
-    (FROM_1, '["2", "3", "1"]', (1, 2, 0)),
-    (FROM_1, "[2.0, 3, 1]", (1, 2, 0)),
-    (FROM_1, '{"scores": [2, 3, 1]}', NONE),
-    (FROM_1, '{"ranks": ["2", "3", "1"]}', NONE),
-    (FROM_1, '{"scores": [{"index": 2}, {"index": 3}]}', (1, 2)),
-    (FROM_1, "[2.5, 3, 1]", (2, 0)),
-    (FROM_1, "[true, 3]", (2,)),
-    (FROM_1, "[1, 2, 0]", BASE_1),
-    (FROM_1, "[0, 1]", BASE_1),
-    (FROM_1, "[0, 1, 2, 3]", (0, 1, 2)),
-    (FROM_1, "[4, 3, 2, 1]", (2, 1, 0)),
-    (FROM_1, "[-1, 2]", (1,)),
-    (FROM_1, "[1e400, 2]", (1,)),
-    (FROM_1, "[NaN, 2]", (1,)),
-    (FROM_1, "[1" + "0" * 5000 + ", 2]", (1,)),
-    (FROM_1, '["\uff12", 3]', (2,)),
-    (FROM_1, '["02", 3]', (1, 2)),
-    (FROM_1, '["doc 2", 3]', (1, 2)),
-    (FROM_1, '["rank 2", 3]', (2,)),
-    (FROM_1, "[2] > [3] > [1]", NONE),
-    (FROM_1, "[2], [3], [1]", NONE),
-    (FROM_1, "2\n3\n1", NONE),
-    (FROM_1, "[2]\n[3]\n[1]", NONE),
-    (FROM_1, "[2]\n[3]", NONE),
-    (FROM_1, "[3.0, 2.0, 1.0, 0.0]", (2, 1, 0)),
-    (FROM_1, "[2.0, 1.0, 0.0]", BASE_1),
-    (FROM_1, '["0", "1", "2"]', BASE_1),
-    (FROM_1, '["doc 0", "doc 1", "doc 2"]', BASE_1),
-    (FROM_1, '["[2]", "[1]", "[0]"]', BASE_1),
-    (FROM_1, "[2, 3, 4]", BASE_1),
-    (FROM_0, "[3.0, 2.0, 1.0]", BASE_0),
-    (FROM_0, '["3", "2", "1"]', BASE_0),
-    (FROM_0, "[-1, 0, 1]", BASE_0),
-    (FROM_0, '["-1", "0", "1"]', BASE_0),
-    (FROM_0, "[-1.0, 0.0, 1.0]", BASE_0),
-    (FROM_0, "[2, 1, 0, -1]", (2, 1, 0)),
-    (FROM_0, '[{"index": 3}, {"index": 2}, {"index": 1}]', BASE_0),
-    (FROM_1, "Based on [1] and [2]: [2, 1, 3]", (1, 0, 2)),
-    (FROM_1, "Based on [1, 2]: [2, 1, 3]", (1, 0, 2)),
-    (FROM_1, "2, 3, 1", NONE),
-    (FROM_1, "Error 429: try again in 3 seconds", NONE),
-    (FROM_0, "[1, 2, 0]", (1, 2, 0)),
-    (FROM_0, "[2, 3, 1]", BASE_0),
-    (FROM_0, "[3, 2, 1, 0]", (2, 1, 0)),
-    (IDS, '["A&quot;B", "ünïcode", "DOC  1"]', (1, 2, 0)),
-    (IDS, '["a\\"b", "doc 1"]', (1, 0)),
-]
-"""Labels, reply, order."""
 
 CUT_REPLIES = [
     ('{"k4t": 3, "b2c": 9, "z9', (3, 9, None), NONE),

@@ -10,14 +10,33 @@ import pytest
 
 
 def rotated(*axes: Iterable[Any]) -> list[Any]:
-    """The product of some axes. Each value of each axis is in a row that is not ``long``."""
+    """The product of some axes, of which as many rows as the longest has values are not ``long``.
+
+    Each value of each axis is in one of them or more.
+    """
     values = [list(axis) for axis in axes]
-    longest = max(values, key=len)
+    lengths = [len(axis) for axis in values]
+    # A shift per turn, or axes of the same length would always give the same pairs.
+    usual = {
+        tuple((row + place * (row // length)) % length for place, length in enumerate(lengths))
+        for row in range(max(lengths))
+    }
     rows = []
-    for row in product(*(range(len(axis)) for axis in values)):
-        lead = row[values.index(longest)]
-        quick = all(index == lead % len(axis) for index, axis in zip(row, values, strict=True))
-        parameters = [axis[index] for index, axis in zip(row, values, strict=True)]
-        name = "-".join(str(parameter)[:40] for parameter in parameters)
-        rows.append(pytest.param(*parameters, id=name, marks=() if quick else (pytest.mark.long,)))
+    for indices in product(*map(range, lengths)):
+        parameters = [axis[index] for axis, index in zip(values, indices, strict=True)]
+        names = [_name(value, index) for value, index in zip(parameters, indices, strict=True)]
+        marks = () if indices in usual else (pytest.mark.long,)
+        rows.append(pytest.param(*parameters, id="-".join(names), marks=marks))
     return rows
+
+
+def rotating(**axes: Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrises over such a product, by the names of its axes."""
+    return pytest.mark.parametrize(tuple(axes), rotated(*axes.values()))
+
+
+def _name(value: Any, index: int) -> str:
+    if value is None or isinstance(value, bool | int | float | str):
+        return str(value)[:40]
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    return name if isinstance(name, str) and name != "<lambda>" else str(index)

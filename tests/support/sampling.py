@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import product
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -37,30 +36,3 @@ def examples(count: int) -> settings:
     """
     usual = settings().max_examples
     return settings(deadline=None, max_examples=usual if usual > 1000 else count)
-
-
-def rotating(**axes: Sequence[Any]) -> pytest.MarkDecorator:
-    """Parametrises over the product of the axes; as many cases as the longest has remain usual.
-
-    Each value of each axis is in one of them or more; the other cases are ``long``.
-    """
-    lengths = [len(values) for values in axes.values()]
-    # A shift per turn, or axes of the same length would always give the same pairs.
-    usual = {
-        tuple((case + place * (case // length)) % length for place, length in enumerate(lengths))
-        for case in range(max(lengths))
-    }
-    rows = []
-    for indices in product(*map(range, lengths)):
-        values = [axis[index] for axis, index in zip(axes.values(), indices, strict=True)]
-        names = [_name(value, index) for value, index in zip(values, indices, strict=True)]
-        marks = () if indices in usual else (pytest.mark.long,)
-        rows.append(pytest.param(*values, id="-".join(names), marks=marks))
-    return pytest.mark.parametrize(tuple(axes), rows)
-
-
-def _name(value: Any, index: int) -> str:
-    if value is None or isinstance(value, bool | int | float | str):
-        return str(value)
-    name = getattr(value, "name", None) or getattr(value, "__name__", None)
-    return name if isinstance(name, str) and name != "<lambda>" else str(index)

@@ -13,18 +13,14 @@ from haystack import Pipeline
 from haystack.dataclasses import ChatMessage
 
 import haystack_two
-from haystack_documents import Answers, castles, numbered
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_rankers import BY_INDEX, QUERY, Says, four, ids, indices
+from haystack_objects import BY_INDEX, QUERY, Broken, Says, four, ids, indices, numbered
 
 # ---------------------------------------------------------------------- models
 
 
-class Unloadable(Answers):
+class Unloadable(Broken):
     """Has a model that is not there."""
-
-    def __init__(self) -> None:
-        super().__init__(OSError("no such model"))
 
     def warm_up(self) -> None:
         raise OSError("no such model")
@@ -33,8 +29,8 @@ class Unloadable(Answers):
 def test_a_model_that_cannot_be_loaded_fails_no_pipeline() -> None:
     pipeline = Pipeline()
     pipeline.add_component("ranker", SecondPassRanker({"method": Unloadable()}))
-    result = pipeline.run({"ranker": {"query": QUERY, "documents": castles()}})["ranker"]
-    assert ids(result) == [one.id for one in castles()]
+    result = pipeline.run({"ranker": {"query": QUERY, "documents": four()}})["ranker"]
+    assert ids(result) == [*"abcd"]
     assert result["report"]["status"] == "unchanged"
     strict = SecondPassRanker({"method": Unloadable()}, raise_on_failure=True)
     for _ in range(2):
@@ -256,7 +252,7 @@ def test_used_generators_are_closed(
 
 
 def test_models_are_closed_where_the_generator_cannot_be() -> None:
-    class Broken(Closes):
+    class Unclosed(Closes):
         def close(self) -> None:
             raise OSError("a port")
 
@@ -271,7 +267,7 @@ def test_models_are_closed_where_the_generator_cannot_be() -> None:
             Warm.closed += 1
 
     config = {"method": Warm(), "fallback": ["listwise"]}
-    ranker = SecondPassRanker(config, chat_generator=Broken())
+    ranker = SecondPassRanker(config, chat_generator=Unclosed())
     ranker.run(QUERY, numbered(1, 2))
     with pytest.raises(OSError, match="a port"):
         ranker.close()

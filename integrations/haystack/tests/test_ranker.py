@@ -14,12 +14,12 @@ import pytest
 from haystack import Document, Pipeline
 from haystack.components.builders import PromptBuilder
 from haystack.components.joiners import DocumentJoiner
-from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.utils import Secret
 
+from contract import Numbers
 from fake_provider import FakeProvider
-from haystack_documents import QUERY, Numbers, castles, ids, numbered, store_of
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_objects import CASTLES, QUERY, ids, numbered, passages, retriever
 from secondpass import NotSerializableError
 
 ASSIGNABLE = {"top_k", "depth", "score_threshold", "dedupe", "meta_prefix"}
@@ -52,7 +52,7 @@ def test_run_and_run_async_have_the_same_sockets() -> None:
 
 def test_it_connects_to_its_neighbours_without_naming_sockets() -> None:
     pipeline = Pipeline()
-    pipeline.add_component("retriever", InMemoryBM25Retriever(store_of(castles())))
+    pipeline.add_component("retriever", retriever())
     pipeline.add_component("joiner", DocumentJoiner())
     pipeline.add_component("ranker", SecondPassRanker("lexical"))
     pipeline.add_component("again", SecondPassRanker("lexical", top_k=1))
@@ -62,7 +62,7 @@ def test_it_connects_to_its_neighbours_without_naming_sockets() -> None:
     pipeline.connect("joiner", "ranker")
     pipeline.connect("ranker", "again")
     pipeline.connect("again", "prompt")
-    asked = {name: {"query": QUERY} for name in ("retriever", "ranker", "again")}
+    asked = {name: {"query": CASTLES} for name in ("retriever", "ranker", "again")}
     result = pipeline.run(asked, include_outputs_from={"again"})
     assert result["prompt"] == {"prompt": "The castle garden opens at nine."}
     assert result["again"]["report"]["status"] == "ok"
@@ -74,7 +74,7 @@ def test_top_k_is_checked_as_haystack_does(top_k: int) -> None:
     with pytest.raises(ValueError, match=message):
         SecondPassRanker("lexical", top_k=top_k)
     ranker = SecondPassRanker("lexical")
-    for documents in ([], castles()):
+    for documents in ([], passages()):
         with pytest.raises(ValueError, match=message):
             ranker.run(QUERY, documents, top_k)
         with pytest.raises(ValueError, match=message):

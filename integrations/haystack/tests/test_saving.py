@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from haystack import Document, Pipeline
 
-from haystack_documents import QUERY
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
+from haystack_objects import QUERY
 from secondpass import ConfigurationError, Reranker
 
 

@@ -16,8 +16,9 @@ from haystack import Document, Pipeline, component, default_from_dict, default_t
 from haystack.dataclasses import ChatMessage
 from haystack.tracing import Span, Tracer, disable_tracing, enable_tracing, tracer
 
+from contract import Numbers
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_rankers import BY_INDEX, QUERY, Recorder, Says, four
+from haystack_objects import BY_INDEX, QUERY, Says, four
 from secondpass import Reranker
 
 
@@ -68,7 +69,7 @@ def test_other_spans_are_left_alone(monkeypatch: pytest.MonkeyPatch, span: Any) 
 
 def test_the_model_is_named_as_in_reports() -> None:
     assert SecondPassRanker("lexical").model_name == "lexical"
-    assert SecondPassRanker(Reranker(Recorder())).model_name == "recorder"
+    assert SecondPassRanker(Reranker(Numbers())).model_name == "numbers"
     assert SecondPassRanker(BY_INDEX, chat_generator=Says("")).model_name == "listwise by Says"
 
 

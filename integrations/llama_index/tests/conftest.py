@@ -16,24 +16,15 @@ from remembered_model import remember
 if TYPE_CHECKING:
     from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 
-    from llama_llms import Listening
-
 
 @pytest.fixture
-def event_kinds() -> tuple[type, ...]:
-    from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
-
-    return ReRankStartEvent, ReRankEndEvent
-
-
-@pytest.fixture
-def events(event_kinds: tuple[type, ...]) -> Iterator[list[Any]]:
+def events() -> Iterator[list[Any]]:
+    """Start, report and end of each reranking."""
     from llama_index.core.instrumentation import get_dispatcher
 
-    from llama_llms import Events
+    from llama_objects import Events
 
-    root = get_dispatcher()
-    handler = Events(kinds=event_kinds)
+    root, handler = get_dispatcher(), Events()
     root.event_handlers.append(handler)
     yield handler.seen
     root.event_handlers.remove(handler)
@@ -44,23 +35,10 @@ def spans() -> Iterator[SimpleSpanHandler]:
     from llama_index.core.instrumentation import get_dispatcher
     from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 
-    root = get_dispatcher()
-    handler = SimpleSpanHandler()
+    root, handler = get_dispatcher(), SimpleSpanHandler()
     root.span_handlers.append(handler)
     yield handler
     root.span_handlers.remove(handler)
-
-
-@pytest.fixture
-def listening() -> Iterator[Listening]:
-    from llama_index.core.instrumentation import get_dispatcher
-
-    from llama_llms import Listening
-
-    root, handler = get_dispatcher(), Listening()
-    root.event_handlers.append(handler)
-    yield handler
-    root.event_handlers.remove(handler)
 
 
 @pytest.fixture(autouse=True)

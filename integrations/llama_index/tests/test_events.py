@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+from llama_index.core.callbacks import CallbackManager, EventPayload
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
@@ -17,28 +16,31 @@ from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPassRerank
-from llama_llms import QUERY, Listening, Said, asking, nodes_of, scripted
-from llama_nodes import QUERY as PANDA
-from llama_nodes import ByLength, Callbacks, pandas, plain, with_scorer
+from llama_objects import (
+    PANDA,
+    QUERY,
+    Callbacks,
+    Said,
+    asking,
+    ids,
+    nodes_of,
+    pandas,
+    plain,
+    scripted,
+)
 from secondpass import Reranker, RerankError
 
 
 def test_start_and_end_events(events: list[Any]) -> None:
-    reranker = with_scorer(ByLength())
     bundle = QueryBundle(PANDA)
-    ranked = reranker.postprocess_nodes(pandas(), bundle)
-    start, end = events
+    ranked = SecondPassRerank("lexical").postprocess_nodes(pandas(), bundle)
+    start, _, end = events
     assert isinstance(start, ReRankStartEvent)
     assert isinstance(end, ReRankEndEvent)
-    assert (start.query, start.top_n, start.model_name) == (bundle, 3, "by-length")
-    assert plain(start.nodes) == plain(pandas_like(start.nodes))
+    name = Reranker("lexical").method.name
+    assert (start.query, start.top_n, start.model_name) == (bundle, 3, name)
+    assert ids(start.nodes) == ids(pandas())
     assert plain(end.nodes) == plain(ranked)
-
-
-def pandas_like(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
-    fresh = pandas()
-    assert [node.node_id for node in nodes] == [one.node_id for one in fresh]
-    return fresh
 
 
 def test_callbacks_through_whatever_manager_is_set() -> None:
@@ -46,8 +48,8 @@ def test_callbacks_through_whatever_manager_is_set() -> None:
     handler = Callbacks()
     reranker.callback_manager = CallbackManager([handler])
     ranked = reranker.postprocess_nodes(pandas(), query_str=PANDA)
-    (start, kind, told), (end, _, result) = handler.seen
-    assert (start, end, kind) == ("start", "end", CBEventType.RERANKING)
+    (start, told), (end, result) = handler.seen
+    assert (start, end) == ("start", "end")
     assert told[EventPayload.QUERY_STR] == PANDA
     assert told[EventPayload.TOP_K] == 2
     assert told[EventPayload.MODEL_NAME] == Reranker("lexical").method.name
@@ -82,14 +84,14 @@ REPORTED = [
 @pytest.mark.parametrize(("make", "nodes", "status"), REPORTED)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_the_report_is_an_event_between_start_and_end(
-    make: Any, nodes: list[NodeWithScore], status: str, asynchronous: bool, listening: Listening
+    make: Any, nodes: list[NodeWithScore], status: str, asynchronous: bool, events: list[Any]
 ) -> None:
     reranker = make()
     if asynchronous:
         _, report = asyncio.run(reranker.arerank_nodes(nodes, QUERY))
     else:
         _, report = reranker.rerank_nodes(nodes, QUERY)
-    start, told, end = listening.seen
+    start, told, end = events
     assert isinstance(start, ReRankStartEvent)
     assert isinstance(told, SecondPassReportEvent)
     assert isinstance(end, ReRankEndEvent)
@@ -100,21 +102,21 @@ def test_the_report_is_an_event_between_start_and_end(
     assert told.class_name() == told.model_dump()["class_name"] == "SecondPassReportEvent"
 
 
-def test_strict_reports_before_the_error(listening: Listening) -> None:
+def test_strict_reports_before_the_error(events: list[Any]) -> None:
     reranker = asking("listwise", scripted(broken), strict=True)
     for call in (
         lambda: reranker.postprocess_nodes(nodes_of(), query_str=QUERY),
         lambda: asyncio.run(reranker.apostprocess_nodes(nodes_of(), query_str=QUERY)),
     ):
-        listening.seen.clear()
+        events.clear()
         with pytest.raises(RerankError) as caught:
             call()
-        start, told = listening.seen
+        start, told = events
         assert isinstance(start, ReRankStartEvent)
         assert told.report == caught.value.ranking.report.to_dict()
 
 
-def test_handlers_and_callers_do_not_write_to_each_other(listening: Listening) -> None:
+def test_handlers_and_callers_do_not_write_to_each_other(events: list[Any]) -> None:
     class Meddling(BaseEventHandler):
         @classmethod
         def class_name(cls) -> str:
@@ -151,14 +153,6 @@ def test_both_have_a_span(spans: SimpleSpanHandler) -> None:
     assert names == ["SecondPassRerank._postprocess_nodes", "SecondPassRerank._apostprocess_nodes"]
 
 
-@pytest.fixture
-def spans() -> Iterator[SimpleSpanHandler]:
-    root, handler = get_dispatcher(), SimpleSpanHandler()
-    root.span_handlers.append(handler)
-    yield handler
-    root.span_handlers.remove(handler)
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_spans_of_the_llm_are_inside_ours(asynchronous: bool, spans: SimpleSpanHandler) -> None:
     reranker = asking("graded", scripted(), choice_batch_size=2)
@@ -178,7 +172,7 @@ def test_spans_of_the_llm_are_inside_ours(asynchronous: bool, spans: SimpleSpanH
         assert span.id_ == outer[0]
 
 
-def test_an_instruction_is_for_one_call(listening: Listening) -> None:
+def test_an_instruction_is_for_one_call(events: list[Any]) -> None:
     llm = scripted()
     reranker = asking("graded", llm)
     _, report = reranker.rerank_nodes(nodes_of(), QUERY, instruction="prefer owls")
@@ -197,7 +191,7 @@ def test_an_instruction_is_for_one_call(listening: Listening) -> None:
         [],
     ]
     assert report.issues == ()
-    assert "prefer" not in str([event.model_dump() for event in listening.seen])
+    assert "prefer" not in str([event.model_dump() for event in events])
 
 
 def test_without_handlers_no_node_is_copied_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,12 +20,8 @@ from llama_index.core.schema import (
     TextNode,
 )
 
-from llama_engines import QUERY as RED
-from llama_engines import by_overlap
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_llms import QUERY, nodes_of
-from llama_nodes import QUERY as PANDA
-from llama_nodes import node, pandas, plain
+from llama_objects import PANDA, QUERY, node, nodes_of, pandas, plain
 from rankings import KEYS
 from sampling import examples
 from secondpass import Reranker
@@ -136,13 +132,7 @@ def test_spans_are_those_of_the_text_without_metadata(
     assert ("rerank_span" in result.node.excluded_llm_metadata_keys) == (span is not None)
 
 
-# ---------------------------------------------------------------------- nodes of every kind
-
-
 plain_values = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-
-
-# ---------------------------------------------------------------------- hashes
 
 
 @examples(8)
@@ -159,8 +149,8 @@ def test_property_models_are_shown_the_same_before_and_after(
     node = kind(text=text, id_="n", metadata=dict(metadata), **more)
     before = node.hash
     shown = {mode: node.get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED)}
-    rerank = by_overlap(metadata_prefix=prefix)
-    (ranked,) = rerank.postprocess_nodes([NodeWithScore(node=node, score=0.5)], query_str=RED)
+    rerank = SecondPassRerank("lexical", metadata_prefix=prefix)
+    (ranked,) = rerank.postprocess_nodes([NodeWithScore(node=node, score=0.5)], query_str=QUERY)
     assert node.hash == before
     assert {mode: ranked.node.get_content(mode) for mode in shown} == shown
     # What is added is all that differs, so without it the hash is the old one.

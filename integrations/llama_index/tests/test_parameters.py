@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from llama_index.postprocessor.secondpass.parameters import holds_a_key, written_order
-from llama_llms import KEY, QUERY, lengths, nodes_of
+from llama_objects import KEY, QUERY, lengths, nodes_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.ranking.ordering import LostInTheMiddle
 

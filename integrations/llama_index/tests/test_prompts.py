@@ -11,7 +11,7 @@ from llama_index.core.prompts import PromptTemplate, RichPromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_llms import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, scripted
+from llama_objects import BEST_FIRST, KEY, LENGTHS, QUERY, asking, lengths, nodes_of, scripted
 from secondpass import NotSerializableError
 
 PARTS = ("system_prompt", "user_prompt", "instruction_prompt")

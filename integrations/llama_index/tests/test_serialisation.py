@@ -18,22 +18,18 @@ from llama_index.core.schema import MetadataMode
 from pydantic import SecretStr, ValidationError
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_llms import (
+from llama_objects import (
     BEST_FIRST,
     KEY,
     LENGTHS,
     QUERY,
-    Listening,
+    Callbacks,
     Scripted,
     asking,
     lengths,
     nodes_of,
     scripted,
 )
-from llama_llms import (
-    Callbacks as Payloads,
-)
-from llama_nodes import Callbacks
 from secondpass import NotSerializableError, Reranker, RerankError
 
 
@@ -165,9 +161,9 @@ def test_refused_assignment_shows_no_key(name: str, value: Any) -> None:
     assert KEY not in str(caught.value)
 
 
-def test_failing_llm_shows_no_key(listening: Listening, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_llm_shows_no_key(events: list[Any], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    callbacks = Payloads()
+    callbacks = Callbacks()
     manager = CallbackManager([callbacks])
     error = RuntimeError(f"401: Authorization: Bearer {KEY}, for {'x' * 9}")
     for strict in (False, True):
@@ -186,10 +182,10 @@ def test_failing_llm_shows_no_key(listening: Listening, caplog: pytest.LogCaptur
     ]
     assert ours
     assert all(KEY not in one for one in ours)
-    assert len(listening.seen) == 5  # the second has no end
-    assert all(KEY not in repr(event) for event in listening.seen)
-    assert len(callbacks.payloads) == 4
-    assert all(KEY not in repr(payload) for payload in callbacks.payloads)
+    assert len(events) == 5  # the second has no end
+    assert all(KEY not in repr(event) for event in events)
+    assert len(callbacks.seen) == 4
+    assert all(KEY not in repr(payload) for payload in callbacks.seen)
 
 
 def test_files_are_serialised_by_content(tmp_path: Path) -> None:

@@ -10,57 +10,47 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
-from llama_index.core.llms import CustomLLM, LLMMetadata
+from llama_index.core.llms import LLMMetadata, MockLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.settings import Settings
-from pydantic import PrivateAttr
 
-import misbehaving_replies as replies
 from llama_index.postprocessor.secondpass import LlamaIndexLLM, SecondPassRerank
-from llama_llms import (
+from llama_objects import (
     BEST_FIRST,
+    LENGTHS,
+    QUERY,
+    Said,
+    Scripted,
     asking,
+    honest,
     lengths,
     nodes_of,
+    plain,
     scripted,
 )
-from llama_llms import (
-    QUERY as WOMBATS,
-)
-from llama_llms import (
-    honest as by_length,
-)
-from llama_nodes import plain
-from misbehaving_replies import (
-    GRADED,
-    LISTWISE,
-    OURS,
-    QUERY,
-    Asked,
-    Calling,
-    Completing,
-    Form,
-    Said,
-)
-from sampling import rotating
+from rotation import rotating
 from secondpass import ConfigurationError, Report
 
+KINDS = ("graded", "listwise")
 
-def reranking(form: Form, llm: Any) -> SecondPassRerank:
-    return SecondPassRerank({"method": {"type": form.name}}, llm=llm)
+
+def given_nodes() -> list[NodeWithScore]:
+    """Nodes of which two share their id, as chunks of a careless loader do."""
+    nodes = nodes_of()
+    nodes[-1].node.id_ = nodes[-2].node.id_
+    return nodes
 
 
 def both_ways(make: Callable[[], SecondPassRerank]) -> tuple[list[NodeWithScore], Report]:
     """What comes out, which is the same whether a caller waits or awaits."""
-    given = replies.nodes()
+    given = given_nodes()
     ranked, report = make().rerank_nodes(given, QUERY)
     again, other = asyncio.run(make().arerank_nodes(given, QUERY))
     assert plain(again) == plain(ranked)
     assert outcome_of(other) == outcome_of(report)
-    assert plain(given) == plain(replies.nodes()), "the input was changed"
+    assert plain(given) == plain(given_nodes()), "the input was changed"
     check_nothing_is_lost(given, ranked)
     return ranked, report
 
@@ -69,22 +59,13 @@ def outcome_of(report: Report) -> tuple[Any, ...]:
     return report.status, [(issue.code, issue.message, issue.positions) for issue in report.issues]
 
 
-def numbers(nodes: Sequence[NodeWithScore], status: str | None = None) -> list[int]:
-    return [
-        node.metadata["number"]
-        for node in nodes
-        if status is None or node.metadata["rerank_status"] == status
-    ]
-
-
 def check_nothing_is_lost(
     sources: Sequence[NodeWithScore], ranked: Sequence[NodeWithScore]
 ) -> None:
     """Each node that went in comes out once, with what belongs to it, and scores fall."""
-    sources = {one.metadata["number"]: one for one in sources}
-    assert sorted(numbers(ranked)) == sorted(sources)
+    assert sorted(one.metadata["at"] for one in ranked) == list(range(len(sources)))
     for one in ranked:
-        source = sources[one.metadata["number"]]
+        source = sources[one.metadata["at"]]
         assert (one.node_id, one.text) == (source.node_id, source.text)
         assert source.metadata.items() <= one.metadata.items()
         assert one.metadata["retrieval_score"] == source.score
@@ -93,17 +74,10 @@ def check_nothing_is_lost(
     assert scores == sorted(scores, reverse=True)
 
 
-# ---------------------------------------------------------------------- tools
-
-
-def honest(asked: Asked) -> Said:
-    return Said(asked.honest)
-
-
-class Garbling(Calling):
+class Garbling(Scripted):
     """Calls the tool with something that cannot be read."""
 
-    arguments: Any
+    arguments: Any = None
 
     def get_tool_calls_from_response(self, *args: Any, **kwargs: Any) -> list[ToolSelection]:
         if isinstance(self.arguments, Exception):
@@ -130,54 +104,35 @@ GARBAGE = [
 ]
 
 
-@rotating(arguments=GARBAGE, form=OURS)
-def test_arguments_that_are_garbage_are_refused(form: Form, arguments: Any) -> None:
-    ranked, report = both_ways(
-        lambda: reranking(form, Garbling(script=honest, form=form, arguments=arguments))
-    )
+@rotating(arguments=GARBAGE, kind=KINDS)
+def test_arguments_that_are_garbage_are_refused(kind: str, arguments: Any) -> None:
+    ranked, report = both_ways(lambda: asking(kind, Garbling(arguments=arguments)))
     assert report.status == "unchanged"
-    assert numbers(ranked) == list(replies.NUMBERS)
+    assert lengths(ranked) == list(LENGTHS)
     known = {"reply_refused", "empty_reply", "llm_raised"}
     assert {issue.code for issue in report.issues} - {"asked_again"} <= known
 
 
-@pytest.mark.parametrize("form", OURS, ids=lambda form: form.name)
-def test_an_answer_in_words_counts_where_no_tool_was_called(form: Form) -> None:
-    def in_words(asked: Asked) -> Said:
-        return Said(before=f"Here:\n```json\n{asked.form.written(asked.honest)}\n```")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_in_words_counts_where_no_tool_was_called(kind: str) -> None:
+    def in_words(passages: dict[str, str], words: str) -> Said:
+        return f"Here:\n```json\n{json.dumps(honest(passages, words))}\n```"
 
-    ranked, report = both_ways(lambda: reranking(form, Calling(script=in_words, form=form)))
-    assert numbers(ranked) == list(replies.ALL)
-    assert report.status == "ok"
-
-
-class Breaking(Calling):
-    """Runs out of tokens within a tool call, and completes what there is, as LLMs of LlamaIndex do.
-
-    Args:
-        at: how much of the arguments there is, in characters from their end.
-    """
-
-    at: int
-
-    def _response(self, reply: Said, kwargs: Any) -> ChatResponse:
-        arguments = json.dumps(self.form.arguments(reply.pairs or ()))
-        begun = parse_partial_json(arguments[: -self.at])
-        response = super()._response(Said(reply.pairs, cut=True), kwargs)
-        for block in response.message.blocks:
-            if block.block_type == "tool_call":
-                block.tool_kwargs = begun
-        return response
+    ranked, report = both_ways(lambda: asking(kind, scripted(in_words)))
+    assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
 
 
 def test_last_grade_of_a_truncated_call_is_dropped() -> None:
-    # Ten for the last of them, of which only the 1 has come.
-    def ten(asked: Asked) -> Said:
-        pairs = [(label, 10 - grade) for label, grade in asked.honest]
-        return Said([*pairs[:-1], (pairs[-1][0], 10)])
+    """An LLM runs out of tokens within a call, which LlamaIndex completes."""
 
-    ranked, report = both_ways(lambda: reranking(GRADED, Breaking(script=ten, form=GRADED, at=2)))
-    assert numbers(ranked, "scored") == [3, 5, 7, 9]
+    def ten_last(passages: dict[str, str], words: str) -> Said:
+        grades = {label: 10 - len(text) for label, text in passages.items()}
+        written = json.dumps({**grades, [*grades][-1]: 10})
+        return parse_partial_json(written[:-2])  # of the 10, only the 1 has come
+
+    ranked, report = both_ways(lambda: asking("graded", scripted(ten_last, finish_reason="length")))
+    scored = [one for one in ranked if one.metadata["rerank_status"] == "scored"]
+    assert lengths(scored) == [1, 3, 7, 9]
     assert report.status == "partial"
 
 
@@ -200,27 +155,22 @@ NO_TOOLS = [
 ]
 
 
-@rotating(refuses=NO_TOOLS, form=OURS)
-def test_refused_tools_are_not_sent_again(form: Form, refuses: Exception) -> None:
-    created: list[Calling] = []
+@rotating(refuses=NO_TOOLS, kind=KINDS)
+def test_refused_tools_are_not_sent_again(kind: str, refuses: Exception) -> None:
+    created: list[Scripted] = []
 
     def make() -> SecondPassRerank:
-        created.append(Calling(script=honest, form=form, refuses=refuses))
-        return reranking(form, created[-1])
+        created.append(scripted(refuses=refuses))
+        return asking(kind, created[-1])
 
     ranked, report = both_ways(make)
-    assert numbers(ranked) == list(replies.ALL)
-    assert report.status == "ok"
+    assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
     assert [issue.code for issue in report.issues] == ["asked_again"]
-    for llm in created:
-        assert llm.tools == [1, 0]
-
-    reranker = reranking(form, llm := Calling(script=honest, form=form, refuses=refuses))
+    reranker = make()
     for _ in range(3):
-        assert numbers(reranker.postprocess_nodes(replies.nodes(), query_str=QUERY)) == list(
-            replies.ALL
-        )
-    assert llm.tools == [1, 0, 0, 0]
+        assert lengths(reranker.postprocess_nodes(nodes_of(), query_str=QUERY)) == BEST_FIRST
+    offered = [[len(tools) for tools in llm._offered] for llm in created]
+    assert offered == [[1, 0], [1, 0], [1, 0, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -233,77 +183,54 @@ def test_refused_tools_are_not_sent_again(form: Form, refuses: Exception) -> Non
     ids=repr,
 )
 def test_other_errors_do_not_give_up_tools(refuses: Exception, code: str) -> None:
-    for asynchronous in (False, True):
-        llm = Calling(script=honest, form=LISTWISE, refuses=refuses)
-        reranker = reranking(LISTWISE, llm)
-        if asynchronous:
-            nodes, report = asyncio.run(reranker.arerank_nodes(replies.nodes(), QUERY))
-        else:
-            nodes, report = reranker.rerank_nodes(replies.nodes(), QUERY)
-        check_nothing_is_lost(replies.nodes(), nodes)
-        assert (report.status, report.issues[0].code) == ("unchanged", code)
-        assert 0 not in llm.tools
+    created: list[Scripted] = []
 
+    def make() -> SecondPassRerank:
+        created.append(scripted(refuses=refuses))
+        return asking("listwise", created[-1])
 
-# ---------------------------------------------------------------------- generated replies
+    _, report = both_ways(make)
+    assert (report.status, report.issues[0].code) == ("unchanged", code)
+    assert all(tools for llm in created for tools in llm._offered)
 
 
 def test_an_llm_of_the_settings_is_not_taken_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    llm = Completing(script=honest, form=LISTWISE)
+    llm = scripted()
     monkeypatch.setattr(Settings, "_llm", llm)
     with pytest.raises(ConfigurationError, match="llm"):
         SecondPassRerank({"method": {"type": "listwise"}})
-    assert llm.sent == []
+    assert llm._asked == []
 
 
-@pytest.mark.parametrize("kind", ["graded", "listwise"])
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_the_tool_is_the_form_of_the_reply(kind: str, asynchronous: bool) -> None:
-    llm = scripted(usage={"prompt_tokens": 11, "completion_tokens": 7})
-    reranker = asking(kind, llm)
-    if asynchronous:
-        ranked, report = asyncio.run(reranker.arerank_nodes(nodes_of(), WOMBATS))
-    else:
-        ranked, report = reranker.rerank_nodes(nodes_of(), WOMBATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tool_is_the_form_of_the_reply(kind: str) -> None:
+    created: list[Scripted] = []
+
+    def make() -> SecondPassRerank:
+        created.append(scripted(usage={"prompt_tokens": 11, "completion_tokens": 7}))
+        return asking(kind, created[-1])
+
+    ranked, report = both_ways(make)
     assert (report.status, lengths(ranked)) == ("ok", BEST_FIRST)
-    assert llm._required == [True]
-    (tool,) = llm._offered
-    schema = tool["function"]["parameters"]
-    labels = re.findall(r'<doc id="([^"]*)">', llm._asked[0][-1].content or "")
-    assert len(labels) == 5
-    if kind == "graded":
-        assert list(schema["properties"]) == schema["required"] == labels
-    else:
-        array = schema["properties"]["ranking"]
-        assert array["items"]["enum"] == labels
-        assert (array["minItems"], array["maxItems"]) == (5, 5)
     usage = report.usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 11, 7)
-
-
-class Plain(CustomLLM):
-    """A completion model as people write them: it knows neither chat nor tools."""
-
-    _asked: list[str] = PrivateAttr(default_factory=list)
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata()
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        self._asked.append(prompt)
-        shown = dict(re.findall(r'<doc id="([^"]*)">(.*?)</doc>', prompt, re.DOTALL))
-        return CompletionResponse(
-            text=f"Here:\n```json\n{json.dumps(by_length(shown, prompt))}\n```"
-        )
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
+    for llm in created:
+        assert llm._required == [True]
+        ((tool,),) = llm._offered
+        schema = tool["function"]["parameters"]
+        labels = re.findall(r'<doc id="([^"]*)">', llm._asked[0][-1].content or "")
+        assert len(labels) == 5
+        if kind == "graded":
+            assert list(schema["properties"]) == schema["required"] == labels
+        else:
+            array = schema["properties"]["ranking"]
+            assert array["items"]["enum"] == labels
+            assert (array["minItems"], array["maxItems"]) == (5, 5)
 
 
 @pytest.mark.parametrize(("fields", "window"), [({}, None), ({"context_window": 8000}, 8000)])
 def test_the_context_window_is_that_which_the_llm_has_set(fields: Any, window: Any) -> None:
-    class Windowed(Plain):
+    class Windowed(MockLLM):
         @property
         def metadata(self) -> LLMMetadata:
             return LLMMetadata(**fields)

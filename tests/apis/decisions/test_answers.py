@@ -14,6 +14,7 @@ from decision_answers import (
     answer,
     answers_of,
     each_answer,
+    in_turn,
     probabilities,
     probability,
     questions,
@@ -58,7 +59,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", [1.5, -0.2, 7, 1e300])
+@in_turn("value", [1.5, -0.2, 7, 1e300])
 def test_other_scale_refuses_all_batches(value, make, provider):
     provider.play(probability(value))
     ranking = make(batch_size=2).rerank("q", [*NUMBERS, "7 d"])
@@ -67,7 +68,7 @@ def test_other_scale_refuses_all_batches(value, make, provider):
     assert ranking.order == (0, 1, 2, 3)
 
 
-@pytest.mark.parametrize(("value", "read"), VALUES)
+@in_turn("value, read", VALUES)
 def test_probabilities(value, read, make, provider):
     provider.play(probability(value))
     ranking = make().rerank("q", NUMBERS)
@@ -101,9 +102,8 @@ DISTRIBUTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_distributions(name, make, provider):
-    numbers, read = DISTRIBUTIONS[name]
+@in_turn("numbers, read", DISTRIBUTIONS.values())
+def test_distributions(numbers, read, make, provider):
     provider.play(probabilities(numbers))
     ranking = make(question="graded").rerank("q", NUMBERS)
     expected = {0: 0.3, 2: 0.5, **({} if read is None else {1: read})}
@@ -123,7 +123,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("name", KEYS)
+@in_turn("name", KEYS)
 def test_levels_under_other_names(name, make, provider):
     def change(one):
         stated = one["probabilities"]
@@ -139,7 +139,7 @@ def test_levels_under_other_names(name, make, provider):
     assert codes(ranking) == {"score_refused"}
 
 
-@pytest.mark.parametrize("odd", [None, 5, "x", [], {}, [5], [{"label": "0"}], [None] * 4])
+@in_turn("odd", [None, 5, "x", [], {}, [5], [{"label": "0"}], [None] * 4])
 def test_odd_distributions(odd, make, provider):
     provider.play(each_answer(lambda one: one.update(probabilities=odd)))
     assert scores(make(question="graded").rerank("q", NUMBERS))[1] is None
@@ -155,7 +155,7 @@ def test_rounded_grades_are_ties_in_the_input_order(make, provider):
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("kind", ["boolean", "choice", None, 5, ["score"]])
+@in_turn("kind", ["boolean", "choice", None, 5, ["score"]])
 def test_answers_of_another_type(kind, question, make, provider):
     provider.play(each_answer(lambda one: one.update(type=kind)))
     ranking = make(question=question).rerank("q", NUMBERS)
@@ -328,7 +328,7 @@ WITHOUT_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", WITHOUT_ANSWERS)
+@in_turn("name", WITHOUT_ANSWERS)
 def test_without_answers(name, make, rank, provider):
     provider.play(answer(WITHOUT_ANSWERS[name]))
     ranking = rank(make(), "q", NUMBERS)
@@ -373,7 +373,7 @@ ODD_BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", ODD_BODIES)
+@in_turn("name", ODD_BODIES)
 def test_odd_bodies(name, make, provider):
     provider.play(fake.raw(http(200, ODD_BODIES[name])))
     ranking = make(limits={"retries": 1}).rerank("q", NUMBERS)
@@ -382,7 +382,7 @@ def test_odd_bodies(name, make, provider):
     assert ranking.report.usage.input_tokens is None
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"total_tokens": 5}, "5", [], {"input_tokens": 5.0}])
+@in_turn("usage", [None, {}, {"total_tokens": 5}, "5", [], {"input_tokens": 5.0}])
 def test_missing_usage(usage, make, provider):
     provider.play(answer(lambda reply, request: reply.update(usage=usage)))
     ranking = make(prices={"input": 1.0, "output": 1.0}).rerank("q", NUMBERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import pickle
@@ -17,10 +16,7 @@ from rotation import rotated
 from secondpass import (
     Candidate,
     ConfigurationError,
-    MissingExtraError,
-    NotSerializableError,
     Reranker,
-    RerankError,
 )
 from secondpass.apis.decision_descriptions import DECISION_APIS
 from secondpass.apis.decisions import Decisions
@@ -75,9 +71,7 @@ SECRETS = (KEY, "wombats", "burrow", fake.LEAK)
 
 
 @pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, ("sync", "async")), indirect=True)
-@pytest.mark.parametrize(
-    "step", [answer(), status(400), status(401), status(500), fake.page(), probability(7)]
-)
+@pytest.mark.parametrize("step", [answer(), status(400), probability(7)])
 def test_no_secret_leaves(step, make, rank, provider, caplog):
     provider.play(step)
     caplog.set_level(logging.INFO)
@@ -95,23 +89,6 @@ def test_no_secret_leaves(step, make, rank, provider, caplog):
     texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
     texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
     assert not [secret for secret in SECRETS for text in texts if secret in text]
-
-
-def test_no_secret_in_an_error(make, provider):
-    provider.play(status(400))
-    with pytest.raises(RerankError) as caught:
-        make(whole={"strict": True}).rerank("burrow", ["3 wombats", "9 wombats"])
-    texts = [str(caught.value), repr(caught.value), repr(caught.value.args)]
-    assert not [secret for secret in SECRETS for text in texts if secret in text]
-    assert caught.value.__cause__ is None
-
-
-def test_an_explicit_key_is_not_written_out(make):
-    reranker = make()
-    for write in (reranker.to_config, lambda: pickle.dumps(reranker)):
-        with pytest.raises(NotSerializableError) as caught:
-            write()
-        assert KEY not in str(caught.value)
 
 
 WRONG = [
@@ -249,16 +226,6 @@ def test_round_trip_of_an_own_api():
     method = {"type": "decisions", "api": OWN, "base_url": "http://h", "question": "yes_no"}
     reranker = Reranker.from_config({"method": method})
     assert reranker.to_config() == {"method": method}
-
-
-def test_a_missing_package_is_named(shape, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *more: None if name == "httpx" else find(name)
-    )
-    config = {"type": "decisions", "api": shape, "model": "m"}
-    with pytest.raises(MissingExtraError, match=r"secondpass\[remote\]"):
-        Reranker.from_config({"method": config})
 
 
 def test_blend_and_floor(make):

@@ -1,18 +1,16 @@
-"""Errors and limits."""
+"""Errors and limits; what comes of the base of all APIs is tested in `tests/apis/endpoint`."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
 
 import fake_provider as fake
-from decision_answers import NUMBERS, SHAPES, answer, right, shown
-from fake_provider import FakeProvider, http, status
+from decision_answers import NUMBERS, SHAPES, answer, in_turn, shown
+from fake_provider import http, status
 from rankings import codes, scores
 from rotation import rotated
-from secondpass.limits import Limits
 
 MODES = ("sync", "async")
 
@@ -22,27 +20,15 @@ SLACK = 20.0
 STATUSES = [
     # the step; the code; requests with two retries
     (status(401), "authentication", 1),
-    (status(402), "payment", 1),
-    (status(403), "authentication", 1),
-    (status(404), "not_found", 1),
-    (status(408), "timeout", 3),
-    (status(409), "conflict", 3),
     (status(429), "rate_limited", 3),
-    (status(500), "server_error", 3),
     (status(501), "bad_request", 1),
-    (status(503), "server_error", 3),
-    (status(529), "server_error", 3),
-    (status(429, headers={"Retry-After": "86400"}), "rate_limited", 1),
     (fake.raw(fake.End.RESET), "connection", 3),
-    (fake.raw(fake.End.CLOSE), "connection", 3),
-    (fake.page(502), "server_error", 3),
     (fake.page(), "bad_response", 1),
     (fake.gzip_bomb(), "response_too_long", 1),
 ]
 
 
-@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
-@pytest.mark.parametrize(("step", "code", "requests"), STATUSES)
+@in_turn("step, code, requests", STATUSES)
 def test_statuses(step, code, requests, make, rank, provider):
     """One clear error each, counted to the last."""
     provider.play(step)
@@ -51,48 +37,6 @@ def test_statuses(step, code, requests, make, rank, provider):
     assert codes(ranking) == {code}
     assert len(provider.requests) == ranking.report.usage.calls == requests
     assert ranking.report.usage.input_tokens is None
-
-
-@pytest.mark.parametrize("code", [429, 500])
-def test_asked_again(code, make, rank, provider):
-    provider.play(status(code), answer())
-    ranking = rank(make(), "q", NUMBERS)
-    assert (ranking.order, codes(ranking)) == ((1, 2, 0), {"asked_again"})
-    assert len(provider.requests) == ranking.report.usage.calls == 2
-
-
-@pytest.mark.parametrize("code", [301, 302, 307, 308])
-def test_redirects_are_not_followed(code, make, provider):
-    with FakeProvider() as elsewhere:
-        provider.play(
-            fake.raw(http(code, {}, {"Location": f"http://127.0.0.1:{elsewhere.port}/decisions"}))
-        )
-        ranking = make(limits={"retries": 2}).rerank("q", NUMBERS)
-        assert ranking.report.status == "unchanged"
-        assert codes(ranking) == {"redirected"}
-        assert len(provider.requests) == 1
-        assert elsewhere.connections == 0
-
-
-def test_the_body_of_a_redirect_is_no_answer(make, provider):
-    provider.play(lambda request: [http(302, right(request), {"Location": "/"})])
-    assert codes(make().rerank("q", NUMBERS)) == {"redirected"}
-
-
-@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
-def test_deadline(make, rank, provider):
-    reranker = make(limits={"deadline": 0.5})
-    reranker.warm_up()
-    make().rerank("q", ["1"])  # what is imported when a client is made
-    provider.play(fake.silence())
-    began = time.perf_counter()
-    ranking = rank(reranker, "q", NUMBERS)
-    assert time.perf_counter() - began <= 0.5 + SLACK
-    assert ranking.order == (0, 1, 2)
-    assert codes(ranking) <= {"deadline", "timeout"}
-    provider.play(answer())
-    reranker.limits = Limits(deadline=60)
-    reranker.rerank("q", ["1"])  # one that was given up on spoils nothing
 
 
 @pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
@@ -114,22 +58,6 @@ def test_one_batch_is_silent(make, rank, provider):
     assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
     assert ranking.report.status == "partial"
     assert [issue.positions for issue in ranking.report.issues] == [(1,)]
-
-
-def test_its_own_timeout(make, provider):
-    reranker = make(timeout=0.2, limits={"retries": 1})
-    reranker.warm_up()
-    provider.play(fake.silence())
-    ranking = reranker.rerank("q", NUMBERS)
-    assert "timeout" in codes(ranking)
-    assert ranking.report.usage.calls == 2
-
-
-def test_a_limit_of_calls(make, provider):
-    ranking = make(layout="each", limits={"calls": 2, "concurrency": 1}).rerank("q", NUMBERS)
-    assert len(provider.requests) == 2
-    assert scores(ranking) == {0: 0.3, 1: 0.9, 2: None}
-    assert codes(ranking) == {"budget"}
 
 
 @pytest.mark.parametrize("layout", ["each", "together"])
@@ -175,17 +103,3 @@ def test_a_long_batch_is_split(question, make, provider):
     assert ranking.order == (7, 6, 5, 4, 3, 2, 1, 0)
     whole = [text for request in provider.requests for text in shown(request).values()]
     assert {*map(str.strip, whole)} == {*map(str.strip, texts)}
-
-
-def test_after_a_refused_key_nothing_is_sent(make, provider):
-    provider.play(status(401), answer())
-    reranker = make()
-    assert codes(reranker.rerank("q", NUMBERS)) == {"authentication"}
-    assert codes(reranker.rerank("q", NUMBERS)) == {"circuit_open"}
-    assert len(provider.requests) == 1
-
-
-def test_two_loops(make):
-    reranker = make()
-    for _ in range(2):
-        assert asyncio.run(reranker.arerank("q", NUMBERS)).order == (1, 2, 0)

@@ -7,6 +7,8 @@ is that of the same request without a fault.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -102,10 +104,23 @@ def right_scores(rerank, right, layout, question):
     return right[layout, question]
 
 
-@pytest.mark.parametrize("fault", sorted(HARMLESS | HIDDEN | UNUSABLE.keys() | PARTIAL))
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("ask", MODES)
+def in_turns(faults: Iterable[str]) -> list[Any]:
+    """Each fault with both questions; layouts and modes take turns, the others are ``long``."""
+    rows = []
+    for number, (fault, question) in enumerate(product(faults, QUESTIONS)):
+        turn = (LAYOUTS[number // 2 % 2], MODES[number % 2])
+        for way in product(LAYOUTS, MODES):
+            usual = way == turn or (fault in PARTIAL and way[0] == "together")
+            name = f"{fault}-{question}-{'-'.join(way)}"
+            marks = () if usual else (pytest.mark.long,)
+            rows.append(pytest.param(fault, question, *way, id=name, marks=marks))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("fault", "question", "layout", "ask"),
+    in_turns(sorted(HARMLESS | HIDDEN | UNUSABLE.keys() | PARTIAL)),
+)
 def test_faults_of_answers(fault, layout, question, ask, rerank, right):
     expected, order = right_scores(rerank, right, layout, question)
     ranking = rerank(fault, layout, question, ask=ask)
@@ -129,10 +144,7 @@ def test_faults_of_answers(fault, layout, question, ask, rerank, right):
         assert (usage.input_tokens is None) == (fault in {"no-usage", "float-usage"})
 
 
-@pytest.mark.parametrize("fault", ERRORS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("ask", MODES)
+@pytest.mark.parametrize(("fault", "question", "layout", "ask"), in_turns(ERRORS))
 def test_faults_of_requests(fault, layout, question, ask, rerank):
     code, server_key, key, model = ERRORS[fault]
     ranking = rerank(fault, layout, question, ask=ask, server_key=server_key, key=key, model=model)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import fake_provider as fake
-from decision_answers import KEY, NUMBERS, answer, questions, shown, statements
+from decision_answers import KEY, NUMBERS, answer, in_turn, questions, shown, statements
 from rankings import scores
 from secondpass import Candidate
 
@@ -186,7 +186,7 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("text", INJECTIONS)
+@in_turn("text", INJECTIONS)
 def test_no_document_leaves_its_place(text, layout, make, provider, shape):
     ranking = make(layout=layout).rerank(f"q {text}", [f"1 {text}", "9 b"])
     assert ranking.order == (1, 0)
@@ -200,8 +200,8 @@ def test_no_document_leaves_its_place(text, layout, make, provider, shape):
             assert request.body["input"].count("<") == 2 * (count + 1)
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "count", "sizes"),
+@in_turn(
+    "batch_size, count, sizes",
     [
         (None, 50, [50]),
         (None, 51, [25, 26]),

@@ -1,7 +1,9 @@
 """Which model folders are loaded, and which are refused, with what words."""
 
+import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,187 @@ from secondpass import ModelLoadError
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.engines import checkpoints
 from secondpass.scorers.late_interaction import LateInteractionScorer
-from tiny_models import write_causal, write_classifier, write_late_interaction
+from tiny_models import write_causal, write_classifier, write_late_interaction, write_raw_causal
+
+
+def sharded(folder: Path) -> Path:
+    """The weights are in several files."""
+    from transformers import AutoModelForSequenceClassification
+
+    write_classifier(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="20KB")
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    return folder
+
+
+def half_sharded(folder: Path) -> Path:
+    """One of the files of weights lacks what the index says of it."""
+    sharded(folder)
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    file = index["weight_map"].pop("bert.encoder.layer.1.output.dense.weight")
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    from safetensors.torch import load_file, save_file
+
+    weights = folders.without("layer.1.output.dense.weight")(load_file(folder / file))
+    save_file(weights, folder / file, metadata={"format": "pt"})
+    return folder
+
+
+def pickled(folder: Path) -> Path:
+    """The weights are in ``pytorch_model.bin``."""
+    import torch
+    from safetensors.torch import load_file
+
+    write_classifier(folder)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def with_more_weights(folder: Path) -> Path:
+    """The checkpoint has weights that the model does not use, as of a training head."""
+    import torch
+
+    more = {"mlm.weight": torch.ones(3, 3), "bert.embeddings.position_ids": torch.arange(64)[None]}
+    return folders.edit_weights(write_classifier(folder), lambda weights: weights | more)
+
+
+def causal_embedder(folder: Path) -> Path:
+    """A bi-encoder whose config.json names a causal model, as Qwen3-Embedding's does."""
+    write_raw_causal(folder)
+    types = ("base.modules.transformer.Transformer", "sentence_transformer.modules.pooling.Pooling")
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.{kind}"}
+        for index, (kind, path) in enumerate(zip(types, ("", "1_Pooling"), strict=True))
+    ]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    return folder
+
+
+def unable(folder: Path) -> Path:
+    """A causal reranker with a chat template that shows neither query nor document."""
+    write_causal(folder)
+    (folder / "chat_template.jinja").write_text(
+        "{% for message in messages if message['role'] == 'user' %}{{ message['content'] }}"
+        "{% endfor %}"
+    )
+    return folder
+
+
+def sequence_to_sequence(folder: Path) -> Path:
+    """monoT5's form."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    write_classifier(folder)
+    config = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    T5ForConditionalGeneration(config).save_pretrained(folder)
+    return folder
+
+
+def other_shape(folder: Path) -> Path:
+    """A head for another width."""
+    import torch
+
+    head = {"classifier.weight": torch.ones(1, 16)}
+    return folders.edit_weights(write_classifier(folder), lambda weights: weights | head)
+
+
+def headless_modules(folder: Path) -> Path:
+    """The modules' last layer has no weights."""
+    folders.modular(folder)
+    [last] = [
+        path.parent.name
+        for path in folder.glob("*/config.json")
+        if json.loads(path.read_text()).get("out_features") == 1
+    ]
+    return folders.edit_weights(folder, folders.without("weight"), last)
+
+
+def own_module(folder: Path) -> Path:
+    """A module whose code is in the folder."""
+    folders.modular(folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[-1]["type"] = "own_scores.OwnScores"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "own_scores.py").write_text(
+        f"open({str(folder / 'ran')!r}, 'w').close()\n"
+        "from sentence_transformers.base.modules import Dense\nclass OwnScores(Dense): pass\n"
+    )
+    return folder
+
+
+def routed_module(folder: Path) -> Path:
+    """A router to a module whose code is in the folder."""
+    own_module(folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[-1]["type"] = "sentence_transformers.base.modules.router.Router"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    folders.edit(
+        folder / modules[-1]["path"], "router_config.json", types={"a": "own_scores.OwnScores"}
+    )
+    return folder
+
+
+def without_pooler(folder: Path) -> Path:
+    """A model of late interaction; its scores do not need the pooler that BERT has."""
+    return folders.edit_weights(write_late_interaction(folder), folders.without("pooler"))
+
+
+def late_incomplete(folder: Path) -> Path:
+    """A model of late interaction that lacks a matrix of the attention."""
+    return folders.edit_weights(
+        write_late_interaction(folder), folders.without("layer.0.attention.self.key")
+    )
+
+
+def late_own_module(folder: Path) -> Path:
+    """A model of late interaction with a module whose code is in the folder."""
+    write_late_interaction(folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = "own_scores.OwnScores"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    return folder
+
+
+def llama_classifier(folder: Path, *, ends: bool = False, pad: str | None = None) -> Path:
+    """A causal classifier without a padding token.
+
+    Args:
+        folder: where it is written.
+        ends: whether its tokenizer ends each text with the end-of-text token.
+        pad: the tokenizer's padding token.
+    """
+    import torch
+    from tokenizers import processors
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForSequenceClassification
+
+    write_raw_causal(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if ends:
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="$A <eos>", pair="$A $B <eos>", special_tokens=[("<eos>", 2)]
+        )
+    tokenizer.pad_token, tokenizer.chat_template = pad, None
+    (folder / "chat_template.jinja").unlink()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        num_labels=1,
+        pad_token_id=None,
+        initializer_range=0.5,
+    )
+    LlamaForSequenceClassification(config).save_pretrained(folder)
+    folders.edit(folder, "config.json", sentence_transformers={"version": "5.0"})
+    return folder
 
 
 def small(folder):
@@ -50,9 +232,9 @@ RIGHT = {
     "modular": folders.modular,
     "causal": write_causal,
     "tied": folders.tied,
-    "sharded": folders.sharded,
-    "pickled": folders.pickled,
-    "more weights": folders.with_more_weights,
+    "sharded": sharded,
+    "pickled": pickled,
+    "more weights": with_more_weights,
     "late interaction": write_late_interaction,
     "embedder": folders.embedder,
 }
@@ -60,7 +242,7 @@ RIGHT = {
 WRONG = {
     "encoder": (folders.bare, "is a BertModel that fits no description .*: it is an encoder"),
     "masked": (folders.masked, "is a BertForMaskedLM that .* was not trained as a reranker"),
-    "causal embedder": (folders.causal_embedder, "cannot be loaded"),
+    "causal embedder": (causal_embedder, "cannot be loaded"),
     "without a head": (
         folders.without_head,
         r"has no classifier\.bias, classifier\.weight, which the scores of "
@@ -72,8 +254,8 @@ WRONG = {
         "is a Qwen3ForCausalLM that fits no description .* no read-out .* LogitScore",
     ),
     "untemplated": (folders.untemplated, "has no template: .*prompt"),
-    "unable": (folders.unable, "cannot read pairs: The chat template .* cannot carry"),
-    "sequence to sequence": (folders.sequence_to_sequence, "is a T5ForConditionalGeneration"),
+    "unable": (unable, "cannot read pairs: The chat template .* cannot carry"),
+    "sequence to sequence": (sequence_to_sequence, "is a T5ForConditionalGeneration"),
     "listwise": (
         folders.listwise,
         r"has 3 tokens in place of .<\|im_start\|>., which its family needs",
@@ -82,15 +264,15 @@ WRONG = {
         folders.incomplete,
         r"has no bert\.encoder\.layer\.1\.attention\.self\.query\.weight, which",
     ),
-    "half sharded": (folders.half_sharded, r"has no bert\.encoder\.layer\.1\.output\.dense"),
-    "other shape": (folders.other_shape, "has other shapes of classifier.weight"),
-    "headless modules": (folders.headless_modules, 'Missing key.*"linear.weight"'),
+    "half sharded": (half_sharded, r"has no bert\.encoder\.layer\.1\.output\.dense"),
+    "other shape": (other_shape, "has other shapes of classifier.weight"),
+    "headless modules": (headless_modules, 'Missing key.*"linear.weight"'),
     "small": (small, "6 token vectors, and its tokenizer .* of another model"),
     "unfinite": (unfinite, "its weights give no finite score"),
     "other projector": (with_other_projector, "cannot score a text .RuntimeError: mat1 and mat2"),
     "monot5": (without_start, "has no decoder_start_token_id"),
-    "own module": (folders.own_module, "'own_scores.OwnScores', which is code of its own"),
-    "routed module": (folders.routed_module, "'own_scores.OwnScores', which is code of its own"),
+    "own module": (own_module, "'own_scores.OwnScores', which is code of its own"),
+    "routed module": (routed_module, "'own_scores.OwnScores', which is code of its own"),
 }
 
 
@@ -114,8 +296,8 @@ def test_wrong_models_are_refused(name, tmp_path):
 
 
 LATE = {
-    "late_incomplete": (folders.late_incomplete, r"has no encoder\.layer\.0\.attention\.self\.key"),
-    "late_own_module": (folders.late_own_module, "'own_scores.OwnScores', which is code of its"),
+    "late_incomplete": (late_incomplete, r"has no encoder\.layer\.0\.attention\.self\.key"),
+    "late_own_module": (late_own_module, "'own_scores.OwnScores', which is code of its"),
 }
 
 
@@ -128,12 +310,12 @@ def test_wrong_models_of_late_interaction(name, tmp_path):
 
 def test_weights_that_no_score_depends_on_may_be_missing(tmp_path):
     whole = LateInteractionScorer(str(write_late_interaction(tmp_path / "whole")))
-    scorer = LateInteractionScorer(str(folders.without_pooler(tmp_path / "model")))
+    scorer = LateInteractionScorer(str(without_pooler(tmp_path / "model")))
     assert scorer.score_pairs("cat", ["a", "dog"]) == whole.score_pairs("cat", ["a", "dog"])
 
 
 def test_trust_allows_code_and_not_missing_weights(tmp_path):
-    own = str(folders.own_module(tmp_path / "own"))
+    own = str(own_module(tmp_path / "own"))
     assert CrossEncoderScorer(own, trust_remote_code=True).score_pairs("a", ["a"])
     assert (tmp_path / "own" / "ran").exists()
 
@@ -152,7 +334,7 @@ def test_a_model_without_a_pad_token_has_that_of_its_tokenizer(tmp_path):
     from transformers import AutoTokenizer, LlamaForSequenceClassification
 
     for name, settings in {"none": {}, "tokenizer's": {"pad": "<pad>", "ends": True}}.items():
-        folder = folders.llama_classifier(tmp_path / name, **settings)
+        folder = llama_classifier(tmp_path / name, **settings)
         model = LlamaForSequenceClassification.from_pretrained(folder).eval()
         tokenizer = AutoTokenizer.from_pretrained(folder)
         texts = ["a", "the cat sat on the mat", "dog"]
@@ -166,7 +348,7 @@ def test_a_model_without_a_pad_token_has_that_of_its_tokenizer(tmp_path):
 
 
 def test_a_token_that_ends_texts_is_no_pad_token(tmp_path):
-    folder = str(folders.llama_classifier(tmp_path / "model", ends=True))
+    folder = str(llama_classifier(tmp_path / "model", ends=True))
     with pytest.raises(ModelLoadError, match=r"no pad token \(pad_token_id\), and '<eos>' ends"):
         CrossEncoderScorer(folder).warm_up()
     scorer = CrossEncoderScorer(folder, tokenizer_kwargs={"pad_token": "<pad>"})
@@ -174,7 +356,7 @@ def test_a_token_that_ends_texts_is_no_pad_token(tmp_path):
 
 
 def test_no_token_for_padding(tmp_path):
-    folder = folders.llama_classifier(tmp_path / "model")
+    folder = llama_classifier(tmp_path / "model")
     folders.edit(folder, "tokenizer_config.json", eos_token=None)
     folders.edit(folder, "special_tokens_map.json", eos_token=None)
     with pytest.raises(ModelLoadError, match="neither a pad token nor an end-of-text token"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from remembered_trace import remember
-from sampling import rotating
+from rotation import rotating
 from secondpass.errors import InputError, ModelLoadError
 from secondpass.scorers.engines import exporting
 from secondpass.scorers.engines.conversion import ExportError

@@ -14,8 +14,7 @@ from haystack import Document
 from haystack.utils import ComponentDevice
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both
-from haystack_rankers import ids, scores
+from haystack_objects import QUERY, both, ids, scores
 
 
 def passages() -> list[Document]:

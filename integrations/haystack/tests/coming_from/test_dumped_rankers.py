@@ -19,7 +19,7 @@ from haystack.components.rankers import (
 )
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_rankers import CROSS_ENCODER
+from haystack_objects import CROSS_ENCODER
 from secondpass import InputError
 
 OURS = "haystack_integrations.components.rankers.secondpass.ranker.SecondPassRanker"

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from haystack.components.rankers import LLMRanker
-from haystack.dataclasses import ChatMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both, named
-from haystack_rankers import ids
+from haystack_objects import QUERY, Says, both, ids, indices, named
 from sampling import examples
 
 BY_INDEX: dict[str, Any] = {
     "method": {"type": "listwise", "labels": "index1", "window": None},
     "depth": None,
 }
-
-
-class Says:
-    """A chat generator with one reply for whatever it is asked."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.asked: list[str] = []
-
-    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        self.asked.append(messages[-1].text or "")
-        return {"replies": [ChatMessage.from_assistant(self.text)]}
-
-
-def indices(*numbers: int) -> str:
-    """A reply as LLMRanker asks for it; numbers count from 1."""
-    return json.dumps({"documents": [{"index": number} for number in numbers]})
 
 
 orders = st.integers(1, 30).flatmap(lambda count: st.permutations(range(1, count + 1)))

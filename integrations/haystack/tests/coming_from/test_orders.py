@@ -10,9 +10,8 @@ from haystack import Document
 from haystack.components.rankers import LostInTheMiddleRanker, MetaFieldRanker
 
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both
-from haystack_rankers import ids, scores
-from sampling import rotating
+from haystack_objects import QUERY, both, ids, scores
+from rotation import rotating
 
 # ---------------------------------------------------------------------- LostInTheMiddleRanker
 

@@ -14,8 +14,7 @@ from haystack.utils import Secret
 
 from fake_provider import FakeProvider
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_peers import QUERY, both
-from haystack_rankers import ids, scores
+from haystack_objects import QUERY, both, ids, scores
 
 
 @pytest.fixture

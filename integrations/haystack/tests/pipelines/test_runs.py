@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,11 +17,13 @@ from typing import Any
 
 import pytest
 from haystack import Pipeline, component
+from haystack.components.builders import PromptBuilder
 from haystack.components.generators.chat import (
     FallbackChatGenerator,
     MockChatGenerator,
     OpenAIChatGenerator,
 )
+from haystack.components.rankers import LostInTheMiddleRanker
 from haystack.core.errors import BreakpointException, PipelineRuntimeError
 from haystack.core.pipeline.breakpoint import load_pipeline_snapshot
 from haystack.dataclasses import ChatMessage
@@ -29,21 +32,18 @@ from haystack.utils import Secret
 
 import haystack_two
 from fake_provider import FakeProvider
-from haystack_documents import timeless
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_pipelines import (
-    QUERY,
+from haystack_objects import (
+    CASTLES,
     Broken,
     Result,
     Way,
-    answering,
     asking,
     every_way,
-    in_order,
     numbered,
     retrieving,
 )
-from secondpass import MissingExtraError, RerankError
+from secondpass import MissingExtraError, Report, RerankError
 from secondpass.config import preset_names
 
 
@@ -174,14 +174,31 @@ def test_saving_a_plain_token_is_refused_with_a_reason(make: Any) -> None:
 # ---------------------------------------------------------------------- breakpoints
 
 
+def answering(ranker: SecondPassRanker) -> Pipeline:
+    pipeline = retrieving(ranker)
+    pipeline.add_component("middle", LostInTheMiddleRanker())
+    template = "{{ report.status }}: {% for one in documents %}{{ one.content }}|{% endfor %}"
+    pipeline.add_component("prompt", PromptBuilder(template, required_variables="*"))
+    pipeline.connect("ranker.documents", "middle.documents")
+    pipeline.connect("middle.documents", "prompt.documents")
+    pipeline.connect("ranker.report", "prompt.report")
+    return pipeline
+
+
+def timeless(result: Result) -> Result:
+    """A result without its times."""
+    report = {key: value for key, value in result["report"].items() if key not in Report.TIMES}
+    return {**result, "report": report}
+
+
 @pytest.mark.parametrize("where", ["ranker", "middle", "prompt"])
 def test_paused_run_resumes_with_the_same_result(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAYSTACK_PIPELINE_SNAPSHOT_SAVE_ENABLED", "true")
     data = {
-        "retriever": {"query": QUERY},
-        "ranker": {"query": QUERY, "top_k": 3, "order": {"type": "lost_in_the_middle"}},
+        "retriever": {"query": CASTLES},
+        "ranker": {"query": CASTLES, "top_k": 3, "order": {"type": "lost_in_the_middle"}},
     }
     shown = {"ranker", "middle"}
     pipeline = answering(SecondPassRanker("lexical"))
@@ -224,7 +241,8 @@ class ColdGenerator:
 
     @component.output_types(replies=list[ChatMessage])
     def run(self, messages: list[ChatMessage]) -> Result:
-        return {"replies": [ChatMessage.from_assistant(in_order(messages))]}
+        labels = re.findall(r'<doc id="([^"]*)">', messages[-1].text or "")
+        return {"replies": [ChatMessage.from_assistant(json.dumps({"ranking": labels}))]}
 
 
 @contextmanager
@@ -297,7 +315,7 @@ def asking_a_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pipeline,
         ranker = SecondPassRanker({"method": "graded"}, chat_generator=generator)
         pipeline.add_component("ranker", ranker)
         try:
-            yield pipeline, {"ranker": {"query": QUERY, "documents": numbered(2, 9, 5)}}
+            yield pipeline, {"ranker": {"query": CASTLES, "documents": numbered(2, 9, 5)}}
         finally:
             pipeline.close()
 

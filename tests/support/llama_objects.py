@@ -1,4 +1,4 @@
-"""A function calling LLM by a script, and nodes for it to grade."""
+"""Objects of LlamaIndex for tests: nodes, a function calling LLM by a script, handlers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from llama_index.postprocessor.secondpass import SecondPassReportEvent, SecondPa
 
 KEY = "sk-secret-0123456789"
 QUERY = "wombats"
-
 LENGTHS = (3, 7, 1, 9, 5)
 BEST_FIRST = [9, 7, 5, 3, 1]
+PANDA = "red panda"
+"""A query for `pandas`."""
 
 
 def nodes_of(lengths: Sequence[int] = LENGTHS, **metadata: Any) -> list[NodeWithScore]:
@@ -39,11 +40,31 @@ def nodes_of(lengths: Sequence[int] = LENGTHS, **metadata: Any) -> list[NodeWith
     ]
 
 
+def node(text: str, score: float | None = None, **kwargs: Any) -> NodeWithScore:
+    return NodeWithScore(node=TextNode(text=text, **kwargs), score=score)
+
+
+def pandas() -> list[NodeWithScore]:
+    return [
+        node("A car has four wheels.", 0.9, id_="car", metadata={"page": 0, "tags": ["a"]}),
+        node("The red panda eats bamboo.", 0.8, id_="panda", metadata={"page": 1}),
+        node("A panda is a bear.", 0.7, id_="bear"),
+    ]
+
+
 def lengths(nodes: Sequence[NodeWithScore]) -> list[int]:
     return [len(node.node.get_content()) for node in nodes]
 
 
-Said = dict[str, Any] | str | Exception | ChatResponse
+def ids(nodes: Sequence[NodeWithScore]) -> list[str]:
+    return [node.node_id for node in nodes]
+
+
+def plain(nodes: Sequence[NodeWithScore]) -> list[dict[str, Any]]:
+    return [node.to_dict() for node in nodes]
+
+
+Said = dict[str, Any] | str | Exception
 
 
 def honest(passages: dict[str, str], words: str) -> dict[str, Any]:
@@ -60,15 +81,15 @@ class Scripted(FunctionCallingLLM):
     calls_tools: bool = True
     usage: dict[str, int] | None = None
     finish_reason: str | None = None
-    by_tool: bool = True
-    """Whether it replies with a tool call, or in text."""
+    refuses: Any = None
+    """Raised where tools are given."""
 
     # In a list, for pydantic would bind a function.
     _says: list[Callable[[dict[str, str], str], Said]] = PrivateAttr(default=[honest])
     _asked: list[list[ChatMessage]] = PrivateAttr(default_factory=list)
-    _offered: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _offered: list[list[dict[str, Any]]] = PrivateAttr(default_factory=list)
+    """The tools of each call."""
     _required: list[bool] = PrivateAttr(default_factory=list)
-    _loops: list[Any] = PrivateAttr(default_factory=list)
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -77,14 +98,7 @@ class Scripted(FunctionCallingLLM):
         )
 
     def _prepare_chat_with_tools(
-        self,
-        tools: Sequence[Any],
-        user_msg: Any = None,
-        chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
-        **kwargs: Any,
+        self, tools: Sequence[Any], chat_history: Any = None, tool_required: bool = False, **_: Any
     ) -> dict[str, Any]:
         self._required.append(tool_required)
         return {
@@ -93,17 +107,18 @@ class Scripted(FunctionCallingLLM):
         }
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
+        tools = kwargs.get("tools", [])
         self._asked.append(list(messages))
-        self._offered.extend(kwargs.get("tools", ()))
+        self._offered.append(tools)
+        if tools and self.refuses is not None:
+            raise self.refuses
         words = "\n".join(message.content or "" for message in messages)
         shown = dict(re.findall(r'<doc id="([^"]*)">(.*?)</doc>', words, re.DOTALL))
         said = self._says[0](shown, words)
         if isinstance(said, Exception):
             raise said
-        if isinstance(said, ChatResponse):
-            return said
         extra: dict[str, Any] = {}
-        if isinstance(said, dict) and kwargs.get("tools") and self.by_tool:
+        if isinstance(said, dict) and tools:
             extra, said = {"tool_calls": [said]}, ""
         text = said if isinstance(said, str) else json.dumps(said)
         message = ChatMessage(role="assistant", content=text, additional_kwargs=extra)
@@ -111,7 +126,6 @@ class Scripted(FunctionCallingLLM):
         return ChatResponse(message=message, raw=raw)
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        self._loops.append(asyncio.get_running_loop())
         await asyncio.sleep(0)
         return self.chat(messages, **kwargs)
 
@@ -140,9 +154,8 @@ def asking(kind: str, llm: Any, **settings: Any) -> SecondPassRerank:
 
 
 class Events(BaseEventHandler):
-    """Records events of some classes."""
+    """Records the events of reranking."""
 
-    kinds: tuple[type, ...]
     seen: list[Any] = Field(default_factory=list)
 
     @classmethod
@@ -150,37 +163,25 @@ class Events(BaseEventHandler):
         return "Events"
 
     def handle(self, event: Any, **kwargs: Any) -> None:
-        if isinstance(event, self.kinds):
-            self.seen.append(event)
-
-
-class Listening(BaseEventHandler):
-    """Keeps events of reranking, and everything in words."""
-
-    seen: list[Any] = Field(default_factory=list)
-    texts: list[str] = Field(default_factory=list)
-
-    @classmethod
-    def class_name(cls) -> str:
-        return "Listening"
-
-    def handle(self, event: Any, **kwargs: Any) -> None:
-        self.texts.append(repr(event))
         if isinstance(event, ReRankStartEvent | ReRankEndEvent | SecondPassReportEvent):
             self.seen.append(event)
 
 
 class Callbacks(BaseCallbackHandler):
+    """Records the callbacks of reranking."""
+
     def __init__(self) -> None:
         super().__init__([], [])
-        self.payloads: list[Any] = []
+        self.seen: list[tuple[str, Any]] = []
 
     def on_event_start(self, event_type: Any, payload: Any = None, **kwargs: Any) -> str:
         if event_type == CBEventType.RERANKING:
-            self.payloads.append(payload)
+            self.seen.append(("start", payload))
         return ""
 
-    on_event_end = on_event_start  # type: ignore[assignment]
+    def on_event_end(self, event_type: Any, payload: Any = None, **kwargs: Any) -> None:
+        if event_type == CBEventType.RERANKING:
+            self.seen.append(("end", payload))
 
     def start_trace(self, trace_id: str | None = None) -> None: ...
 

@@ -5,6 +5,7 @@ So that secondpass and LlamaIndex's own rerankers can be compared: an answer is 
 table of replies for all of them.
 """
 
+# ruff: noqa: ARG002 - the arguments are those of the base classes
 from __future__ import annotations
 
 import asyncio

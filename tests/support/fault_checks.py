@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import pickle
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import pytest
 
 import fake_provider as fake
 from fake_provider import FakeProvider
-from fault_cases import BEST_FIRST, GRADED, Case
+from fault_cases import BEST_FIRST, GRADED, MARKER, Case
 from secondpass import Ranking, Report
 
 KEY = "sk-test-SECRET-123"
@@ -27,6 +32,35 @@ def configuration(provider: FakeProvider, flavour: str, case: Case, strict: bool
         "limits": {"deadline": DEADLINE, "retries": 1, "repair": 1, **case.limits},
         "strict": strict,
     }
+
+
+def in_turns(
+    cases: Iterable[tuple[str, Any]], ways: Callable[[Any], list[tuple[str, str]]]
+) -> list[Any]:
+    """Each case, with its group, in one of its ways in turn; in the others it is ``long``."""
+    rows = []
+    for number, (group, case) in enumerate(cases):
+        possible = ways(case)
+        quick = possible[number * 7 % len(possible)]  # neighbours differ in service and mode
+        for way in possible:
+            name = "-".join((group, case.name, *way))
+            marks = () if way == quick else (pytest.mark.long,)
+            rows.append(pytest.param(case, *way, id=name, marks=marks))
+    return rows
+
+
+def secrets_in(*texts: str) -> list[str]:
+    return [
+        secret for secret in (KEY, MARKER, "query", fake.LEAK) for text in texts if secret in text
+    ]
+
+
+def hygiene(ranking: Ranking, caplog: Any, *more: str) -> None:
+    """No key, query or passage in anything that is printed, logged, stored or sent."""
+    report = ranking.report
+    logged = [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    texts = [repr(ranking), str(ranking), repr(report), json.dumps(report.to_dict())]
+    assert not secrets_in(*texts, *logged, repr(pickle.dumps(report)), *more)
 
 
 def promises(ranking: Ranking, case: Case, count: int) -> None:
@@ -62,7 +96,7 @@ def codes_of(report: Report) -> set[str]:
 
 def has_happened(ranking: Ranking, case: Case, provider: Any) -> bool:
     """Whether the machine was fast enough for the requests of a case with short times."""
-    fewest, most = _requests(case)
+    fewest, most = requests_of(case)
     return (
         fewest <= len(provider.requests) - _halves(case, provider) <= most
         and ranking.report.usage.calls == provider.calls
@@ -78,7 +112,7 @@ def expected(ranking: Ranking, case: Case, provider: FakeProvider) -> None:
         assert report.issues
     elif case.codes and (report.status != "ok" or case.status == "ok"):
         assert codes_of(report) & set(case.codes.split())
-    fewest, most = _requests(case)
+    fewest, most = requests_of(case)
     halves = _halves(case, provider)
     assert halves <= 2 * math.ceil(math.log2(len(case.candidates)))
     assert fewest <= len(provider.requests) - halves <= most
@@ -108,6 +142,6 @@ def _shown(request: Any) -> int:
     return str(getattr(request, "body", request)).count("<doc id=")
 
 
-def _requests(case: Case) -> tuple[int, int]:
+def requests_of(case: Case) -> tuple[int, int]:
     """The fewest and the most requests."""
     return case.requests if isinstance(case.requests, tuple) else (case.requests,) * 2
