@@ -276,7 +276,7 @@ def _judged(ranking: Ranking) -> bool:
     report = ranking.report
     if report.status != "ok":
         return report.status != "unchanged"
-    # Candidates below the floor were judged.
+    # Candidates below the threshold were judged.
     return "floor" in report.left_out or any(item.status == "scored" for item in ranking)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.config import merged, preset, read_yaml
+from secondpass.concurrency.lazy import running_nothing
+from secondpass.config import load, merged, preset, read_yaml
 from secondpass.errors import ConfigurationError
+from secondpass.reranker import Reranker
 from secondpass.settings import registry, suggestion, yaml_text
 
 _DEFAULT_DEPTH = 50
@@ -55,6 +58,17 @@ def configuration(
         keys.add(key)
         config = merged(_with_method_mapping(config), values)
     return config
+
+
+def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
+    """The reranker of a configuration; a dry run does not need the packages of its models.
+
+    Raises:
+        ConfigurationError: every problem, with its place in the configuration.
+        MissingExtraError: a package is missing, and this is no dry run.
+    """
+    with running_nothing() if dry_run else nullcontext():
+        return load(config)
 
 
 def _check_source(preset_name: str | None, file: Path | None) -> None:

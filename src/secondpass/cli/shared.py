@@ -1,7 +1,7 @@
 """What the commands of other packages share with those of the core."""
 
 from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import configuration, with_depth
+from secondpass.cli.configurations import configuration, load_for, with_depth
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
@@ -82,6 +82,7 @@ __all__ = [
     "fail",
     "from_span",
     "info",
+    "load_for",
     "message_console",
     "monitored",
     "on_terminal",

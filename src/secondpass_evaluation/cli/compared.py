@@ -56,7 +56,7 @@ def loadable_rerankers(
         ConfigurationError: a configuration is wrong.
     """
     loadable: dict[str, dict[str, Any]] = {}
-    not_run = {} if specs else {_SINGLE_NAME: "no reranker"}
+    not_run = {} if specs else {_SINGLE_NAME: "no reranker; give --preset or --config"}
     for name, spec in specs.items():
         if isinstance(spec, Mapping):
             config = configuration(None, None, settings, base=spec)

@@ -48,10 +48,14 @@ class Stage(StrEnum):
     hybrid = "hybrid"
 
 
+STAGES = "|".join(Stage)
+"""The values of a repeatable option in help."""
+
+
 SuiteArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SUITE]",
+        metavar="SUITE",
         help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name.",
     ),
 ]

@@ -25,7 +25,7 @@ def test_without_a_reranker_three_modes_run(secondpass, suite):
         "hybrid": "ran",
         "hybrid+rerank": "not_run",
     }
-    assert found["hybrid+rerank"]["reason"] == "no reranker"
+    assert found["hybrid+rerank"]["reason"] == "no reranker; give --preset or --config"
     assert "hybrid+rerank is not run: no reranker" in told.flat
 
 
@@ -204,7 +204,10 @@ def test_rerankers_that_cannot_be_loaded_have_a_reason(monkeypatch):
     assert loadable.keys() == {"words"}
     assert loadable["words"]["depth"] == 7
     assert 'pip install "secondpass[embedded]"' in not_run["model"]
-    assert loadable_rerankers({}, None, None) == ({}, {"rerank": "no reranker"})
+    assert loadable_rerankers({}, None, None) == (
+        {},
+        {"rerank": "no reranker; give --preset or --config"},
+    )
     assert loadable_rerankers({"words": "lexical"}, None, 3)[0]["words"]["depth"] == 3
 
 

@@ -21,7 +21,7 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.cli.options import AsJson, Preset, Set
-from secondpass.cli.running import Subcommand, report_errors
+from secondpass.cli.running import CommandGroup, Subcommand, report_errors
 from secondpass.config import load
 from secondpass.errors import ConfigurationError, MissingExtraError
 from secondpass.settings.keys import with_hidden_keys, with_placeholder_keys
@@ -36,7 +36,7 @@ def validate(
     *,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="YAML files with a configuration each."),
+        typer.Argument(metavar="FILE", help="YAML files with a configuration each."),
     ] = None,
     preset: Preset = None,
     settings: Set = None,
@@ -82,7 +82,7 @@ def validate(
 def show(
     *,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="YAML file with a configuration.")
+        Path | None, typer.Argument(metavar="FILE", help="YAML file with a configuration.")
     ] = None,
     preset: Preset = None,
     settings: Set = None,
@@ -141,6 +141,7 @@ def _checked(
 
 
 config_app = typer.Typer(
+    cls=CommandGroup,
     help="Check configurations, or show them resolved; nothing is run.",
     no_args_is_help=True,
     add_completion=False,

@@ -15,7 +15,7 @@ import typer
 from secondpass import __version__
 from secondpass.adapters.request_batches import rerank_grouped
 from secondpass.cli.call_options import parse_order
-from secondpass.cli.configurations import configuration
+from secondpass.cli.configurations import configuration, load_for
 from secondpass.cli.console import (
     ERROR,
     USAGE_ERROR,
@@ -47,7 +47,6 @@ from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.rerank_input import RerankInput, read_context
 from secondpass.cli.resuming import Resumable, storing_answers
-from secondpass.config import load
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
@@ -63,7 +62,7 @@ def rerank(
     *,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="JSON lines. Default, and `-`: standard input."),
+        typer.Argument(metavar="FILE", help="JSON lines. Default, and `-`: standard input."),
     ] = None,
     query: Annotated[
         str | None,
@@ -143,7 +142,7 @@ def rerank(
     if output is not None and is_resumable:
         source.check_not_overwritten(output, config, context)
     config_values = configuration(preset, config, settings)
-    reranker = load(config_values)
+    reranker = load_for(config_values, dry_run=dry_run)
     options: dict[str, Any] = {
         "top_k": top_k,
         "depth": depth,
