@@ -6,8 +6,9 @@
     python benchmarks/quality_plot.py --sets vaswani      measure one collection again
     python benchmarks/quality_plot.py --unseen FOLDER ... also collections not used in development
 
-Measures nDCG@10 of reranking after BM25 and after vector search: the first stages of
-:mod:`quality`, and for a collection without vector search of its own, one by the embedded model.
+Measures nDCG@10 of reranking after BM25, vector search and hybrid search: the first stages of
+:mod:`quality`; for a collection without vector search of its own, one by the embedded model; and
+the hybrid search of ``secondpass query``, of BM25 and that model.
 Measurements are kept in ``build/quality.json``; the docs are written from that file.
 
 Each distinct passage is encoded once for all methods and depths (``remember``), and once more for
@@ -34,7 +35,7 @@ from quality import LANGUAGES, MEASURE, RETRIEVED, SETS, FirstStage, first_stage
 
 from secondpass import Reranker, SecondPassError
 from secondpass.config import load, merged, preset
-from secondpass_evaluation import HybridRetriever, evaluate, ranking_to_run, read_corpus
+from secondpass_evaluation import HybridRetriever, Mode, evaluate, ranking_to_run, read_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "quality.json"
@@ -59,19 +60,25 @@ def reranker(name: str, **settings: Any) -> Reranker:
 
 
 def stages(folder: Path, embedder: CachedEmbedder) -> Iterator[tuple[str, FirstStage]]:
-    """The first stages of a collection, each with its kind: ``words`` or ``vectors``."""
+    """The first stages of a collection, each with its kind: a key of `quality_report.KINDS`."""
     kinds = []
     for stage in first_stages(folder, stemmed=True):
         kinds.append("vectors" if stage.name == "Contriever" else "words")
         yield kinds[-1], stage
-    if "vectors" not in kinds and folder.name not in LANGUAGES:  # the model is English
-        corpus = [with_title(passage) for passage in read_corpus(folder / "corpus.jsonl")]
-        retriever = HybridRetriever(corpus, embedder)
+    if folder.name in LANGUAGES:  # the model is English
+        return
+    corpus = [with_title(passage) for passage in read_corpus(folder / "corpus.jsonl")]
+    retriever = HybridRetriever(corpus, embedder)
+    searches: dict[Mode, str] = {"vector": "MiniLM", "hybrid": "BM25 and MiniLM"}
+    if "vectors" in kinds:
+        del searches["vector"]
+    for mode, name in searches.items():
         candidates = {
-            query: retriever.retrieve(text, RETRIEVED, "vector")
+            query: retriever.retrieve(text, RETRIEVED, mode)
             for query, text in stage.queries.items()
         }
-        yield "vectors", replace(stage, name="MiniLM", candidates=candidates)
+        kind = "vectors" if mode == "vector" else mode
+        yield kind, replace(stage, name=name, candidates=candidates)
 
 
 def measure(stage: FirstStage) -> dict[str, Any]:

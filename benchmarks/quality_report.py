@@ -35,7 +35,11 @@ TITLES = {
 }
 STAGES = {"BM25, stemmed": "BM25"}
 FULL = "100"
-KINDS = {"words": "after BM25", "vectors": "after vector search"}
+KINDS = {
+    "words": "after BM25",
+    "vectors": "after vector search",
+    "hybrid": "after hybrid search",
+}
 """Kind of first stage in the measurements -> heading."""
 RESAMPLES = 10_000
 LOWEST = -0.03
@@ -265,10 +269,10 @@ def tradeoff(records: Sequence[Record]) -> str:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     label = []
-    with figure(8.4, 4.1) as (drawing, single):
+    with figure(10.4, 4.1) as (drawing, single):
         single.remove()
-        both = drawing.subplots(1, 2, sharey=True)
-        for axes, (kind, title) in zip(both, KINDS.items(), strict=True):
+        panels = drawing.subplots(1, len(KINDS), sharey=True)
+        for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
             lists = compared(records, kind)
             if not lists:
                 continue
@@ -299,8 +303,8 @@ def tradeoff(records: Sequence[Record]) -> str:
             axes.grid(axis="y")
             axes.set_xlabel("CPU milliseconds per query, one thread")
             axes.set_title(f"{title}: mean of {len(lists)} lists", fontsize=9.5, color=INK)
-        both[0].set_ylabel(f"gain in {MEASURE} over the first stage")
-        both[0].legend(loc="upper left", frameon=False, fontsize=8.5, labelcolor=INK)
+        panels[0].set_ylabel(f"gain in {MEASURE} over the first stage")
+        panels[0].legend(loc="upper left", frameon=False, fontsize=8.5, labelcolor=INK)
         return standalone(inline(drawing, "quality-", ". ".join(label)))
 
 

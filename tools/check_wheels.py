@@ -4,6 +4,7 @@
     python tools/check_wheels.py build              # build and check, in a minute
     python tools/check_wheels.py lines              # resolve the install lines of docs and examples
     python tools/check_wheels.py readme             # run the README in an empty environment
+    python tools/check_wheels.py docs               # run the commands of each page in another
     python tools/check_wheels.py test haystack-2    # test the built wheels in some environments
     python tools/check_wheels.py test --python python3.13 core-newest   # with another Python
     python tools/check_wheels.py release v0.1.0     # check that this commit can get the tag
@@ -17,6 +18,7 @@ repository without the packages' sources, so that only the wheels can be importe
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,6 +35,7 @@ from email.message import Message
 from pathlib import Path
 
 from install_lines import install_lines
+from printed_commands import pages_with_commands
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -323,6 +326,8 @@ def installing(python: Path, pins: Iterable[str]) -> list[object]:
     constraints = python.parent.parent / "constraints.txt"
     constraints.write_text("\n".join([NO_TORCH, *pins]) + "\n", encoding="utf-8")
     command = [tool("uv"), "pip", "install", "--python", python]
+    # Wheels of the same version that were built before may be in uv's cache.
+    command += [argument for name in PROJECTS for argument in ("--refresh-package", name)]
     return [*command, "--find-links", DIST, "--constraints", constraints]
 
 
@@ -350,6 +355,38 @@ def resolve_lines(program: str) -> None:
         if "does not have an extra" in output:  # only a warning
             raise CheckError(f"{', '.join(pages)}: {output}")
         print(f"{line}: {len(re.findall(r'^ [+] ', output, re.MULTILINE))} packages", flush=True)
+
+
+def run_pages(program: str) -> None:
+    """Run the commands of the docs as they are printed, each page in an empty environment.
+
+    A page without an install line gets the command alone.
+
+    Raises:
+        CheckError: a command failed.
+    """
+    for page, consoles in pages_with_commands(ROOT).items():
+        python = environment(f"docs-{page.stem}", program)
+        install = installing(python, ())
+        requirements = [
+            shlex.split(line, comments=True)[2:]
+            for lines in consoles
+            for line in lines
+            if line.startswith("pip install ")
+        ] or [["secondpass[cli]"]]
+        for one in requirements:
+            run([*install, *one], quiet=True)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "tests/docs/files", folder, dirs_exist_ok=True)
+            variables = {
+                "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+                "XDG_CACHE_HOME": f"{folder}/.cache",
+            }
+            for lines in consoles:
+                commands = [line for line in lines if not line.startswith("pip ")]
+                command = ["bash", "-euc", "\n".join(commands)]
+                run(command, cwd=Path(folder), quiet=True, variables=variables)
+        print(f"{page.relative_to(ROOT)}: its commands run", flush=True)
 
 
 def extras_of(requirement: str) -> set[str]:
@@ -492,9 +529,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("build", help="build and check")
     lines = commands.add_parser("lines", help="resolve the install lines of docs and examples")
     readme = commands.add_parser("readme", help="run the README as it is printed")
+    docs = commands.add_parser("docs", help="run the commands of the docs as they are printed")
     testing = commands.add_parser("test", help="test the built wheels")
     testing.add_argument("names", nargs="*", metavar="ENVIRONMENT", help=", ".join(ENVIRONMENTS))
-    for command in (lines, readme, testing):
+    for command in (lines, readme, docs, testing):
         command.add_argument("--python", default=sys.executable, help="Python of the environments")
     release = commands.add_parser("release", help="check that this commit can get a tag")
     release.add_argument("tag")
@@ -520,6 +558,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             resolve_lines(program)
         if parsed.command in (None, "readme"):
             run([program, ROOT / "benchmarks/first_steps.py", "--readme", "--wheels", DIST])
+        if parsed.command in (None, "docs"):
+            run_pages(program)
     except CheckError as error:
         sys.exit(f"check_wheels: {error}")
     if parsed.command in (None, "test"):

@@ -279,7 +279,7 @@ class Judgement:
             a single candidate, the input order is kept and the report is ``ok``.
         degraded: whether a part of the method failed, and another part determined the order.
         score_kind: what these scores mean, if that differs from the method's ``score_kind``. The
-            scores are not used if a floor or a blend depends on the kind.
+            scores are not used if a threshold or a blend depends on the kind.
         original: weight of the original order in the final score, 0 to 1, in place of the blend's
             if that is lower; the report is ``degraded`` if it is more than 0. With 1, the scores
             are ignored, the original order is kept without trying a fallback, and the report is

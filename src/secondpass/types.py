@@ -212,7 +212,7 @@ class Report:
         left_out: ``duplicate``, ``floor``, ``tail`` or ``top_k`` -> input positions left out by it.
         engines: how each local model ran, in the order of first use, also if its stage then failed.
         final: False in an interim ranking, whose report covers the pass so far.
-        nothing_relevant: whether all rerank scores are below the floor's ``nothing``, if known.
+        nothing_relevant: whether all rerank scores are below the ``floor.nothing``, if known.
         skipped: what the setting ``when`` left out for this query; None if nothing.
         threshold: the threshold that was applied (the setting ``floor``); None if none was.
         depth_asked: number of candidates that were to be judged.

@@ -87,8 +87,8 @@ class Observations:
 
         Args:
             name: name of the reranker in the journal and in progress reports.
-            reranker: the caller closes it. Candidates that its floor or ``top_k`` leaves out are
-                not in the rankings.
+            reranker: the caller closes it. Candidates that a threshold or ``top_k`` leaves out
+                are not in the rankings.
             candidates: query id -> list. None: the lists of the first stage.
             label: appended to the name, to distinguish other lists.
         """

@@ -287,7 +287,7 @@ def _judged(ranking: Ranking) -> bool:
     report = ranking.report
     if report.status != "ok":
         return report.status != "unchanged"
-    # Candidates below the floor were judged.
+    # Candidates below the threshold were judged.
     return "floor" in report.left_out or any(item.status == "scored" for item in ranking)
 
 
@@ -425,7 +425,7 @@ def replayed(
     """The input positions in the order of a blend, computed from a ranking without one.
 
     Args:
-        ranking: made without blend, floor, ordering and ``top_k``.
+        ranking: made without blend, threshold, ordering and ``top_k``.
         blend: None: rank by the method's scores.
         depth: at most the depth of the ranking. None: the same.
         scale: lowest and highest grade, if the scores are grades.

@@ -159,7 +159,10 @@ def make_suite(
         }
     if not passages and not any((lists or {}).values()):
         reason = "is empty" if passages is not None or lists is not None else "is missing"
-        raise InputError(f"{name}: needs a corpus, or the candidates of a first stage; it {reason}")
+        raise InputError(
+            f"{name}: needs a corpus, or the candidates of a first stage; it {reason}"
+            " (on the command line: --corpus or --run)"
+        )
     measurable, judged, notes = _measurable(name, queries, qrels)
     if lists is not None:
         if without := sum(not lists.get(query) for query in measurable):

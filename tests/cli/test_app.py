@@ -36,6 +36,14 @@ def test_the_help_groups_commands_with_whole_summaries(secondpass):
     assert ["Rank", *headings] == list(app.GROUPS)
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "config validate", "config show"])
+def test_help_is_whole_and_has_no_types_of_python(secondpass, command):
+    told = secondpass(*command.split(), "--help")
+    assert "..." not in told.flat.replace("]...", "")
+    assert "<list[" not in told.out.partition("Options:")[2]
+    assert "[[" not in told.out
+
+
 def test_the_version_is_the_package_s(secondpass):
     assert secondpass("--version").out == f"secondpass {package.__version__}\n"
 

@@ -88,7 +88,7 @@ ANIMALS = [{"id": word, "text": f"the {word}"} for word in ("cat", "owl", "dog")
 def instructed(monkeypatch):
     """The command reranks by a scorer that takes an instruction."""
     reranker = Reranker(Instructed(), log_level="debug")
-    monkeypatch.setattr("secondpass.cli.commands.rerank.load", lambda _config: reranker)
+    monkeypatch.setattr("secondpass.cli.options.load", lambda _config: reranker)
 
 
 @pytest.mark.usefixtures("instructed")

@@ -1,6 +1,7 @@
 """``--dry-run``: calls, tokens and cost, estimated; the model must not be asked."""
 
 import json
+import sys
 
 import pytest
 
@@ -23,6 +24,14 @@ def test_requests_are_estimated_and_nothing_is_written(secondpass, write, priced
     assert found["total"] == {key: value for key, value in model.items() if key != "model"}
     assert "no model was called" in told.flat
     assert "estimated" in told.flat
+
+
+def test_the_packages_of_models_are_not_needed(secondpass, write, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    file = write("in.jsonl", requests(3, candidates=12))
+    told = secondpass("rerank", file, "--preset", "cheap", "--dry-run")
+    assert json.loads(told.out)["total"]["calls"] == 3
+    assert secondpass("rerank", file, "--preset", "cheap").code == 1
 
 
 def test_a_limit_of_tokens_splits_requests(secondpass, write, unasked):

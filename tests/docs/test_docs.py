@@ -1,5 +1,6 @@
 """The documentation's code runs: Python, YAML, and the commands of the consoles."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from command_calls import called
+from printed_commands import NOT_RUN, blocks, run_lines
 from secondpass import Reranker
 from without_plots import without_plots
 
@@ -27,24 +29,6 @@ SHOWN = {
 """Languages of blocks that no test runs, with the reason."""
 
 REQUIREMENT = re.compile(r"[`\" ]((?:[\w-]+-)?secondpass(?:-\w+)?)\[([\w,…-]+)\]")
-
-NOT_RUN = {
-    "secondpass export": "converts a model of the hub; tests/server/cli/test_export.py does it",
-    "secondpass judge log.jsonl": "asks a language model; evaluation/cli/test_judge.py does it",
-    "secondpass judge --into": "asks a person; evaluation/cli/test_review.py does it",
-    "secondpass doctor --preset cohere --network": "opens connections to other machines",
-    "secondpass serve": "ends on a signal; tests/server/cli/test_serve.py does it",
-    "secondpass job": "needs Ray; tests/ray/test_cli.py does it",
-    "secondpass mcp": "runs until it is stopped; tests/server/mcp does it",
-}
-"""Commands that no test runs, with the reason."""
-
-
-def blocks(page, *languages):
-    """Code blocks of a page, with the indentation of the list item that they may stand in."""
-    text = page.read_text(encoding="utf-8")
-    found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [code for language, code in found if language in languages]
 
 
 def pages_with(*languages, among=PAGES):
@@ -120,7 +104,7 @@ def bash(folder, monkeypatch):
             f"{name}() {{ printf '%s\\0' {name} \"$@\" $'\\n' >> \"{recorded}\"; }}"
             for name in programs
         ]
-        lines = [line for line in block.splitlines() if not line.startswith(tuple(NOT_RUN))]
+        lines = run_lines(block)
         recorded.write_text("")
         done = subprocess.run(
             [shutil.which("bash") or "/bin/bash", "-euc", "\n".join([*functions, *lines])],
@@ -257,6 +241,16 @@ ELSEWHERE = {
 }
 """Words that users' pages have as names in code only -> what they say instead."""
 
+OTHER_MEANINGS = ("asking", "concurrency", "engines", "conformal.py")
+"""Parts of the source where one of them is another thing, or a term of statistics."""
+
+
+def words_of(text):
+    """The words of :data:`ELSEWHERE` in prose; names in code and lists of attributes are none."""
+    prose = re.sub(r"`+[^`]*`+|\]\([^)]*\)|^ *\w+:|\bFloor\b", "", text, flags=re.MULTILINE)
+    forbidden = {*ELSEWHERE, *(f"{word}s" for word in ELSEWHERE)}
+    return set(re.findall(r"\w+", prose.lower())) & forbidden
+
 
 def test_pages_for_users_have_one_word_for_one_thing():
     config = yaml.load(
@@ -267,9 +261,14 @@ def test_pages_for_users_have_one_word_for_one_thing():
         if page.relative_to(ROOT / "docs").as_posix().startswith(others):
             continue
         text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-        text = re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
-        found = set(re.findall(r"\w+", text.lower())) & {
-            *ELSEWHERE,
-            *(f"{word}s" for word in ELSEWHERE),
-        }
-        assert found == set(), page.name
+        assert words_of(text) == set(), page.name
+
+
+def test_messages_help_and_docstrings_have_the_same_words():
+    for source in (ROOT / "src", *(ROOT / "integrations").glob("*/src")):
+        for path in source.rglob("*.py"):
+            if not {*path.parts}.isdisjoint(OTHER_MEANINGS):
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and " " in str(node.value):
+                    assert words_of(str(node.value)) == set(), f"{path.name}:{node.lineno}"

@@ -54,7 +54,7 @@ def test_what_the_threshold_is_on(floor, blend, positions):
     text = str(ranking.explain(position=dropped[0]))
     assert f"{on} score" in text
     assert "is below" in text
-    assert "its score is below the floor" in text
+    assert "its score is below the threshold" in text
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_fallback_of_ranks_says_why_it_has_no_threshold():
     reranker = Reranker(broken, floor=0.5, fallback=[fallback], log_level="debug")
     ranking = reranker.rerank("q", numbered(range(3)))
     (issue,) = (issue for issue in ranking.report.issues if issue.code == "floor_not_applied")
-    assert issue.message.endswith("this fallback has no floor: its scores are ranks")
+    assert issue.message.endswith("this fallback has none: its scores are ranks")
     assert ranking.report.threshold is None
 
 

@@ -201,7 +201,7 @@ REPORTS = [
         SCORED,
         (
             "floor_not_applied",
-            "the floor applies to the method only; this fallback has no floor",
+            "the threshold applies to the method only; this fallback has none",
             (),
             "by-table",
         ),

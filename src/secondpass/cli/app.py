@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from secondpass import __version__
-from secondpass.cli.running import Subcommand, report_errors
+from secondpass.cli.running import CommandGroup, Subcommand, report_errors
 
 GROUPS = {
     "Rank": {
@@ -52,7 +52,7 @@ COMMANDS = {name: place for group in GROUPS.values() for name, place in group.it
 """The same without the groups."""
 
 
-class _LazyGroup(TyperGroup):
+class _LazyGroup(CommandGroup):
     """Imports and builds a subcommand when it is called; all take as long as typer itself."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as in typer
@@ -65,24 +65,8 @@ class _LazyGroup(TyperGroup):
                 self.commands[name] = _build(name)
         return self.commands.get(cmd_name)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands of each group with the whole first paragraph of their help."""
-        for title, names in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl(
-                    [
-                        (name.ljust(_NAME_WIDTH), _summary(self.get_command(ctx, name)))
-                        for name in names
-                    ]
-                )
-
-
-_NAME_WIDTH = max(map(len, COMMANDS))
-"""The same for all groups, so that their columns are aligned."""
-
-
-def _summary(command: Any) -> str:
-    return " ".join(command.help.split("\n\n")[0].split()).removesuffix(".")
+    def sections(self, ctx: Any) -> Mapping[str, Iterable[str]]:  # noqa: ARG002
+        return GROUPS
 
 
 @cache

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from secondpass.cli.console import USAGE_ERROR, fail
-from secondpass.config import merged, preset, read_yaml
+from secondpass.concurrency.lazy import running_nothing
+from secondpass.config import load, merged, preset, read_yaml
 from secondpass.errors import ConfigurationError, InputError
 from secondpass.ranking.options import validate
 from secondpass.reranker import Reranker
@@ -174,6 +175,17 @@ def configuration(
         keys.add(key)
         config = merged(_with_method_mapping(config), values)
     return config
+
+
+def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
+    """The reranker of a configuration; a dry run does not need the packages of its models.
+
+    Raises:
+        ConfigurationError: every problem, with its place in the configuration.
+        MissingExtraError: a package is missing, and this is no dry run.
+    """
+    with running_nothing() if dry_run else nullcontext():
+        return load(config)
 
 
 def _check_source(preset_name: str | None, file: Path | None) -> None:

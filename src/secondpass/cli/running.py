@@ -8,13 +8,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from secondpass.cli.console import INTERRUPTED, TERMINATED, USAGE_ERROR, fail, warn
 from secondpass.errors import SecondPassError
@@ -66,6 +66,28 @@ class Subcommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+class CommandGroup(TyperGroup):
+    """Commands whose help has the whole first paragraph of each; typer cuts it."""
+
+    def sections(self, ctx: Any) -> Mapping[str, Iterable[str]]:
+        """The names of the commands by the headings of the help."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands; their columns are aligned over all sections."""
+        sections = self.sections(ctx)
+        width = max(len(name) for names in sections.values() for name in names)
+        for title, names in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(width), _summary(self.get_command(ctx, name))) for name in names]
+                )
+
+
+def _summary(command: Any) -> str:
+    return " ".join(command.help.split("\n\n")[0].split()).removesuffix(".")
+
+
 def report_errors(command: Callable[P, T]) -> Callable[P, T]:
     """Decorate a command so that an error is reported in one sentence."""
 
@@ -100,6 +122,18 @@ def _stopped(options: Mapping[str, Any]) -> str:
     return "stopped"
 
 
+def _reason(error: OSError) -> str | None:
+    """What is wrong with a file, and what to do."""
+    if isinstance(error, IsADirectoryError):
+        return "is a folder; name a file"
+    if not isinstance(error, FileNotFoundError):
+        return error.strerror
+    folder = os.path.dirname(os.fsdecode(error.filename or ""))
+    if folder and not os.path.exists(folder):
+        return "its folder does not exist"
+    return "there is no such file or folder"
+
+
 def _report(error: Exception) -> NoReturn:
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `head` does
         _flush_or_discard()
@@ -109,9 +143,7 @@ def _report(error: Exception) -> NoReturn:
     if isinstance(error, OSError):
         _flush_or_discard()
         path = f"{error.filename}: " if error.filename else ""
-        missing = isinstance(error, FileNotFoundError)
-        reason = "there is no such file or folder" if missing else error.strerror
-        fail(path + (reason or type(error).__name__))
+        fail(path + (_reason(error) or type(error).__name__))
     if os.environ.get("SECONDPASS_DEBUG"):
         raise error
     hint = "set SECONDPASS_DEBUG=1 to see the traceback, and please report it"

@@ -47,6 +47,7 @@ from secondpass.cli.options import (
     complete_preset,
     configuration,
     monitored,
+    load_for,
     parse_order,
     with_depth,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "fail",
     "from_span",
     "info",
+    "load_for",
     "message_console",
     "monitored",
     "on_terminal",

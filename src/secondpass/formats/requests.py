@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from secondpass.errors import InputError
+from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
 from secondpass.ranking.candidates import stated_score, to_candidates
 from secondpass.ranking.options import CallOptions
@@ -84,7 +85,12 @@ def read_candidate(line: Line, *, text_needed: bool) -> Candidate:
     Raises:
         FormatError: the line is not a candidate.
     """
-    value = parse_json(line)
+    try:
+        value = parse_json(line)
+    except FormatError as error:
+        if line.text.lstrip().startswith("{"):
+            raise
+        raise line.error(f"{error.problem}; for lines of plain text, add --lines") from None
     if isinstance(value, dict) and "candidates" in value:
         raise line.error("has 'candidates'; to rank them, leave out --query")
     if isinstance(value, list):

@@ -42,10 +42,10 @@ _FIRST = 10
 def ranking_statistics(trace: Trace) -> dict[str, float]:
     """The statistics of a ranking; absent where there is nothing to compute them from.
 
-    All candidates count, also those that ``top_k`` or a floor leaves out. Scores are those of
+    All candidates count, also those that ``top_k`` or a threshold leaves out. Scores are those of
     the candidates that the method scored; ``candidates.*`` those of all with a retrieval score, as
     it is. A median is the upper of the two middle values. Moves are those of the order by final
-    scores, before an ordering and without a floor.
+    scores, before an ordering and without a threshold.
     """
     scored = [position for position, status in enumerate(trace.status) if status == "scored"]
     values: dict[str, float] = {"candidates.count": len(trace.status)}

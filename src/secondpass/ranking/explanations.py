@@ -188,7 +188,7 @@ class Explanation:
 
 _REASONS = {
     "duplicate": "another candidate with this id has a retrieval score that is not lower",
-    "floor": "its score is below the floor",
+    "floor": "its score is below the threshold",
     "tail": "it is beyond the depth, and the tail is dropped",
 }
 

@@ -28,7 +28,7 @@ FloorOn: TypeAlias = Literal["final", "rerank"]
 """What a threshold is compared with: the final score, or the method's own score."""
 
 Per: TypeAlias = Literal["query", "document"]
-"""What a fitted threshold assumes to be exchangeable: queries, or relevant documents."""
+"""What a fitted threshold takes a new one to be like: queries, or relevant documents."""
 
 
 @configurable
@@ -49,7 +49,7 @@ class Fit:
         depth: number of candidates that were judged; None for all.
         first_stage: name of the retriever.
         precision: of the model's arithmetic; None for methods without a local model.
-        per: what is assumed to be exchangeable.
+        per: what the share is of: the relevant documents of each query, or of all together.
         queries: number of queries with a relevant candidate.
         documents: number of relevant candidates.
     """

@@ -270,7 +270,7 @@ class Stage:
 
     @cached_property
     def threshold(self) -> Floor | None:
-        """The floor as a Floor, with what it is compared with."""
+        """The setting ``floor`` as a Floor, with what it is compared with."""
         if self.floor is None:
             return None
         floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
@@ -294,7 +294,7 @@ class Stage:
             return usual
         if self.depends_on_kind:
             raise MethodError(
-                f"the scores are of kind {actual!r}, but blend or floor are set for {usual!r}",
+                f"the scores are of kind {actual!r}, but blend or threshold are set for {usual!r}",
                 "score_out_of_range",
             )
         return actual

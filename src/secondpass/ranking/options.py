@@ -33,7 +33,7 @@ class CallOptions(TypedDict, total=False):
         order: an ordering: a function, a mapping with a ``type``, or a name, which may be one of
             those in ``orders``. ``"none"`` applies no ordering.
         dedupe: whether to keep only the best candidate of each id.
-        floor: threshold that replaces the floor of the method, on the same score as that or a
+        floor: threshold that replaces that of the method, on the same score as that or a
             configured one would be; fallbacks keep theirs. Not allowed if the method's scores are
             ranks.
         instruction: what counts as relevant in this call, such as ``"prefer recent documents"``,

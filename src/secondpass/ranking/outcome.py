@@ -258,7 +258,7 @@ class Outcome:
     def rank(
         self, method: Method, blend: Blend | None, floor: Floor | None
     ) -> tuple[list[int], list[int]]:
-        """The head in its new order, without the candidates below the floor; and these."""
+        """The head in its new order, without the candidates below the threshold; and these."""
         status, final = self.status, self.final_score
         scored = [position for position in self.head if status[position] == "scored"]
         scores, as_configured = self._final_scores(scored, method, blend)
@@ -268,7 +268,7 @@ class Outcome:
         order = completed(order, self.head, status, self.issues)
         below: list[int] = []
         if floor is not None and (self.original if floor.on == "rerank" else not as_configured):
-            message = "the floor was set for scores that are not blended with the original order"
+            message = "the threshold is set for scores that are not blended with the original order"
             self.add_issue("floor_not_applied", message, (), method.name)
         elif floor is not None:
             self.trace.floor = floor
@@ -281,7 +281,7 @@ class Outcome:
     def _final_scores(
         self, scored: Sequence[int], method: Method, blend: Blend | None
     ) -> tuple[Sequence[float], bool]:
-        """The final scores, and whether they are on the scale that blend and floor are set for."""
+        """The final scores, and whether blend and threshold are set for scores like these."""
         ordering = self.trace.order_scores or self.rerank_score
         reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
         self.trace.scale = method.scale
@@ -320,7 +320,7 @@ class Outcome:
         return None if floor is None or floor.on is None else Threshold(floor.at, floor.on)
 
     def nothing_relevant(self, floor: Floor | None) -> bool | None:
-        """Whether all candidates of the head are below the floor's threshold for that.
+        """Whether all candidates of the head are below the threshold for that.
 
         None without such a threshold, and if it is not known: the method gives weight to the
         original order, or a candidate without a score could be relevant.
@@ -373,7 +373,7 @@ class Outcome:
     ) -> Plan[list[int]]:
         """Apply the ordering to a head that no method was to judge."""
         if has_floor:
-            message = "the pass was skipped, so there is no score to compare with the floor"
+            message = "the pass was skipped, so there is no score to compare with the threshold"
             self.add_issue("floor_not_applied", message)
         if ordering is None:
             return order
@@ -428,7 +428,7 @@ def completed(
 ) -> list[int]:
     """The order of a head: scored candidates, best first, with the others.
 
-    Candidates that failed calls left unjudged are merged with them; backfilled ones, other unjudged
+    Candidates that failed calls left unjudged are merged with them; missing ones, other unjudged
     ones and the tail follow, each in input order.
 
     Args:

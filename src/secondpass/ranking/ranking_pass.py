@@ -255,7 +255,7 @@ class RankingPass:
             if stage.floor is None and settings.stages[0].floor is not None:
                 reason = ": its scores are ranks" if stage.method.score_kind == "rank" else ""
                 message = (
-                    "the floor applies to the method only; this fallback has no floor" + reason
+                    "the threshold applies to the method only; this fallback has none" + reason
                 )
                 outcome.add_issue("floor_not_applied", message, (), stage.method.name)
             if settings.order is not None:

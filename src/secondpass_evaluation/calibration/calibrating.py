@@ -111,8 +111,8 @@ def calibrate(
         reranker: a reranker, a configuration, the path of one, or the name of a preset.
         suite: judged queries; candidates without a judgement count as not relevant.
         keep: the share of relevant candidates to keep, above 0 and below 1.
-        per: what the bound assumes to be exchangeable. ``query`` bounds the share kept, as a mean
-            over queries; ``document`` bounds the share of all relevant candidates.
+        per: what the share is of. ``query`` bounds the share kept, as a mean over queries;
+            ``document`` bounds the share of all relevant candidates.
         probabilities: whether to fit probabilities of relevance as well.
         relevant: the lowest relevance that counts as relevant, 1 or more.
         retriever: searches the corpus. None: BM25 and the embedded model's vectors.

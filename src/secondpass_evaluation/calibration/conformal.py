@@ -59,7 +59,7 @@ def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None
 
 
 def share_kept(relevant: Sequence[Scores], floor: float, per: Per) -> float:
-    """The share of relevant candidates at or above a floor: mean over queries, or over all."""
+    """The share of relevant candidates at or above a threshold: mean over queries, or over all."""
     shares = [float((scores >= floor).mean()) for scores in relevant]
     weights = [1 if per == "query" else len(scores) for scores in relevant]
     total = math.fsum(share * weight for share, weight in zip(shares, weights, strict=True))

@@ -115,7 +115,7 @@ class Calibration:
             OSError: the file cannot be written.
         """
         if self.config is None:
-            message = "the reranker holds an object without a registered name; copy the floor"
+            message = "the reranker holds an object without a registered name; copy the threshold"
             raise NotSerializableError([Problem((), message)], "write")
         return write_config(path, self.config, self._provenance(), force=force)
 

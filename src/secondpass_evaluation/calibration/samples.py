@@ -61,7 +61,7 @@ def samples(
     Queries with the same text are one, under the id of the first, with each candidate once.
 
     Args:
-        rankings: without a floor and ``top_k``.
+        rankings: without a threshold and ``top_k``.
         qrels: documents without a judgement count as not relevant.
         queries: query id -> text.
         lowest: the lowest relevance that counts as relevant.

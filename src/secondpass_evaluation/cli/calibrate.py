@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Unit(StrEnum):
-    """The units that the bound assumes to be exchangeable."""
+    """What the kept share is of."""
 
     query = "query"
     document = "document"

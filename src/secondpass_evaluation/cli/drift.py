@@ -48,7 +48,7 @@ def drift(
     ],
     second: Annotated[
         Path | None,
-        typer.Argument(metavar="[B]", help="The later period. Default: other days of A."),
+        typer.Argument(metavar="B", help="The later period. Default: other days of A."),
     ] = None,
     before: Annotated[
         str | None,

@@ -28,6 +28,7 @@ from secondpass.cli.shared import (
 from secondpass.formats.shared import FormatError
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
+    STAGES,
     Depth,
     OutputOptions,
     QueryOptions,
@@ -54,7 +55,7 @@ def evaluate(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SUITE] [WHAT]...",
+            metavar="SUITE",
             help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name. "
             "YAML files are compared, as with `--compare`.",
         ),
@@ -65,13 +66,16 @@ def evaluate(
         typer.Option(
             "--preset",
             "-p",
+            metavar="NAME",
             help="Preset to measure. Repeatable.",
             autocompletion=complete_preset,
         ),
     ] = None,
     config: Annotated[
         list[Path] | None,
-        typer.Option("--config", "-c", help="YAML file with a configuration. Repeatable."),
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="YAML file with a configuration. Repeatable."
+        ),
     ] = None,
     compare: Annotated[
         list[str] | None,
@@ -92,16 +96,20 @@ def evaluate(
     rerank_top_n: RerankTopN = None,
     depth: Depth = 100,
     stage: Annotated[
-        list[Stage] | None, typer.Option("--mode", help="First stage to measure. Repeatable.")
+        list[Stage] | None,
+        typer.Option("--mode", metavar=STAGES, help="First stage to measure. Repeatable."),
     ] = None,
     behind: Annotated[
         list[Stage] | None,
-        typer.Option(help="First stage whose candidates are reranked. Repeatable."),
+        typer.Option(metavar=STAGES, help="First stage whose candidates are reranked. Repeatable."),
     ] = None,
     measure: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", "-m", help="Measure of ir_measures, such as nDCG@10. Repeatable."
+            "--measure",
+            "-m",
+            metavar="NAME",
+            help="Measure of ir_measures, such as nDCG@10. Repeatable.",
         ),
     ] = None,
     baseline: Annotated[

@@ -33,7 +33,7 @@ def example(
     from secondpass_evaluation.search.retrieval import HybridRetriever
 
     if into.exists():
-        fail(f"{into}: already exists")
+        fail(f"{into}: already exists; choose a new folder")
     for name in ("docs", "suite"):
         (into / name).mkdir(parents=True)
     for name in _SUITE:

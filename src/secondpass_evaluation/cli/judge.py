@@ -19,6 +19,7 @@ from secondpass.cli.shared import (
     escaped,
     fail,
     info,
+    load_for,
     message_console,
     one_line,
     print_json,
@@ -31,6 +32,7 @@ from secondpass.ranking.shared import asks
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.dry_run import print_comparison, print_expected
 from secondpass_evaluation.cli.suite_options import (
+    STAGES,
     Behind,
     Concurrency,
     DocumentOptions,
@@ -64,7 +66,7 @@ def judge(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[QUERIES]",
+            metavar="QUERIES",
             help="Queries: JSON lines with `query`, such as a log, or lines of `id<TAB>text`; or a "
             "BEIR folder.",
         ),
@@ -81,7 +83,9 @@ def judge(
     ] = None,
     stage: Annotated[
         list[Stage] | None,
-        typer.Option("--mode", help="First stage whose results are judged. Repeatable."),
+        typer.Option(
+            "--mode", metavar=STAGES, help="First stage whose results are judged. Repeatable."
+        ),
     ] = None,
     behind: Behind = None,
     sample: Annotated[
@@ -142,7 +146,7 @@ def judge(
         fail("--ask, --dry-run: give one of them", USAGE_ERROR)
     from secondpass_evaluation.judging.judge import judge as judge_queries
 
-    grader = load(configured.read())
+    grader = load_for(configured.read(), dry_run=dry_run)
     stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     with (
         progress_bars(output.quiet) as progress,

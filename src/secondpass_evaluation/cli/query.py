@@ -27,6 +27,7 @@ from secondpass.cli.shared import (
     explained,
     fail,
     from_span,
+    load_for,
     monitored,
     one_line,
     parse_order,
@@ -36,7 +37,7 @@ from secondpass.cli.shared import (
     warn,
     with_depth,
 )
-from secondpass.config import load, merged
+from secondpass.config import merged
 from secondpass.ranking.shared import INSTRUCTION_NOT_USED, Explanation
 from secondpass.types import Progress
 from secondpass_evaluation import check_installed
@@ -66,7 +67,7 @@ _MIN_LIST_DEPTH = 100
 def query(
     *,
     argument: Annotated[
-        str | None, typer.Argument(metavar="[QUESTION]", help="The search query.")
+        str | None, typer.Argument(metavar="QUESTION", help="The search query.")
     ] = None,
     question: Annotated[
         str | None, typer.Option("--question", "-q", help="The search query, as an option.")
@@ -128,7 +129,7 @@ def query(
     options: dict[str, Any] = {"top_k": k}
     if rerank:
         config_values = with_depth(configured.read(), rerank_top_n)
-        reranker = _load_reranker(config_values, rerank_model, device)
+        reranker = _load_reranker(config_values, rerank_model, device, dry_run=dry_run)
         options["order"] = parse_order(reranker, order)
         options["instruction"] = None if instruction is None else decode_argument(instruction)
     elif configured != RerankerOptions() or any(
@@ -246,7 +247,9 @@ def _index_in_memory(
     return build_in_memory(source.corpus, embedder, depth=depth, progress=progress)
 
 
-def _load_reranker(config: dict[str, Any], model: str | None, device: str | None) -> Reranker:
+def _load_reranker(
+    config: dict[str, Any], model: str | None, device: str | None, *, dry_run: bool
+) -> Reranker:
     overrides = {"model": model, "device": device}
     overrides = {name: value for name, value in overrides.items() if value is not None}
     method = config.get("method")
@@ -255,7 +258,7 @@ def _load_reranker(config: dict[str, Any], model: str | None, device: str | None
     if overrides:
         config = merged(config, {"method": overrides})
     # This command warns of issues, so they are not logged as warnings.
-    return load({**config, "log_level": "debug"})
+    return load_for({**config, "log_level": "debug"}, dry_run=dry_run)
 
 
 def _candidates_needed(reranker: Reranker, k: int, top_n: int | None) -> int:

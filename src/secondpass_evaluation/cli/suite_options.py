@@ -53,10 +53,14 @@ class Stage(StrEnum):
     hybrid = "hybrid"
 
 
+STAGES = "|".join(Stage)
+"""The values of a repeatable option in help."""
+
+
 SuiteArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SUITE]",
+        metavar="SUITE",
         help="A BEIR folder, a file of JSON lines with `relevant` ids, or an ir_datasets name.",
     ),
 ]
@@ -360,7 +364,7 @@ def loadable_rerankers(
         ConfigurationError: a configuration is wrong.
     """
     loadable: dict[str, dict[str, Any]] = {}
-    not_run = {} if specs else {_SINGLE_NAME: "no reranker"}
+    not_run = {} if specs else {_SINGLE_NAME: "no reranker; give --preset or --config"}
     for name, spec in specs.items():
         if isinstance(spec, Mapping):
             config = configuration(None, None, settings, base=spec)

@@ -79,6 +79,7 @@ def tune(
         list[int] | None,
         typer.Option(
             min=1,
+            metavar="N",
             help="Number of candidates to rerank. Repeatable. Default: 20, 50, 100 and the `depth` "
             "of the configuration; for services only the latter.",
         ),

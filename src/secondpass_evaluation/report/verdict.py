@@ -315,11 +315,11 @@ def _others(comparison: ComparisonData, best: Result) -> list[str]:
                 others.append(f"{result.name} itself, the baseline, is a reranker.")
         elif result.first_stage is None:
             others.append(
-                f"{result.name}, without a second pass, measures more: {mean(result):.4f}."
+                f"{result.name}, without a second pass, has a higher mean: {mean(result):.4f}."
             )
         else:
             others.append(
-                f"{result.name} measures more, {mean(result):.4f}, but that may be chance."
+                f"{result.name} has a higher mean, {mean(result):.4f}, but that may be chance."
             )
     return others
 

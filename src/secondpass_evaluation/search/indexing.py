@@ -133,7 +133,8 @@ def build_index(
     read = read_source(source, passage_size=passage_size, selection=selection, progress=report)
     if not read.corpus:
         skipped = first_few(read.skipped)
-        reason = f" ({len(read.skipped)} files skipped: {skipped})" if skipped else ""
+        noun = "file" if len(read.skipped) == 1 else "files"
+        reason = f" ({len(read.skipped)} {noun} skipped: {skipped})" if skipped else ""
         raise IndexFaultError(str(source), f"has no text to index{reason}")
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)

@@ -30,9 +30,9 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     [
         (["nowhere.jsonl"], 1, "nowhere.jsonl: there is no such file or folder"),
         (["--context", "nowhere"], 1, "nowhere: there is no such file or folder"),
-        (["."], 1, "Is a directory"),
-        (["-o", "."], 1, "Is a directory"),
-        (["-o", "no/such/folder"], 1, "there is no such file or folder"),
+        (["."], 1, ".: is a folder; name a file"),
+        (["-o", "."], 1, ".: is a folder; name a file"),
+        (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),
         (["-f", "trec", "--tag", "a b"], 1, "'a b' has white space"),
         (["-q", " "], 2, "--query: is empty"),
         (["--json", "-f", "trec"], 2, "--json, --format: give one of them"),

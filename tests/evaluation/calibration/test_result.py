@@ -75,5 +75,5 @@ def test_the_configuration_is_written_with_its_evidence(tmp_path):
     text = path.read_text()
     assert text.startswith("# Calibrated by secondpass")
     assert "# Data: owls" in text
-    with pytest.raises(NotSerializableError, match="copy the floor"):
+    with pytest.raises(NotSerializableError, match="copy the threshold"):
         calibration().write(tmp_path / "b.yaml")

@@ -187,7 +187,10 @@ def test_rerankers_that_cannot_be_loaded_have_a_reason(monkeypatch):
     assert loadable.keys() == {"words"}
     assert loadable["words"]["depth"] == 7
     assert 'pip install "secondpass[embedded]"' in not_run["model"]
-    assert loadable_rerankers({}, None, None) == ({}, {"rerank": "no reranker"})
+    assert loadable_rerankers({}, None, None) == (
+        {},
+        {"rerank": "no reranker; give --preset or --config"},
+    )
     assert loadable_rerankers({"words": "lexical"}, None, 3)[0]["words"]["depth"] == 3
 
 

@@ -28,7 +28,7 @@ def test_the_folder_is_a_suite_with_documents_and_candidates(secondpass, tmp_pat
 def test_an_existing_folder_is_left_alone(secondpass, tmp_path):
     told = secondpass("example", tmp_path)
     assert (told.code, told.out) == (1, "")
-    assert told.err == f"secondpass: {tmp_path}: already exists\n"
+    assert told.err == f"secondpass: {tmp_path}: already exists; choose a new folder\n"
 
 
 def test_the_recipes_have_the_same_handbook():

@@ -177,7 +177,7 @@ def test_an_order_can_be_given(many) -> None:
 def test_an_instruction_reaches_the_model(here, monkeypatch) -> None:
     model = Model(lambda shown: json.dumps({"ranking": [*shown][::-1]}))
     reranker = Reranker({"type": "listwise", "llm": model})
-    monkeypatch.setattr("secondpass_evaluation.cli.query.load", lambda _config: reranker)
+    monkeypatch.setattr("secondpass.cli.options.load", lambda _config: reranker)
     usual = (*OWL, "--lexical", "--rerank", "--preset", "lexical")
     asked(*usual, "--instruction", "prefer owls")
     assert "<instruction>prefer owls</instruction>" in model.prompts[0].turns[0].text

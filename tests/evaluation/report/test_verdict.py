@@ -54,7 +54,7 @@ BETTER = Result("vector", "ran", evaluation=evaluation({"q0": 0.9}))
         (
             make(results=(*make().results, BETTER)),
             IMPROVES,
-            "vector, without a second pass, measures more: 0.9000.",
+            "vector, without a second pass, has a higher mean: 0.9000.",
         ),
         (
             replace(
@@ -77,7 +77,7 @@ def test_significant_gain_is_preferred():
     large = replace(large, name="lexical+large")
     outcome = verdict(make(results=(make().results[0], large, small)))
     assert outcome.best is small
-    assert "lexical+large measures more" in outcome.because
+    assert "lexical+large has a higher mean" in outcome.because
     assert "but that may be chance" in outcome.because
 
 

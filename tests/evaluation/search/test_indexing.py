@@ -210,7 +210,7 @@ def test_other_folders_are_not_touched(docs, tmp_path) -> None:
         (
             lambda docs: (docs / "a").write_bytes(b"\0"),
             IndexFaultError,
-            r"no text to index \(1 files skipped: a\)",
+            r"no text to index \(1 file skipped: a\)",
         ),
         (
             lambda docs: (docs / "corpus.jsonl").write_text('{"_id":1,"text":""}\n{'),

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -53,6 +54,28 @@ def test_files_that_are_no_model(path, tmp_path, backend, content):
     with pytest.raises(ModelLoadError, match=r"cannot load 'model\.onnx'.*truncated") as caught:
         open_runtime(broken, backend)
     assert str(tmp_path) not in str(caught.value)
+
+
+def test_onnxruntime_collects_no_usage_data(path, tmp_path):
+    """Version 1.31 writes an id of the machine, and an event with its description, on import."""
+    code = """
+import os, sys
+from pathlib import Path
+from secondpass.scorers.engines.runtimes import open_runtime
+before = dict(os.environ)
+open_runtime(Path(sys.argv[1]), "onnx")
+print(before == dict(os.environ))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == "True\n"
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from secondpass.cli.console import (
     write,
 )
 from secondpass.cli.options import AsJson, Preset, Set, complete_preset, configuration
-from secondpass.cli.running import Subcommand, report_errors
+from secondpass.cli.running import CommandGroup, Subcommand, report_errors
 from secondpass.config import json_schema, load, preset
 from secondpass.config import presets as all_presets
 from secondpass.errors import ConfigurationError, MissingExtraError
@@ -40,7 +40,7 @@ def validate(
     *,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="YAML files with a configuration each."),
+        typer.Argument(metavar="FILE", help="YAML files with a configuration each."),
     ] = None,
     preset: Preset = None,
     settings: Set = None,
@@ -86,7 +86,7 @@ def validate(
 def show(
     *,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="YAML file with a configuration.")
+        Path | None, typer.Argument(metavar="FILE", help="YAML file with a configuration.")
     ] = None,
     preset: Preset = None,
     settings: Set = None,
@@ -145,6 +145,7 @@ def _checked(
 
 
 config_app = typer.Typer(
+    cls=CommandGroup,
     help="Check configurations, or show them resolved; nothing is run.",
     no_args_is_help=True,
     add_completion=False,

@@ -53,7 +53,7 @@ def doctor(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MODEL]",
+            metavar="MODEL",
             help="A model of the hub, or a folder: say what it is recognised as, and why.",
         ),
     ] = None,

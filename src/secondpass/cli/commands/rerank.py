@@ -42,13 +42,13 @@ from secondpass.cli.options import (
     WithText,
     configuration,
     monitored,
+    load_for,
     parse_order,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
 from secondpass.cli.rerank_input import RerankInput, read_context
 from secondpass.cli.resuming import Resumable, storing_answers
-from secondpass.config import load
 from secondpass.formats.requests import InputRequest, batches
 from secondpass.formats.totals import count, summary
 from secondpass.ranking.result import Ranking, RerankError
@@ -64,7 +64,7 @@ def rerank(
     *,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="JSON lines. Default, and `-`: standard input."),
+        typer.Argument(metavar="FILE", help="JSON lines. Default, and `-`: standard input."),
     ] = None,
     query: Annotated[
         str | None,
@@ -144,7 +144,7 @@ def rerank(
     if output is not None and is_resumable:
         source.check_not_overwritten(output, config, context)
     config_values = configuration(preset, config, settings)
-    reranker = load(config_values)
+    reranker = load_for(config_values, dry_run=dry_run)
     options: dict[str, Any] = {
         "top_k": top_k,
         "depth": depth,

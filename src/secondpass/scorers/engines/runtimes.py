@@ -94,10 +94,7 @@ class _Onnx:
     precision = "float32"
 
     def __init__(self, model: Path | bytes, _precision: Precision, threads: int) -> None:
-        import onnxruntime
-
-        with suppress(AttributeError):  # some builds send usage data
-            onnxruntime.disable_telemetry_events()
+        onnxruntime = import_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -159,6 +156,30 @@ class _OpenVino:
             if len(self._idle) < self.threads:
                 self._idle.append(request)
         return result
+
+
+def import_onnxruntime() -> Any:
+    """The package ``onnxruntime``, without its usage data.
+
+    Version 1.31 gives the machine an id and queues an event when it is imported, before it can be
+    told not to, unless a variable says so.
+    """
+    with _telemetry_lock:
+        if "onnxruntime" not in sys.modules and _NO_TELEMETRY not in os.environ:
+            os.environ[_NO_TELEMETRY] = "1"
+            try:
+                import onnxruntime
+            finally:
+                del os.environ[_NO_TELEMETRY]
+    import onnxruntime
+
+    with suppress(AttributeError):  # also if the caller had imported it
+        onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+_NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+_telemetry_lock = ForkLock()
 
 
 def import_openvino() -> Any:
