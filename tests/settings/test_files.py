@@ -101,7 +101,7 @@ def test_keys_from_python_or_variables(path, monkeypatch, name, method):
 
 def test_presets():
     assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
-    assert Reranker.from_preset("embedded").depth == 20  # docs/evidence.md, "How deep"
+    assert Reranker.from_preset("embedded").depth == 50  # docs/evidence.md, "How deep"
     assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
 
 

@@ -46,8 +46,8 @@ from secondpass.cli.options import (
     WithText,
     complete_preset,
     configuration,
-    monitored,
     load_for,
+    monitored,
     parse_order,
     with_depth,
 )

@@ -41,8 +41,8 @@ from secondpass.cli.options import (
     TopK,
     WithText,
     configuration,
-    monitored,
     load_for,
+    monitored,
     parse_order,
 )
 from secondpass.cli.progress import progress_bars
