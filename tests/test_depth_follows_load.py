@@ -100,6 +100,22 @@ def test_a_target_that_has_passed_leaves_min_depth(kind, asynchronous):
         assert codes(ranking) == {"deadline"}
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("limit", [{"target": 0.001, "min_depth": 5}, {"deadline": 0.03}])
+def test_only_calls_that_were_made_are_counted(limit, asynchronous):
+    scorer = Own()
+    scorer.batch_size = 5
+    reranker = Reranker(scorer, limits=limit, log_level="debug")
+    if asynchronous:
+        usage = asyncio.run(reranker.arerank("q", TEXTS)).report.usage
+    else:
+        usage = reranker.rerank("q", TEXTS).report.usage
+    assert (usage.calls, usage.pairs) == (
+        len(scorer.calls),
+        sum(count for _, count in scorer.calls),
+    )
+
+
 @pytest.mark.parametrize("kind", [Own, Engine])
 def test_many_at_once_have_their_first_scored_or_are_refused(kind):
     reranker = Reranker(kind(), log_level="debug")

@@ -138,9 +138,14 @@ class ModelLoadError(MethodError):
 
 
 class DeadlineError(MethodError):
-    """The deadline passed before the method was called."""
+    """The deadline passed before the method was called, or while it was.
+
+    Attributes:
+        sent: whether it was called.
+    """
 
     code = "deadline"
+    sent = True
 
 
 class OverloadedError(MethodError):

@@ -290,6 +290,8 @@ class _InTurn:
         """End the turn, and count the time."""
         now = time.monotonic()
         began = now if self._began is None else self._began
+        if self._began is None and isinstance(outcome, DeadlineError):
+            outcome.sent = False
         for ledger in self._call.ledgers:
             ledger.add_times(began - self._asked, now - began)
         if self._turn is not None:
@@ -527,7 +529,9 @@ def score(
         reraised: exceptions that are not caught.
     """
     if call.seconds_left == 0:  # it may have waited for a free thread
-        return scoring_deadline_error(call.ledgers)
+        late = scoring_deadline_error(call.ledgers)
+        late.sent = False
+        return late
     with scoring(call.scorer, call.requests, call.operations) as running:
         return running.ended(_score(call, reraised))
 
