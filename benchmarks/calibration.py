@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ from secondpass import Reranker
 from secondpass.errors import InputError
 from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass_evaluation.calibration.calibrating import scores_without_relevant
-from secondpass_evaluation.calibration.conformal import best_threshold, share_kept, threshold
+from secondpass_evaluation.calibration.conformal import share_kept, threshold
 from secondpass_evaluation.calibration.mapping import fit_probabilities
 from secondpass_evaluation.calibration.samples import Sample, nothing_relevant, samples
 
@@ -72,6 +73,15 @@ class Coverage:
         if self.queries < LARGE:
             return None
         return LOWEST <= self.coverage - self.keep <= HIGHEST and self.ratio <= MOST_KEPT
+
+
+def best_threshold(relevant: Sequence[Any], keep: float, per: Any) -> float:
+    """The highest threshold that keeps this share of these scores, without a bound for others."""
+    scores = np.unique(np.concatenate(relevant))
+    dropping = bisect_left(
+        scores, True, key=lambda score: share_kept(relevant, score, per) < keep - 1e-9
+    )
+    return float(scores[dropping - 1])  # the lowest score keeps all
 
 
 def coverage(

@@ -111,22 +111,9 @@ def headless_modules(folder: Path) -> Path:
     return folders.edit_weights(folder, folders.without("weight"), last)
 
 
-def own_module(folder: Path) -> Path:
-    """A module whose code is in the folder."""
-    folders.modular(folder)
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[-1]["type"] = "own_scores.OwnScores"
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "own_scores.py").write_text(
-        f"open({str(folder / 'ran')!r}, 'w').close()\n"
-        "from sentence_transformers.base.modules import Dense\nclass OwnScores(Dense): pass\n"
-    )
-    return folder
-
-
 def routed_module(folder: Path) -> Path:
     """A router to a module whose code is in the folder."""
-    own_module(folder)
+    folders.own_module(folder)
     modules = json.loads((folder / "modules.json").read_text())
     modules[-1]["type"] = "sentence_transformers.base.modules.router.Router"
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -271,7 +258,7 @@ WRONG = {
     "unfinite": (unfinite, "its weights give no finite score"),
     "other projector": (with_other_projector, "cannot score a text .RuntimeError: mat1 and mat2"),
     "monot5": (without_start, "has no decoder_start_token_id"),
-    "own module": (own_module, "'own_scores.OwnScores', which is code of its own"),
+    "own module": (folders.own_module, "'own_scores.OwnScores', which is code of its own"),
     "routed module": (routed_module, "'own_scores.OwnScores', which is code of its own"),
 }
 
@@ -315,7 +302,7 @@ def test_weights_that_no_score_depends_on_may_be_missing(tmp_path):
 
 
 def test_trust_allows_code_and_not_missing_weights(tmp_path):
-    own = str(own_module(tmp_path / "own"))
+    own = str(folders.own_module(tmp_path / "own"))
     assert CrossEncoderScorer(own, trust_remote_code=True).score_pairs("a", ["a"])
     assert (tmp_path / "own" / "ran").exists()
 

@@ -114,4 +114,9 @@ def _read(find: Find, name: str) -> Any:
     path = None
     with suppress(Exception):  # of the hub; the loader reports it
         path = find(name)
-    return None if path is None else json.loads(path.read_text(encoding="utf-8"))
+    if path is None:
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{name} is no JSON ({type(error).__name__})") from error
