@@ -4,7 +4,6 @@ import pytest
 
 from command_requests import json_lines
 from secondpass import Reranker
-from secondpass.cli.options import configuration
 
 LEXICAL = ("rerank", "--preset", "lexical", "--json")
 CANDIDATES = [
@@ -103,9 +102,3 @@ def test_instruction_of_the_command_and_of_a_request(secondpass):
     for text in (told.out, told.err, plain.out, plain.err):
         assert "prefer" not in text
         assert "rather" not in text
-
-
-def test_a_limit_of_tokens_may_come_before_its_model():
-    settings = ["method.max_length=64", "method.model=other"]
-    method = configuration("default", None, settings)["method"]
-    assert (method["model"], method["max_length"]) == ("other", 64)

@@ -208,19 +208,3 @@ def test_presets_are_listed_with_their_purposes():
     purposes = config.presets()
     assert list(purposes) == config.preset_names()
     assert all(purposes.values())
-
-
-@pytest.mark.parametrize(
-    ("changes", "method"),
-    [
-        ({"model": "other"}, {"model": "other"}),
-        ({"model": "other", "max_length": 64}, {"model": "other", "max_length": 64}),
-        ({"remember": 9}, {"model": "own", "max_length": 512, "remember": 9}),
-    ],
-)
-def test_a_limit_of_tokens_is_for_the_model_beside_it(changes, method):
-    base = {"method": {"type": "cross_encoder", "model": "own", "max_length": 512}}
-    assert config.merged(base, {"method": changes})["method"] == {
-        "type": "cross_encoder",
-        **method,
-    }

@@ -167,15 +167,14 @@ def configuration(
     else:
         config = preset("default" if preset_name is None else preset_name)
     keys: set[str] = set()
-    changes: dict[str, Any] = {}
     for setting in settings or ():
         values = _parse_setting(setting)
         key = setting.partition("=")[0]
         if key in keys:
             fail(f"--set {key}: give it once", USAGE_ERROR)
         keys.add(key)
-        changes = merged(_with_method_mapping(changes), values)
-    return merged(_with_method_mapping(config), changes) if changes else config
+        config = merged(_with_method_mapping(config), values)
+    return config
 
 
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:

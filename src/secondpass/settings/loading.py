@@ -147,9 +147,6 @@ def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, A
         if _is_mergeable(value) and _is_mergeable(below) and "type" not in value:
             if key == "blend":  # a blend that is set explicitly expects retrieval scores
                 below = {name: item for name, item in below.items() if name != "optional"}
-            if value.get("model", below.get("model")) != below.get("model"):
-                # This limit was chosen for the other model.
-                below = {name: item for name, item in below.items() if name != "max_length"}
             result[key] = merged(below, value)
         else:
             result[key] = value
