@@ -275,7 +275,9 @@ def serve(scorer: str) -> None:
     listening.bind(("127.0.0.1", 0))
     listening.listen(1000)
     print(listening.getsockname()[1], flush=True)
-    config = uvicorn.Config(application, log_level="error", access_log=False)
+    config = uvicorn.Config(
+        application, log_level="error", access_log=False, timeout_keep_alive=600
+    )
     uvicorn.Server(config).run([listening])
 
 
