@@ -142,6 +142,24 @@ class GraphWriter:
         self._nodes.append(_field(1, b"".join(parts)))
         return name
 
+    def number(self, value: float) -> str:
+        """Store a float32."""
+        import numpy as np
+
+        return self.constant(np.array(value, dtype=np.float32))
+
+    def ints(self, *values: int) -> str:
+        """Store a list of int64."""
+        import numpy as np
+
+        return self.constant(np.array(values, dtype=np.int64))
+
+    def gelu(self, state: str) -> str:
+        """In the operators that both runtimes recognise as one."""
+        node = self.node
+        erf = node("Erf", node("Div", state, self.number(math.sqrt(2))))
+        return node("Mul", node("Mul", state, node("Add", erf, self.number(1))), self.number(0.5))
+
     def model(self, output: str, shape: Sequence[int | str]) -> bytes:
         """The model whose output is that value, float32 of the shape."""
         graph = b"".join(self._nodes) + _field(2, b"graph") + b"".join(self._tensors)
@@ -226,7 +244,9 @@ class _Builder:
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         self.tensors = tensors
         self.writer = GraphWriter(["input_ids", "attention_mask"])
-        self.node = self.writer.node
+        writer = self.writer
+        self.node, self.constant = writer.node, writer.constant
+        self.number, self.ints, self.gelu = writer.number, writer.ints, writer.gelu
         # The names of the matrices are numbered in the order of their use.
         names = (name[:-2] for name in tensors if name.startswith("val_") and name.endswith("_q"))
         self.matrices = iter(sorted(names, key=lambda name: int(name.removeprefix("val_"))))
@@ -291,12 +311,6 @@ class _Builder:
         shape = self.ints(0, 0, _HEADS, WIDTH // _HEADS)
         return self.node("Transpose", self.node("Reshape", state, shape), perm=axes)
 
-    def gelu(self, state: str) -> str:
-        """In the operators that both runtimes recognise as one."""
-        node = self.node
-        erf = node("Erf", node("Div", state, self.number(math.sqrt(2))))
-        return node("Mul", node("Mul", state, node("Add", erf, self.number(1))), self.number(0.5))
-
     def normalized(self, state: str, name: str) -> str:
         weight, bias = (
             self.constant(self.tensors[f"{name}.LayerNorm.{part}"]) for part in ("weight", "bias")
@@ -309,16 +323,3 @@ class _Builder:
         quantized, scale = self.tensors[f"{name}_q"], self.tensors[f"{name}_scale"]
         weights: NDArray[np.float32] = quantized.astype(np.float32) * scale
         return weights
-
-    def constant(self, array: NDArray[Any]) -> str:
-        return self.writer.constant(array)
-
-    def number(self, value: float) -> str:
-        import numpy as np
-
-        return self.writer.constant(np.array(value, dtype=np.float32))
-
-    def ints(self, *values: int) -> str:
-        import numpy as np
-
-        return self.writer.constant(np.array(values, dtype=np.int64))

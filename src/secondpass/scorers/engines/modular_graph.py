@@ -7,7 +7,6 @@ encoder only. So the graph is written from its weights when it is loaded, withou
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +99,9 @@ class _Graph:
         prefix = "model." if "model.final_norm.weight" in tensors else ""
         self.tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
         self.writer = GraphWriter(["input_ids", "attention_mask"])
-        self.node = self.writer.node
+        writer = self.writer
+        self.node, self.constant = writer.node, writer.constant
+        self.number, self.ints, self.gelu = writer.number, writer.ints, writer.gelu
         if not all(isinstance(config.get(size), int) for size in _SIZES):
             raise ValueError("has sizes that its config.json does not name")
         self.heads, self.width, self.layers, self.longest, words = (
@@ -229,12 +230,6 @@ class _Graph:
         own = np.split(bias, count)[index] * np.float32(scale)
         return self.node("Add", product, self.constant(own))
 
-    def gelu(self, state: str) -> str:
-        """In the operators that both runtimes recognise as one."""
-        node = self.node
-        erf = node("Erf", node("Div", state, self.number(math.sqrt(2))))
-        return node("Mul", node("Mul", state, node("Add", erf, self.number(1))), self.number(0.5))
-
     def normalized(
         self,
         state: str,
@@ -249,19 +244,6 @@ class _Graph:
         if (bias := tensors.get(f"{name}.bias")) is not None:
             weights.append(self.constant(bias))
         return self.node("LayerNormalization", state, *weights, axis=-1, epsilon=epsilon)
-
-    def constant(self, array: NDArray[Any]) -> str:
-        return self.writer.constant(array)
-
-    def number(self, value: float) -> str:
-        import numpy as np
-
-        return self.writer.constant(np.array(value, dtype=np.float32))
-
-    def ints(self, *values: int) -> str:
-        import numpy as np
-
-        return self.writer.constant(np.array(values, dtype=np.int64))
 
 
 _SIZES = (
