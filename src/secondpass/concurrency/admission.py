@@ -21,8 +21,8 @@ _SHARE = 0.9
 _SPARE = 0.2
 """Share of the time left that has to remain, so that calls go by time alone; others may come."""
 _SLACK = 0.15
-"""Share of a new call's time that its floor must leave. In a lasting overload the queue is as long
-as that allows, and calls that are served in their last milliseconds have small batches."""
+"""Share of a new call's time that its floor leaves, unless it is too large. In a lasting overload the
+queue is as long as that allows, and what is served in its last milliseconds has small batches."""
 _OUTLIER = 4
 """A batch counts as at most so many times as slow as those before: its thread may have waited."""
 _MEMORY = 0.9
@@ -173,7 +173,9 @@ class Admission:
             else:  # a target is missed rather than fewer pairs scored
                 claim.due = now + alone / _SHARE
         claim.floor_left = claim.floor
-        if not self._possible(claim, now):
+        left = claim.due - now
+        slack = max(0.0, min(_SLACK * left, _SHARE * left - self.seconds(claim.floor)))
+        if not self._possible(claim, now, slack):
             return False
         self.claims[claim] = None
         return True
@@ -216,8 +218,14 @@ class Admission:
         """Seconds of a batch: that long after its pairs could be, a floor is known."""
         return self._seconds / self._batches if self._batches else 0.0
 
-    def _possible(self, claim: Claim, now: float) -> bool:
-        """Whether a new call's floor can be scored in time, and makes no other one late."""
+    def _possible(self, claim: Claim, now: float, slack: float) -> bool:
+        """Whether a new call's floor can be scored in time, and makes no other one late.
+
+        Args:
+            claim: of the call.
+            now: the time.
+            slack: seconds before it is due at which the floor should be scored.
+        """
         others = [other for other in list(self.claims) if other.floor_left]
         end = now + self._margin
         own = 0.0
@@ -226,7 +234,7 @@ class Admission:
             due = other.due
             if other is claim:
                 own = self.seconds(claim.floor_left)
-                due -= _SLACK * (due - now)
+                due -= slack
             # Of a call that is late already, only the time of its floor counts.
             if end > due and (other is claim or due >= end - own):
                 return not others

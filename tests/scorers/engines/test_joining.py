@@ -219,10 +219,10 @@ def test_scores_are_fetched_before_the_time_of_their_call_ends(monkeypatch):
     engine = PairEngine(model)
     pairs = [(0, n, pair) for n, pair in enumerate(model.prepare("q", ["a", "slow", "b"]))]
     until = time.monotonic() + SECONDS
-    scored = engine._joined.run(iter([pairs]), claim=Claim(until), pairs=3)
+    scored = engine._joined.run(iter([pairs]), claim=Claim(until, min_depth=1), pairs=3)
     assert next(scored) == [(0, 0, 1.0)]  # the first one at once: a score is there
     first.set()
-    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", SECONDS - 0.2)
+    monkeypatch.setattr("secondpass.scorers.engines.joining._EARLY", 0.99)
     assert next(scored) == [(0, 2, 1.0)]
     assert time.monotonic() < until
     slow.set()

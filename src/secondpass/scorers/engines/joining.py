@@ -45,8 +45,8 @@ _LARGEST = 4
 """Batches that are planned together: sorted among more pairs, they need less padding."""
 _AHEAD = 3
 """Parts of a call with a deadline or a target that are prepared before they are needed."""
-_EARLY = 2 * RESERVE
-"""Seconds before its time ends at which a call fetches what was scored."""
+_EARLY = 0.1
+"""Share of its time before whose end a call fetches what was scored."""
 _TURN = 4
 """One in so many batches is for calls without a deadline or a target, if any wait."""
 
@@ -61,7 +61,8 @@ class _Call:
         over: whether its time does not suffice for further pairs.
         running: number of its batches that have not ended.
         wanted: number of its batches below which its thread adds one, or ends.
-        fetched: whether its thread has fetched scores.
+        fetched: number of scores that its thread has fetched.
+        early: seconds before its time ends at which it fetches what was scored.
         scored: scores that it has not fetched yet.
         error: why it failed.
         left: whether its caller is gone, so that its scores are not fetched.
@@ -75,7 +76,8 @@ class _Call:
         self.over = False
         self.running = 0
         self.wanted = 1
-        self.fetched = False
+        self.fetched = 0
+        self.early = 0.0 if claim is None else _EARLY * (claim.until - time.monotonic())
         self.scored: Found = []
         self.error: BaseException | None = None
         self.left = False
@@ -84,7 +86,9 @@ class _Call:
 
     def wait(self) -> None:
         """Until it is woken, or shortly before its time ends, when its scores are used."""
-        seconds = math.inf if self.claim is None else self.claim.until - _EARLY - time.monotonic()
+        seconds = (
+            math.inf if self.claim is None else self.claim.until - self.early - time.monotonic()
+        )
         if not 0 < seconds < threading.TIMEOUT_MAX:
             self.progress.get()
             return
@@ -101,7 +105,11 @@ class _Call:
             return True
         return bool(self.scored) and (
             self.claim is not None
-            and (self.over or not self.fetched or time.monotonic() >= self.claim.until - _EARLY)
+            and (
+                self.over
+                or self.fetched < self.claim.floor
+                or time.monotonic() >= self.claim.until - self.early
+            )
         )
 
     def wake(self) -> None:
@@ -275,7 +283,7 @@ class JoinedBatches:
             with self._lock:
                 if call.ready:
                     scored, call.scored = call.scored, []
-                    call.fetched = call.fetched or bool(scored)
+                    call.fetched += len(scored)
                     if scored or call.error is None:
                         return scored
                     error, call.error = call.error, None
