@@ -170,7 +170,8 @@ def test_a_call_that_would_make_another_late_is_refused():
 @pytest.mark.parametrize("limit", [{"deadline": 0.3}, {"target": 0.3}])
 def test_a_floor_that_is_too_large_for_its_time_may_share_the_scorer(limit):
     admission = Admission(1)
-    admission.learn(20, 0.2)
+    for _ in range(20):
+        admission.learn(1, 0.01)
     assert admission.enter(Claim(10.0, min_depth=1), 1, 0.0)
     claim = Claim(**limit, min_depth=50)
     assert admission.enter(claim, 50, 0.0)

@@ -21,8 +21,9 @@ _SHARE = 0.9
 _SPARE = 0.2
 """Share of the time left that has to remain, so that calls go by time alone; others may come."""
 _SLACK = 0.15
-"""Share of a new call's time that its floor leaves, unless it is too large. In a lasting overload the
-queue is as long as that allows, and what is served in its last milliseconds has small batches."""
+"""Share of a new call's time that its floor leaves, unless it is too large. In a lasting overload
+the queue is as long as that allows, and what is served in its last milliseconds has small batches.
+"""
 _OUTLIER = 4
 """A batch counts as at most so many times as slow as those before: its thread may have waited."""
 _MEMORY = 0.9
