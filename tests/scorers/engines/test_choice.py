@@ -1,5 +1,6 @@
 """What runs a cross-encoder, and what is said if nothing can."""
 
+import contextlib
 import gc
 import json
 import shutil
@@ -264,6 +265,19 @@ def test_broken_files(copy, name, content, message):
     (copy / name).unlink() if content is None else (copy / name).write_text(content)
     with pytest.raises(ModelLoadError, match=message):
         engine(copy, backend="onnx")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_told"),
+    [({"backend": "onnx"}, True), ({"file": "onnx/model.onnx"}, True), ({}, False)],
+)
+def test_the_setting_that_a_refusal_names_is_said_to_be_of_torch(copy, settings, is_told):
+    edit(copy, "config.json", architectures=["Qwen2ForSequenceClassification"], model_type="qwen2")
+    with pytest.raises(ModelLoadError, match="set `family: classifier`") as caught:
+        engine(copy, **settings)
+    assert ("Only torch has the setting `family`: leave out" in str(caught.value)) is is_told
+    with pytest.raises(ConfigurationError) if is_told else contextlib.nullcontext():
+        CrossEncoderScorer(str(copy), family="classifier", **settings)
 
 
 def test_a_link_to_nothing_in_the_folder(copy):

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.facts import facts_of, find_files, read_facts
+from secondpass.scorers.engines.facts import ModelFacts, facts_of, find_files, read_facts
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
@@ -245,7 +245,7 @@ def _light(
         files: ModelFiles | None
         try:
             facts = facts_of(source.name, find)
-            reason = None if facts is None else torch_only(source.name, facts)
+            reason = None if facts is None else _family_reason(settings, facts)
             if reason is not None:
                 raise TorchOnlyError(reason)
             files = model_files(source.name, find, backend, settings.file)
@@ -263,6 +263,18 @@ def _light(
                 remember=settings.remember,
             )
     return None
+
+
+def _family_reason(settings: EngineSettings, facts: ModelFacts) -> str | None:
+    """As ``torch_only``; what it says of ``family`` is of no use with another backend."""
+    try:
+        return torch_only(settings.source.name, facts)
+    except ModelLoadError as error:
+        if settings.backend == "auto" and settings.file is None:
+            raise
+        raise ModelLoadError(
+            f"{error}. Only torch has the setting `family`: leave out `backend` and `file` with it"
+        ) from error
 
 
 def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -> _Torch:

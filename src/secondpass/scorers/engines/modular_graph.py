@@ -1,13 +1,15 @@
 """ModernBERT with modules that score its first token, such as Ettin, as an ONNX graph.
 
 Such a model has no file that scores in another form than torch's: the usual export is of its
-encoder only. So the graph is written from its weights when it is loaded, without torch.
+encoder only. So the graph is written from its weights when it is loaded, without torch. Whatever
+is not known to be computed as sentence-transformers computes it is refused, for torch to run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,26 @@ _FLOAT = 1
 _MASKED = -10_000.0
 """Added to the attention to tokens that are not read, whose weight is then 0."""
 _LARGEST = 1_000_000_000
-"""Bytes of a checkpoint. A graph is held in memory several times, and has 2 GB at most."""
-_ACTIVATIONS = {"linear.Identity": "", "activation.GELU": "Gelu", "activation.Tanh": "Tanh"}
-"""Operators of torch's activations, by their names in ``torch.nn.modules``."""
+"""Bytes of the weights in float32. The graph is in memory several times, and has 2 GB at most."""
+_ACTIVATIONS = {
+    "torch.nn.modules.linear.Identity": "",
+    "torch.nn.modules.activation.GELU": "Gelu",
+    "torch.nn.modules.activation.Tanh": "Tanh",
+}
+"""Operators of torch's activations; sentence-transformers takes other names as Tanh."""
+_READS = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+_NAME_OF_STATE = "token_embeddings"
+_HARMLESS = {"max_seq_length", "unpad_inputs"}
+"""Further settings of the encoder that are taken into account, or change no score."""
+_POOLING = {
+    "pooling_mode",
+    "pooling_mode_cls_token",
+    "embedding_dimension",
+    "word_embedding_dimension",
+    "include_prompt",
+}
+_CHANGES = ("rope_scaling", "sliding_window", "head_dim", "quantization_config")
+"""Settings in config.json that change what transformers computes."""
 
 
 def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> bytes:
@@ -43,46 +62,84 @@ def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> byt
         KeyError: a weight is missing.
     """
     config, modules = read("config.json") or {}, read("modules.json") or []
+    _check_form(config, modules, read, find)
+    kinds = [_kind(module) for module in modules]
+    if kinds[:2] != ["Transformer", "Pooling"] or {*kinds[2:]} - {"Dense", "LayerNorm"}:
+        raise ValueError(f"has the modules {', '.join(map(str, kinds))}")
+    folders = [str(module["path"]) for module in modules]
+    if folders[0]:
+        raise ValueError("has its encoder in a folder of its own")
+    settings = [read(f"{folder}/config.json") or {} for folder in folders[1:]]
+    used = {key for key, value in settings[0].items() if value}
+    if settings[0].get("pooling_mode") != "cls" or used - _POOLING:
+        raise ValueError("does not pool its first token")
+    graph = _Graph(config, _tensors(find, ""))
+    _check_reading(read("sentence_bert_config.json") or {}, graph.longest)
+    _check_tokens(read("tokenizer.json") or {}, config, graph.words)
+    state, width = graph.encoded(), graph.width
+    for kind, folder, its in zip(kinds[2:], folders[2:], settings[1:], strict=True):
+        tensors = _tensors(find, folder)
+        try:
+            if kind == "Dense":
+                output = "scores" if folder == folders[-1] else "sentence_embedding"
+                state, width = graph.dense(state, its, tensors, width, output)
+            elif its != {"dimension": width} or {*tensors} - {"norm.weight", "norm.bias"}:
+                raise ValueError
+            else:
+                state = graph.normalized(state, "norm", tensors, width=width)
+        except ValueError:
+            raise ValueError(f"has another form of the module {folder}") from None
+    if kinds[-1] != "Dense" or width != 1:
+        raise ValueError("does not end with one score")
+    return graph.writer.model(state, ("batch", 1))
+
+
+def _check_form(
+    config: Mapping[str, Any],
+    modules: Sequence[Any],
+    read: Callable[[str], Any],
+    find: Callable[[str], Path | None],
+) -> None:
+    """Check that the model is a CrossEncoder of modules, the first of them a ModernBERT."""
     if config.get("auto_map") or config.get("model_type") != "modernbert":
         raise ValueError("is no ModernBERT")
     own = read("config_sentence_transformers.json") or {}
     if own.get("model_type") != "CrossEncoder":
         raise ValueError("was not saved as a CrossEncoder")
-    encoder = (read("sentence_bert_config.json") or {}).get("modality_config") or {}
-    if encoder.get("text", {}).get("method_output_name", _STATE) != _STATE:
+    if find("adapter_config.json") is not None:
+        raise ValueError("has an adapter")
+    if not all(isinstance(it, Mapping) and isinstance(it.get("path"), str) for it in modules):
+        raise ValueError("has modules without a path")
+
+
+def _check_reading(its: Mapping[str, Any], longest: int) -> None:
+    """Check that ``sentence_bert_config.json`` has the encoder read texts as the graph does."""
+    used = {
+        key: value
+        for key, value in its.items()
+        if value is not None and value is not False and value != {}
+    }
+    name = used.pop("module_output_name", None)
+    reads = used.pop("modality_config", None)
+    if used.pop("transformer_task", "feature-extraction") != "feature-extraction" or (
+        (reads, name) not in ((_READS, _NAME_OF_STATE), (None, _NAME_OF_STATE), (None, None))
+    ):
         raise ValueError("does not read the state of its encoder")
-    kinds = [_kind(module) for module in modules]
-    if kinds[:2] != ["Transformer", "Pooling"] or {*kinds[2:]} - {"Dense", "LayerNorm"}:
-        raise ValueError(f"has the modules {', '.join(map(str, kinds))}")
-    folders = [str(module["path"]) for module in modules]
-    settings = [read(f"{folder}/config.json") or {} for folder in folders[1:]]
-    if settings[0].get("pooling_mode") != "cls":
-        raise ValueError("does not pool its first token")
-    graph = _Graph(config, _tensors(find, folders[0]))
-    state = graph.encoded()
-    for kind, folder, its in zip(kinds[2:], folders[2:], settings[1:], strict=True):
-        tensors = _tensors(find, folder)
-        if kind == "LayerNorm":
-            state = graph.normalized(state, "norm", tensors, 1e-5)
-            continue
-        is_last = folder == folders[-1]
-        ends = its.get("module_input_name"), its.get("module_output_name")
-        activation = str(its.get("activation_function")).removeprefix("torch.nn.modules.")
-        if (
-            activation not in _ACTIVATIONS
-            or its.get("use_residual")
-            or ends != ("sentence_embedding", "scores" if is_last else "sentence_embedding")
-        ):
-            raise ValueError(f"has another form of the module {folder}")
-        state = graph.linear("linear", state, tensors)
-        if operator := _ACTIVATIONS[activation]:
-            state = graph.gelu(state) if operator == "Gelu" else graph.node(operator, state)
-    if kinds[-1] != "Dense" or settings[-1].get("out_features") != 1:
-        raise ValueError("does not end with one score")
-    return graph.writer.model(state, ("batch", 1))
+    if not its or {*used} - _HARMLESS:
+        names = ", ".join(sorted({*used} - _HARMLESS)) or "none"
+        raise ValueError(f"has settings of its own for its encoder: {names}")
+    length = used.get("max_seq_length", 1)
+    if type(length) is not int or not 0 < length <= longest:
+        raise ValueError("reads more tokens than it has positions")
 
 
-_STATE = "last_hidden_state"
+def _check_tokens(tokenizer: Mapping[str, Any], config: Mapping[str, Any], words: int) -> None:
+    """Check that each token has a vector: a runtime may read zeros in place of a missing one."""
+    vocabulary = (tokenizer.get("model") or {}).get("vocab") or ()
+    ids = [*vocabulary.values()] if isinstance(vocabulary, Mapping) else [len(vocabulary) - 1]
+    ids += [token.get("id", 0) for token in tokenizer.get("added_tokens") or ()]
+    if max([*ids, config.get("pad_token_id") or 0]) >= words:
+        raise ValueError("has tokens without a vector")
 
 
 def _kind(module: Mapping[str, Any]) -> str:
@@ -96,29 +153,43 @@ class _Graph:
 
     def __init__(self, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
         self.config = config
-        prefix = "model." if "model.final_norm.weight" in tensors else ""
-        self.tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
+        named = {key for key in tensors if key.startswith("model.")}
+        if named and any(
+            key.startswith(("embeddings.", "layers.", "final_norm.")) for key in tensors
+        ):
+            raise ValueError("has the weights of two encoders")
+        self.tensors = {key.removeprefix("model."): value for key, value in tensors.items()}
         self.writer = GraphWriter(["input_ids", "attention_mask"])
         writer = self.writer
         self.node, self.constant = writer.node, writer.constant
         self.number, self.ints, self.gelu = writer.number, writer.ints, writer.gelu
-        if not all(isinstance(config.get(size), int) for size in _SIZES):
+        sizes = [size for name in _SIZES if type(size := config.get(name)) is int and size > 0]
+        if len(sizes) < len(_SIZES):
             raise ValueError("has sizes that its config.json does not name")
-        self.heads, self.width, self.layers, self.longest, words = (
-            int(config[size]) for size in _SIZES
-        )
+        self.heads, self.width, self.inner, self.layers, self.longest, self.words = sizes
         self.size = self.width // self.heads
-        if config.get("hidden_activation", "gelu") != "gelu" or config.get("rope_scaling"):
-            raise ValueError("has another activation, or scaled positions")
-        if self.tensors[_WORDS].shape != (words, self.width):
-            raise ValueError("has a checkpoint of other sizes than its config.json")
+        if self.width % self.heads or self.size % 2:
+            raise ValueError("has sizes that do not fit its heads")
+        if config.get("hidden_activation", "gelu") != "gelu":
+            raise ValueError("has another activation")
+        if set_ := [name for name in _CHANGES if config.get(name) is not None]:
+            raise ValueError(f"sets {', '.join(set_)} in its config.json")
+        biases = [config.get(f"{part}_bias", False) for part in ("norm", "attention", "mlp")]
+        if not all(isinstance(bias, bool) for bias in biases):
+            raise ValueError("has biases that its config.json does not name")
+        self.norm_bias, self.attention_bias, self.mlp_bias = biases
+        self.epsilon = config.get("norm_eps", 1e-5)
+        if not isinstance(self.epsilon, float):
+            raise ValueError("has a norm_eps that is no float")
 
     def encoded(self) -> str:
         """The state of the first token, of the shape (batch, width)."""
         import numpy as np
 
         node, config = self.node, self.config
-        state = node("Gather", self.constant(self.tensors[_WORDS]), "input_ids")
+        state = node(
+            "Gather", self.constant(self._weight(_WORDS, (self.words, self.width))), "input_ids"
+        )
         state = self.normalized(state, "embeddings.norm")
         self.length = node("Slice", node("Shape", "input_ids"), self.ints(1), self.ints(2))
         self.positions = self._first_rows(np.arange(self.longest))
@@ -126,12 +197,12 @@ class _Graph:
         everywhere = node("Mul", node("Sub", self.number(1), mask), self.number(_MASKED))
         # The positions of the rows and of the columns of a window around each token.
         ends = [node("Unsqueeze", self.positions, self.ints(axis)) for axis in (1, 0)]
-        window = self.writer.constant(np.array(config.get("local_attention", 128) // 2))
+        window = self.writer.constant(np.array(_whole(config, "local_attention", 128) // 2))
         far = node("Greater", node("Abs", node("Sub", *ends)), window)
         near = node("Mul", node("Cast", far, to=_FLOAT), self.number(_MASKED))
         masks = {"full_attention": everywhere, "sliding_attention": node("Add", everywhere, near)}
         angles = {kind: self._angles(kind) for kind in masks}
-        every = config.get("global_attn_every_n_layers", 3)
+        every = _whole(config, "global_attn_every_n_layers", 3)
         kinds = config.get("layer_types") or [
             "sliding_attention" if layer % every else "full_attention"
             for layer in range(self.layers)
@@ -157,7 +228,14 @@ class _Graph:
             turned = angles
         # Scaling the queries' weights saves scaling the products.
         parts = [
-            self.linear(f"{name}.attn.Wqkv", source, part=(number, 3), scale=scale)
+            self.linear(
+                f"{name}.attn.Wqkv",
+                source,
+                (3 * self.width, self.width),
+                bias=self.attention_bias,
+                part=(number, 3),
+                scale=scale,
+            )
             for number, (source, scale) in enumerate(
                 [(asking, self.size**-0.5), (read, 1.0), (read, 1.0)]
             )
@@ -171,11 +249,17 @@ class _Graph:
         mixed = node("MatMul", node("Softmax", weights, axis=-1), value)
         mixed = node("Transpose", mixed, perm=(0, 2, 1, 3))
         mixed = node("Reshape", mixed, self.ints(0, 0, self.width))
-        state = node("Add", state, self.linear(f"{name}.attn.Wo", mixed))
+        square = self.width, self.width
+        mixed = self.linear(f"{name}.attn.Wo", mixed, square, bias=self.attention_bias)
+        state = node("Add", state, mixed)
         read = self.normalized(state, f"{name}.mlp_norm")
-        inner, gate = (self.linear(f"{name}.mlp.Wi", read, part=(part, 2)) for part in (0, 1))
+        shapes, bias = ((2 * self.inner, self.width), (self.width, self.inner)), self.mlp_bias
+        inner, gate = (
+            self.linear(f"{name}.mlp.Wi", read, shapes[0], bias=bias, part=(part, 2))
+            for part in (0, 1)
+        )
         inner = node("Mul", self.gelu(inner), gate)
-        return node("Add", state, self.linear(f"{name}.mlp.Wo", inner))
+        return node("Add", state, self.linear(f"{name}.mlp.Wo", inner, shapes[1], bias=bias))
 
     def _first(self, values: str, axis: int) -> str:
         return self.node("Slice", values, self.ints(0), self.ints(1), self.ints(axis))
@@ -184,11 +268,20 @@ class _Graph:
         """Cosine and sine of the positions, of the shape (tokens, size)."""
         import numpy as np
 
-        rope = (self.config.get("rope_parameters") or {}).get(kind) or {}
-        if rope.get("rope_type", "default") != "default":
+        every = self.config.get("rope_parameters") or {}
+        if not all(isinstance(its, Mapping) for its in every.values()):
             raise ValueError("has scaled positions")
+        rope = every.get(kind, {})
         older, default = _THETAS[kind]
-        theta = rope.get("rope_theta") or self.config.get(older, default)
+        theta = rope.get("rope_theta", self.config.get(older, default))
+        if (
+            {*every} - {*_THETAS}
+            or {*rope} - {"rope_type", "type", "rope_theta"}
+            or {rope.get("rope_type", "default"), rope.get("type", "default")} != {"default"}
+            or type(theta) not in (int, float)
+            or theta <= 0
+        ):
+            raise ValueError("has scaled positions")
         steps = 1 / theta ** (np.arange(0, self.size, 2, dtype=np.float32) / self.size)
         positions = np.arange(self.longest, dtype=np.float32)
         angles = np.tile(np.outer(positions, steps.astype(np.float32)), 2)
@@ -208,26 +301,76 @@ class _Graph:
         """As many rows of a constant as there are tokens."""
         return self.node("Slice", self.constant(array), self.ints(0), self.length, self.ints(0))
 
+    def dense(
+        self,
+        state: str,
+        its: Mapping[str, Any],
+        tensors: Mapping[str, NDArray[Any]],
+        width: int,
+        output: str,
+    ) -> tuple[str, int]:
+        """A module of the class Dense, and the size of its output.
+
+        Raises:
+            ValueError: its configuration or its weights are of another form.
+        """
+        bias, outputs = its.get("bias", True), its.get("out_features")
+        activation = its.get("activation_function")
+        if (
+            activation not in _ACTIVATIONS
+            or its.get("use_residual")
+            or its.get("module_input_name") != "sentence_embedding"
+            or its.get("module_output_name") != output
+            or its.get("in_features") != width
+            or not isinstance(outputs, int)
+            or not isinstance(bias, bool)
+            or {*tensors} - {"linear.weight", *["linear.bias"] * bias}
+        ):
+            raise ValueError
+        state = self.linear("linear", state, (outputs, width), tensors, bias=bias)
+        if operator := _ACTIVATIONS[activation]:
+            state = self.gelu(state) if operator == "Gelu" else self.node(operator, state)
+        return state, outputs
+
+    def _weight(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        tensors: Mapping[str, NDArray[Any]] | None = None,
+    ) -> NDArray[Any]:
+        """A weight of the shape that the configuration says.
+
+        Raises:
+            KeyError: it is missing.
+            ValueError: it has another shape.
+        """
+        weight = (self.tensors if tensors is None else tensors)[name]
+        if weight.shape != shape:
+            raise ValueError("has a checkpoint of other sizes than its config.json")
+        return weight
+
     def linear(
         self,
         name: str,
         state: str,
+        shape: tuple[int, int],
         tensors: Mapping[str, NDArray[Any]] | None = None,
         *,
+        bias: bool,
         part: tuple[int, int] = (0, 1),
         scale: float = 1.0,
     ) -> str:
-        """A product, with a bias if there is one; of one of several parts of the outputs."""
+        """A product; of one of several parts of the outputs."""
         import numpy as np
 
-        tensors = self.tensors if tensors is None else tensors
         index, count = part
-        matrix = np.split(tensors[f"{name}.weight"], count)[index] * np.float32(scale)
+        weight = self._weight(f"{name}.weight", shape, tensors)
+        matrix = np.split(weight, count)[index] * np.float32(scale)
         product = self.node("MatMul", state, self.constant(np.ascontiguousarray(matrix.T)))
-        bias = tensors.get(f"{name}.bias")
-        if bias is None:
+        if not bias:
             return product
-        own = np.split(bias, count)[index] * np.float32(scale)
+        added = self._weight(f"{name}.bias", shape[:1], tensors)
+        own = np.split(added, count)[index] * np.float32(scale)
         return self.node("Add", product, self.constant(own))
 
     def normalized(
@@ -235,20 +378,30 @@ class _Graph:
         state: str,
         name: str,
         tensors: Mapping[str, NDArray[Any]] | None = None,
-        epsilon: float | None = None,
+        *,
+        width: int | None = None,
     ) -> str:
-        """Layer normalization, with a bias if there is one."""
-        tensors = self.tensors if tensors is None else tensors
-        epsilon = self.config.get("norm_eps", 1e-5) if epsilon is None else epsilon
-        weights = [self.constant(tensors[f"{name}.weight"])]
-        if (bias := tensors.get(f"{name}.bias")) is not None:
-            weights.append(self.constant(bias))
+        """Layer normalization in the encoder, or of this size as a module after it."""
+        has_bias, epsilon = (self.norm_bias, self.epsilon) if width is None else (True, 1e-5)
+        shape = (width or self.width,)
+        weights = [
+            self.constant(self._weight(f"{name}.{part}", shape, tensors))
+            for part in ("weight", *["bias"] * has_bias)
+        ]
         return self.node("LayerNormalization", state, *weights, axis=-1, epsilon=epsilon)
+
+
+def _whole(config: Mapping[str, Any], name: str, default: int) -> int:
+    value = config.get(name, default)
+    if type(value) is not int or value < 1:
+        raise ValueError(f"has a {name} that is no number of tokens or layers")
+    return value
 
 
 _SIZES = (
     "num_attention_heads",
     "hidden_size",
+    "intermediate_size",
     "num_hidden_layers",
     "max_position_embeddings",
     "vocab_size",
@@ -272,21 +425,24 @@ def _tensors(find: Callable[[str], Path | None], folder: str) -> dict[str, NDArr
     path = find(f"{folder}/model.safetensors" if folder else "model.safetensors")
     if path is None:
         raise ValueError("has no model.safetensors for each module")
-    if path.stat().st_size > _LARGEST:
-        raise ValueError("is too large for a graph in memory")
-    data = path.read_bytes()
-    start = 8 + int.from_bytes(data[:8], "little")
     tensors: dict[str, NDArray[np.float32]] = {}
     try:
-        for name, its in json.loads(data[8:start]).items():
-            if name != "__metadata__":
-                first, last = (start + offset for offset in its["data_offsets"])
-                numbers = np.frombuffer(data[first:last], _DTYPES[its["dtype"]])
-                if its["dtype"] == "BF16":  # the upper half of a float32
-                    numbers = (numbers.astype("<u4") << 16).view("<f4")
-                tensors[name] = numbers.astype(np.float32).reshape(its["shape"])
-    except (KeyError, ValueError):
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(size, path.stat().st_size)))
+            header.pop("__metadata__", None)
+            large = sum(4 * math.prod(its["shape"]) for its in header.values()) > _LARGEST
+            data = b"" if large else file.read()
+        for name, its in () if large else header.items():
+            first, last = its["data_offsets"]
+            numbers = np.frombuffer(data[first:last], _DTYPES[its["dtype"]])
+            if its["dtype"] == "BF16":  # the upper half of a float32
+                numbers = (numbers.astype("<u4") << 16).view("<f4")
+            tensors[name] = numbers.astype(np.float32).reshape(its["shape"])
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError("has weights that cannot be read without torch") from None
+    if large:
+        raise ValueError("is too large for a graph in memory")
     return tensors
 
 
