@@ -187,6 +187,12 @@ TASK = {"transformer_task": "sequence-classification"}
             "default prompt",
         ),
         ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases"),
+        ("sentence_bert_config.json", {"config_kwargs": {"num_hidden_layers": 1}}, "config_kwargs"),
+        (
+            "sentence_bert_config.json",
+            {"tokenizer_args": {"truncation_side": "left"}},
+            "tokenizer_args",
+        ),
     ],
 )
 def test_models_for_torch(copy, name, changes, reason):

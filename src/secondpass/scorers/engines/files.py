@@ -252,6 +252,14 @@ def _check(model: str, find: Find, config: Mapping[str, Any]) -> None:
         raise TorchOnlyError(f"the model {model!r} has {len(modules)} modules")
 
 
+_ARGUMENTS = (
+    "processing_kwargs",
+    *(f"{part}_{word}" for part in ("model", "config") for word in ("kwargs", "args")),
+    *("processor_kwargs", "tokenizer_args"),
+)
+"""Arguments for a loader of transformers, in ``sentence_bert_config.json``."""
+
+
 def _check_texts(model: str, find: Find) -> None:
     """Check that a runtime without torch reads texts as sentence-transformers would."""
     own = _read(model, find, "config_sentence_transformers.json") or {}
@@ -260,8 +268,9 @@ def _check_texts(model: str, find: Find) -> None:
     transformer = _read(model, find, "sentence_bert_config.json") or {}
     if transformer.get("do_lower_case"):
         raise TorchOnlyError(f"the model {model!r} lower-cases texts before its tokenizer")
-    if transformer.get("processing_kwargs"):
-        raise TorchOnlyError(f"the model {model!r} has settings of its own for its tokenizer")
+    for key in _ARGUMENTS:
+        if transformer.get(key):
+            raise TorchOnlyError(f"the model {model!r} has settings of its own: {key}")
 
 
 def _check_normalizer(model: str, tokenizer: Path, settings: Mapping[str, Any]) -> None:
