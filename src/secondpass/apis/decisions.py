@@ -12,6 +12,7 @@ what these mean differs between servers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,6 +32,7 @@ from secondpass.apis.decision_descriptions import (
     YesNo,
 )
 from secondpass.apis.method import ApiMethod
+from secondpass.apis.template import lookup
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
 from secondpass.effects import Completion
@@ -40,19 +42,15 @@ from secondpass.prompts.fencing import fenced
 from secondpass.prompts.labels import label_all
 from secondpass.prompts.template import call_instruction
 from secondpass.questions import estimate_tokens
+from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services import json_http
-from secondpass.services.diagnosis import Sent
+from secondpass.services.diagnosis import Sent, names, words
+from secondpass.services.json_http import Ambiguous
 from secondpass.settings import SECRET, Variables, configurable, nested
 from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MaxLen, MinLen
-import math
-
-from secondpass.apis.template import lookup
-from secondpass.ranking.scoring import in_range, to_float
-from secondpass.services.diagnosis import names, words
-from secondpass.services.json_http import Ambiguous
 
 _ROUNDING = 0.005
 """By how much a probability with two decimals may be off."""

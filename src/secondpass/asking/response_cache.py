@@ -6,14 +6,18 @@ stored, which identifies documents by place: no text, no label and no key of a s
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, with_article
 from secondpass.questions import Answer, Question
 from secondpass.ranking.ledger import Ledger
 from secondpass.settings import Nested, configurable, describe, from_mapping, model_of
@@ -22,12 +26,6 @@ from secondpass.storage.store import Store
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, MinLen
-import hashlib
-from dataclasses import fields, is_dataclass
-from importlib import import_module
-from operator import itemgetter
-
-from secondpass.errors import with_article
 
 KEY_SIZE = 32
 """Bytes of a key."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -12,6 +12,8 @@ from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.limits import Prices
 from secondpass.prompts.replies.first_token import is_answered
+from secondpass.prompts.replies.json_text import thinking_end
+from secondpass.ranking.scoring import to_float
 from secondpass.services.client import REMEMBERED_SECONDS, Client
 from secondpass.services.diagnosis import Sent
 from secondpass.services.provider_errors import ErrorResponse
@@ -19,10 +21,6 @@ from secondpass.settings import SECRET, Secret, Variables, nested, show_types
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
-from collections.abc import Iterable
-
-from secondpass.prompts.replies.json_text import thinking_end
-from secondpass.ranking.scoring import to_float
 
 Form: TypeAlias = Literal["json_schema", "json_object", "text"]
 """How a reply is constrained: to a JSON Schema, to JSON, or only by the prompt."""

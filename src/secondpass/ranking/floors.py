@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from secondpass.effects import Method
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.ranking.blending import Blend
+from secondpass.ranking.blending import Blend, sigmoid
 from secondpass.settings import Nested, configurable, from_mapping, model_of, nested
 
 if TYPE_CHECKING:
-    from annotated_types import Ge, Gt, Lt
-from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING
-
-from secondpass.ranking.blending import sigmoid
-
-if TYPE_CHECKING:
-    from annotated_types import Ge, Le, MinLen
+    from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 
 FloorOn: TypeAlias = Literal["final", "rerank"]

@@ -20,8 +20,12 @@ count marks as neither letters nor digits, but they are part of the word.
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
+from operator import add
 from typing import TYPE_CHECKING, Annotated
 
 from secondpass.settings import configurable
@@ -29,10 +33,6 @@ from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Le
-import re
-import unicodedata
-from functools import cache
-from operator import add
 
 # Character classes of regular expressions, without digits and punctuation of the scripts.
 _HAN = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import time
 import weakref
@@ -19,7 +18,14 @@ from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, LLMError
 from secondpass.services.diagnosis import Sent, address, strings_in
 from secondpass.services.provider_errors import ErrorResponse, error_response, transport_error
-from secondpass.settings import OptionalVariables, Secret, Variables, variable, variables
+from secondpass.settings import (
+    OptionalVariables,
+    Secret,
+    Variables,
+    parameters_of,
+    variable,
+    variables,
+)
 from secondpass.settings.secrets import bare, private_parts
 
 R = TypeVar("R")
@@ -29,7 +35,7 @@ _CIRCUIT_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 """Seconds in which a limit that a server stated is kept to; then it is tested again."""
 _CLOSING_SECONDS = 5.0
-_NOT_IN_KEY = frozenset({"self", "api_key", "api_key_env", "timeout", "prices"})
+_NOT_IN_KEY = frozenset({"api_key", "api_key_env", "timeout", "prices"})
 """Settings that answers do not depend on."""
 NO_KEY = "none"
 """The key for servers that need none. SDKs require a value."""
@@ -115,8 +121,8 @@ class Client(Generic[R]):
     @property
     def cache_key(self) -> Mapping[str, Any]:
         """The settings that an answer may depend on, and the address if the environment has it."""
-        names = inspect.signature(inspect.unwrap(type(self).__init__)).parameters
-        key = {name: getattr(self, name) for name in names if name not in _NOT_IN_KEY}
+        cls: type = type(self)
+        key = {name: getattr(self, name) for name in parameters_of(cls) if name not in _NOT_IN_KEY}
         if self.base_url is None:
             key["base_url"] = [os.environ.get(name) for name in self.url_variables]
         return key

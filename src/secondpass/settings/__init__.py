@@ -22,6 +22,7 @@ from secondpass.settings.signature import (
     model_of,
     nested,
     not_serializable,
+    parameters_of,
     show_types,
     to_mapping,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "model_of",
     "nested",
     "not_serializable",
+    "parameters_of",
     "show_types",
     "suggestion",
     "to_mapping",

@@ -24,13 +24,12 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from secondpass.errors import ConfigurationError, with_article
+from secondpass.errors import ConfigurationError, NotSerializableError, Problem, with_article
 from secondpass.settings.messages import describe, problems_of, suggestion
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, GetCoreSchemaHandler
     from pydantic_core import CoreSchema
-from secondpass.errors import NotSerializableError, Problem
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,7 +126,7 @@ def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The validated settings, if all of them are nested and none is missing; otherwise None."""
-    for name, parameter in _parameters(cls).items():
+    for name, parameter in parameters_of(cls).items():
         if parameter.default is parameter.empty and name not in settings:
             return None
     nested_ = {name: _nested_parameter(cls, name) for name in settings}
@@ -137,7 +136,7 @@ def _built(cls: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 @functools.cache
-def _parameters(cls: type) -> Mapping[str, inspect.Parameter]:
+def parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
     """Those of the constructor of a configurable class, without ``self``."""
     parameters = inspect.signature(inspect.unwrap(cls.__init__)).parameters  # type: ignore[misc]
     return {name: parameter for name, parameter in parameters.items() if name != "self"}
@@ -170,7 +169,7 @@ def model_of(cls: type) -> type[BaseModel]:
     # Modules need not import the constraints that their annotations name, which takes 15 ms.
     hints = typing.get_type_hints(construct, localns=vars(annotated_types), include_extras=True)
     fields: dict[str, Any] = {}
-    for name, parameter in _parameters(cls).items():
+    for name, parameter in parameters_of(cls).items():
         required = parameter.default is inspect.Parameter.empty
         fields[name] = (hints[name], ... if required else parameter.default)
     config = ConfigDict(
@@ -201,7 +200,7 @@ def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
 def changed(instance: T, **settings: Any) -> T:
     """A copy of a configurable object with some settings changed."""
     cls: type = type(instance)
-    current = {name: getattr(instance, name) for name in _parameters(cls)}
+    current = {name: getattr(instance, name) for name in parameters_of(cls)}
     changed_: T = cls(**{**current, **settings})
     return changed_
 
@@ -299,11 +298,9 @@ def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]
         dump: serializes a value that is neither plain nor a list or mapping of plain ones; called
             with the value and the parameter's name.
     """
-    construct = inspect.unwrap(type(instance).__init__)
     settings: dict[str, Any] = {}
-    for name, parameter in inspect.signature(construct).parameters.items():
-        if name == "self":
-            continue
+    cls: type = type(instance)
+    for name, parameter in parameters_of(cls).items():
         value = getattr(instance, name)
         if parameter.default is not inspect.Parameter.empty and value == parameter.default:
             continue

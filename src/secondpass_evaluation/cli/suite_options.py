@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from secondpass import Candidate
+from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.cli.shared import (
     USAGE_ERROR,
     AsJson,
@@ -28,7 +28,9 @@ from secondpass.cli.shared import (
     configuration,
     fail,
     info,
+    with_depth,
 )
+from secondpass.config import load, preset_names
 from secondpass.types import Progress
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
@@ -37,11 +39,6 @@ if TYPE_CHECKING:
     from secondpass_evaluation.journal import Journal
     from secondpass_evaluation.search.index import Index
     from secondpass_evaluation.suites import Suite
-from collections.abc import Mapping
-
-from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.cli.shared import with_depth
-from secondpass.config import load, preset_names
 
 
 class Stage(StrEnum):

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from secondpass import Candidate, InputError
 from secondpass.formats.shared import AnyPath, find_file, read_corpus
+from secondpass.ranking.shared import split
 from secondpass.settings import describe
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.search.selection import ALL, Entry, Selection, entries_of, is_index
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-from collections.abc import Iterable
-
-from secondpass.ranking.shared import split
 
 
 class Block(NamedTuple):
