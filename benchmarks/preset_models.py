@@ -24,7 +24,8 @@ _ETTIN = {"17m": (7, 256, 384, 4), "32m": (10, 384, 576, 6), "150m": (22, 768, 1
 _WORDS = ["the", "of", "river", "bank", "loan", "city", "apple", "school", "paper", "winter"]
 
 
-def _minilm(folder: Path, tokenizer: Any) -> Path:
+def make_minilm(folder: Path, tokenizer: Any) -> Path:
+    """Save a model of MiniLM-L6's shape with random weights."""
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(
@@ -95,7 +96,7 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        minilm = _minilm(root / "minilm", tokenizer)
+        minilm = make_minilm(root / "minilm", tokenizer)
         export(str(minilm), backend="openvino", force=True)
         folders = {"MiniLM-L6": minilm}
         folders |= {f"ettin-{size}": _ettin(root / size, tokenizer, size) for size in sizes}

@@ -57,8 +57,8 @@ def simulate(calls, threads=2, pair=PAIR, known=True):
                 present.remove(call)
                 admission.leave(call.claim)
         if present:
-            taken = admission.order(now)
-            call = min(present, key=lambda one: admission.key(one.claim, one.claim.begun, taken))
+            key = admission.key(now)
+            call = min(present, key=lambda one: key(one.claim, one.claim.begun))
             rank = call.claim.begun
             order.append((call, rank, now))
             call.claim.begin([rank], now)

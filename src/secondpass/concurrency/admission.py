@@ -7,10 +7,11 @@ clock: every method takes the time, so that tests simulate it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import TypeAlias
 
 from secondpass.limits import MIN_DEPTH
 
@@ -30,19 +31,6 @@ _MEMORY = 0.9
 """Weight of the batches before in the measured rate, per batch."""
 
 Key: TypeAlias = tuple[float, ...]
-By: TypeAlias = Literal["rank", "time"]
-
-
-class Order(NamedTuple):
-    """How pairs are taken: by rank over all calls, or by the time at which they are due.
-
-    Attributes:
-        floors: the order of floors, which go before all other pairs; None if they do not.
-        beyond: the order of the others.
-    """
-
-    floors: By | None
-    beyond: By
 
 
 @dataclass(slots=True, eq=False)
@@ -185,34 +173,29 @@ class Admission:
         """Forget a call; no effect if it was refused or has left."""
         self.claims.pop(claim, None)  # at once: garbage collection may end a call in any thread
 
-    def order(self, now: float) -> Order:
-        """How pairs are taken now."""
-        claims = sorted(self.claims, key=lambda claim: claim.until)
-        end, fits = now + self._margin, True
+    def key(self, now: float) -> Callable[[Claim, int], Key]:
+        """What pairs are sorted by now: of a call's claim and the pair's rank in it, from 0.
+
+        The lowest is next.
+        """
+        seconds, start = self.seconds(1), now + self._margin
+        claims = sorted(self.claims, key=attrgetter("until"))
+        end, fits = start, True
         for claim in claims:
-            end += self.seconds(claim.pairs - claim.begun)
+            end += (claim.pairs - claim.begun) * seconds
             fits = fits and end <= claim.until - RESERVE - _SPARE * (claim.until - now)
         if fits:
-            return Order(floors=None, beyond="time")
-        beyond: By = "rank" if end > claims[-1].until else "time"
-        left = [claim for claim in claims if claim.floor_left]
-        end = now + self._margin + self.seconds(sum(claim.floor_left for claim in left))
-        return Order("time" if any(end > claim.due for claim in left) else "rank", beyond)
+            return _by_time
+        is_overload = end > claims[-1].until
+        end = start + sum([claim.floor_left for claim in claims]) * seconds
+        is_late = any(claim.floor_left and end > claim.due for claim in claims)
 
-    def key(self, claim: Claim, rank: int, order: Order) -> Key:
-        """What a pair is sorted by; the lowest is next.
+        def key(claim: Claim, rank: int) -> Key:
+            if rank < claim.floor:
+                return (0, claim.due, rank) if is_late else (0, rank, claim.due)
+            return (1, rank, claim.until) if is_overload else (1, claim.until, rank)
 
-        Args:
-            claim: of its call.
-            rank: of the pair in its call, from 0.
-            order: the result of :meth:`order`.
-        """
-        if order.floors is not None and rank < claim.floor:
-            return (0, rank, claim.due) if order.floors == "rank" else (0, claim.due, rank)
-        is_beyond = order.floors is not None
-        if order.beyond == "rank":
-            return (is_beyond, rank, claim.until)
-        return (is_beyond, claim.until, rank)
+        return key
 
     @property
     def _margin(self) -> float:
@@ -240,6 +223,10 @@ class Admission:
             if end > due and (other is claim or due >= end - own):
                 return not others
         return True
+
+
+def _by_time(claim: Claim, rank: int) -> Key:
+    return (0, claim.until, rank)
 
 
 CLAIM: ContextVar[Claim | None] = ContextVar("secondpass_claim", default=None)

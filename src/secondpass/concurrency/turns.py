@@ -70,8 +70,8 @@ class Turns:
                     turn.state = "late"
                     woken.append(turn)
             self._waiting = [turn for turn in self._waiting if turn.state == "waiting"]
-            order = admission.order(now)
-            self._waiting.sort(key=lambda turn: admission.key(turn.claim, turn.rank, order))
+            key = admission.key(now)
+            self._waiting.sort(key=lambda turn: key(turn.claim, turn.rank))
             while self._waiting and len(self._running) < admission.threads:
                 turn = self._waiting.pop(0)
                 if turn.state != "waiting":  # garbage collection has ended others meanwhile

@@ -154,8 +154,8 @@ class _Entry(NamedTuple):
         return math.inf if claim is None else claim.latest(self.rank)
 
 
-_Place: TypeAlias = tuple[Key, int, _Entry, Iterator[_Entry]]
-"""What a call's next pair is sorted by, the call's id, the pair, and those after it."""
+_Place: TypeAlias = tuple[Key, int, Claim, _Entry, Iterator[_Entry]]
+"""What a call's next pair is sorted by, the call's id and claim, the pair, and those after it."""
 
 
 class JoinedBatches:
@@ -404,29 +404,27 @@ class JoinedBatches:
 
         Floors fill batches of their own, so that longer pairs beyond do not delay them.
         """
-        admission, order = self.admission, self.admission.order(now)
-
-        def place(call: _Call, pairs: Iterator[_Entry]) -> _Place | None:
-            entry = next(pairs, None)
-            if entry is None:
-                return None
+        key = self.admission.key(now)
+        heap: list[_Place] = []
+        for call in calls:
             assert call.claim is not None
-            return admission.key(call.claim, entry.rank, order), id(call), entry, pairs
-
-        heap = [first for call in calls if (first := place(call, iter(call.pairs.values())))]
+            pairs = iter(call.pairs.values())
+            entry = next(pairs)
+            heap.append((key(call.claim, entry.rank), id(call), call.claim, entry, pairs))
         heapq.heapify(heap)
         window: list[_Entry] = []
         tokens, most = 0, float(_LARGEST * self._budget)
         while heap and tokens < most:
-            (is_beyond, *_), _, entry, pairs = heap[0]
-            if is_beyond and tokens >= self._budget:
+            place, number, claim, entry, pairs = heap[0]
+            if place[0] and tokens >= self._budget:
                 break
             if not window and rate:  # one that waits for others may not be late for it
                 most = min(most, (entry.latest - now) * _PART * self._threads / rate)
             window.append(entry)
             tokens += entry.length
-            if following := place(entry.batch.call, pairs):
-                heapq.heapreplace(heap, following)
+            if following := next(pairs, None):
+                place = key(claim, following.rank)
+                heapq.heapreplace(heap, (place, number, claim, following, pairs))
             else:
                 heapq.heappop(heap)
         return window
