@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from secondpass.scorers.engines.processor import usable_cpus
+from secondpass.concurrency.processor import usable_cpus
 from secondpass.settings.shared import may_name_key
 
 _PACKAGES = (

@@ -14,7 +14,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from secondpass import InputError
-from secondpass.scorers.engines.processor import usable_cpus
+from secondpass.concurrency.processor import usable_cpus
 
 _STORE_BYTES = 128 * 2**20
 """Size of the object store of a local cluster; it holds only positions of blocks."""

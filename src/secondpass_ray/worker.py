@@ -14,10 +14,10 @@ from itertools import takewhile
 from typing import Any
 
 from secondpass import ConfigurationError, Limits, Problem, Reranker, SecondPassError, Usage
+from secondpass.concurrency.processor import limit_cpus
 from secondpass.config import load
 from secondpass.formats.shared import InputRequest
 from secondpass.ranking.shared import asks
-from secondpass.scorers.engines.processor import limit_cpus
 from secondpass.settings import changed
 from secondpass.settings.shared import fill, with_hidden_keys
 from secondpass_ray.blocks import Block, Row, read_rows

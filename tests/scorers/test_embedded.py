@@ -18,10 +18,10 @@ from secondpass import (
     Reranker,
     RerankError,
 )
+from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.ranking.windows import sentences
 from secondpass.scorers import minilm
 from secondpass.scorers.embedded import EmbeddedPairs, EmbeddedScorer
-from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.similarity import encoded_text
 
 POINTWISE = {"feedback": 0, "idf": False}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from secondpass.scorers.engines.processor import has_fast_bfloat16
+from secondpass.concurrency.processor import has_fast_bfloat16
 
 PASSAGES = [
     "The Eiffel Tower was completed in 1889.",

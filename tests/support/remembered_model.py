@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from secondpass.concurrency.processor import usable_cpus
 from secondpass.scorers import minilm, minilm_graph
 from secondpass.scorers.engines import runtimes
-from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import Backend, Precision, Runtime
 from secondpass.scorers.minilm import MAX_TOKENS, Encoding, MiniLM, Tokens, choose_backend
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.admission import Admission, Claim
 from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import OverloadedError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-WIDTH = min(32, (os.cpu_count() or 1) + 4)
+WIDTH = min(32, usable_cpus() + 4)
 """Calls of such a scorer that run at a time. More would only compete for the interpreter."""
 
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.concurrency.lazy import Lazy, is_installed, require
+from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import MissingExtraError, ModelLoadError
 from secondpass.ranking.rendering import well_formed
 from secondpass.scorers import minilm_graph
 from secondpass.scorers.engines.batches import by_length
-from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision, Runtime, open_runtime
 from secondpass.scorers.truncation import Shortener
 

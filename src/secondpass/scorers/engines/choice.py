@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
+from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts, facts_of, find_files, read_facts
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine
-from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.lazy import require
+from secondpass.concurrency.processor import has_fast_bfloat16, usable_cpus
 from secondpass.errors import InputError, ModelLoadError, with_article
 from secondpass.scorers.engines.agreement import (
     TOP,
@@ -27,7 +28,6 @@ from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.files import in_folder, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine, Requests
-from secondpass.scorers.engines.processor import has_fast_bfloat16, usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import TorchModel
 from secondpass.scorers.hub import HubModel

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from weakref import WeakSet
 
 from secondpass.concurrency.lazy import ForkLock, require
+from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.processor import has_fast_bfloat16
 
 if TYPE_CHECKING:
     import numpy as np

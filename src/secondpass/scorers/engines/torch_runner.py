@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.truncated import TruncatedPairs

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
+from secondpass.concurrency.processor import cpu_limit, has_fast_bfloat16, usable_cpus
 from secondpass.scorers.engines import processor
-from secondpass.scorers.engines.processor import cpu_limit, has_fast_bfloat16, usable_cpus
 
 
 def write(root, files):
