@@ -91,11 +91,7 @@ class StaleIndexError(IndexFaultError):
 
 
 def check_numbers(**numbers: tuple[object, int]) -> None:
-    """Check that numbers are integers and not below the minimum that is paired with each.
-
-    Raises:
-        InputError: naming the first wrong one.
-    """
+    """Raise an InputError unless each is an integer of at least the minimum paired with it."""
     for name, (number, minimum) in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
             raise InputError(

@@ -85,11 +85,7 @@ class StoreFile:
     # ------------------------------------------------------------------ rows
 
     def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
-        """The stored values, by key.
-
-        Args:
-            keys: at least one.
-            before: return only values written before this value of :func:`time.time`.
+        """The stored values, by key: those written before a value of :func:`time.time`, or all.
 
         Raises:
             StoreFileError: the file cannot be used.
@@ -123,11 +119,7 @@ class StoreFile:
         self._run(_WRITE, lambda connection: self._update(connection, values, keys))
 
     def close(self) -> None:
-        """Close the file; a later call opens it again.
-
-        Raises:
-            StoreFileError: the file cannot be written.
-        """
+        """Close the file; a later call opens it again."""
         try:
             if self._read_again:
                 self.put_many({})
@@ -141,9 +133,6 @@ class StoreFile:
         """The rows of keys, and a value of ``used``: the use of rows below it has to be recorded.
 
         A row has its key, ``used``, value and, if that is kept, the time of writing.
-
-        Raises:
-            sqlite3.DatabaseError: a row is damaged.
         """
         table, columns = self._layout.table, self._layout.columns
         rows: list[tuple[Any, ...]] = []
@@ -219,14 +208,9 @@ class StoreFile:
     # ------------------------------------------------------------------ the file
 
     def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of ``work``; a damaged or outdated file is replaced first.
+        """The result of ``work`` with a connection; once more after a useless file was replaced.
 
-        Args:
-            number: _READ or _WRITE, each with its own connection.
-            work: is passed the connection; called again after the file was replaced.
-
-        Raises:
-            StoreFileError: the work failed now, or less than a minute ago.
+        ``number`` is that of the connection: _READ or _WRITE.
         """
         self._check(number)
         try:
@@ -248,11 +232,7 @@ class StoreFile:
         return result
 
     def _check(self, number: int) -> None:
-        """Raise the error of the last minute again.
-
-        Raises:
-            StoreFileError: there was one.
-        """
+        """Raise the error of the last minute again, if there was one."""
         until, message = self._failures.get(number, (0.0, ""))
         if time.monotonic() < until:
             raise StoreFileError(message)
@@ -277,12 +257,7 @@ class StoreFile:
         return False
 
     def _open(self) -> tuple[Connection, Connection]:
-        """The connections to read and to write.
-
-        Raises:
-            sqlite3.Error | OSError | ValueError | WrongFileError: the file cannot be used.
-            StoreFileError: it could not be opened less than a minute ago.
-        """
+        """The connections to read and to write."""
         with self._lock:
             if self._connections is None:
                 self._check(_OPEN)  # threads that waited for the lock must not try one by one
@@ -306,11 +281,7 @@ class StoreFile:
     def _set_aside(self, opened: tuple[Connection, Connection] | None) -> None:
         """Rename the file, unless another thread or process has done so already.
 
-        Args:
-            opened: the connections that met the damage; None if it prevented opening.
-
-        Raises:
-            OSError: it cannot be renamed.
+        ``opened`` are the connections that met the damage; None if it prevented opening.
         """
         with self._lock:
             if self._connections is not opened and self._connections is not None:
@@ -328,11 +299,7 @@ class StoreFile:
 
 
 def _counter(value: object) -> int:
-    """A value of ``used``.
-
-    Raises:
-        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
-    """
+    """A value of ``used``: a whole number from 0, with room above it."""
     if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
         raise sqlite3.DatabaseError("a number in it is damaged")
     return value
