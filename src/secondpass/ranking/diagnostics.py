@@ -59,10 +59,7 @@ def log(level: str, message: str, *values: object) -> None:
 
 
 def log_issues(reports: Iterable[Report], level: str) -> None:
-    """Log the issues of each report in one record; at DEBUG if none needs attention.
-
-    Issues of the candidates are not logged, and some others only once per process.
-    """
+    """Log the issues of each report in one record; at DEBUG if none needs attention."""
     for report in reports:
         if not report.issues:
             continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.ranking.floors import Floor
+from secondpass.ranking.floors import moved
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
@@ -62,10 +62,6 @@ def validate(
     options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
 ) -> dict[str, Any]:
     """The options that are not None, converted to the types that a pass uses.
-
-    Args:
-        options: values of :class:`CallOptions`.
-        orders: the named orderings of the reranker.
 
     Raises:
         InputError: a value is of the wrong type or out of range.
@@ -167,24 +163,18 @@ class PassSettings:
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
     ) -> PassSettings:
-        """Validate the options and apply them to these settings.
-
-        Raises:
-            InputError: as :func:`validate`.
-        """
+        """Validate the options and apply them to these settings."""
         if not options:
             return self
         changes = validate(options, orders)
         if "floor" in changes:
             method, *fallbacks = self.stages
-            floor = changes.pop("floor")
-            if isinstance(method.floor, Floor):
-                floor = method.floor.moved(floor)
             try:
-                changes["stages"] = (replace(method, floor=floor), *fallbacks)
+                changed = replace(method, floor=moved(method.floor, changes.pop("floor")))
             except ConfigurationError as error:
                 message = "; ".join(problem.message for problem in error.problems)
                 raise InputError(f"floor: {message}") from None
+            changes["stages"] = (changed, *fallbacks)
         return replace(self, **changes)
 
 
