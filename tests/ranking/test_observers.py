@@ -27,7 +27,7 @@ from secondpass.ranking.observers import (
     RequestOperation,
     ScoringOperation,
     error_of,
-    observed,
+    registrations,
 )
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
@@ -373,7 +373,7 @@ class Waited:
 def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
         secondpass.observe(observer)
-    assert not observed()
+    assert not registrations()
 
 
 def test_a_method_that_closes_another_has_its_own_end(recorder):

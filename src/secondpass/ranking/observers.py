@@ -228,11 +228,6 @@ def registrations() -> tuple[Registration, ...]:
     return _registered
 
 
-def observed() -> bool:
-    """Whether there is an observer."""
-    return bool(_registered)
-
-
 class Running:
     """An operation that lasts as long as the with block. Exceptions set its error, and propagate.
 
