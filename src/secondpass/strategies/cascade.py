@@ -8,12 +8,13 @@ Calls, rounds and documents read are the sums over the stages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from secondpass.asking.life_cycle import call_if_present
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.ranking.blending import Blend
@@ -48,7 +49,6 @@ class CascadeStage:
     depth: Annotated[int, Ge(1)] | None = None
 
     def as_setting(self, where: str) -> dict[str, Any]:
-        """The settings of the method, and the depth."""
         return beside_as_setting(self, where)
 
 
@@ -123,11 +123,8 @@ class Cascade:
         self._call_each("close")
 
     def _call_each(self, member: str) -> None:
-        """Call an optional member of each method."""
         for method in self.methods:
-            function: Callable[[], object] | None = getattr(inner(method), member, None)
-            if function is not None:
-                function()
+            call_if_present(inner(method), member)
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the stages, one stage after the other.

@@ -62,6 +62,7 @@ class Graded(LLMStrategy):
     The score kind is ``grade``.
     """
 
+    kind = "graded"
     role = "You grade how well documents answer a search query."
     instruction = (
         "Grade each of the {count} documents by how well it answers the query, from {lowest} (not "
@@ -104,11 +105,6 @@ class Graded(LLMStrategy):
         )
 
     @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        return f"graded by {self.llm.name}"
-
-    @property
     def isolated(self) -> bool:
         """Whether no question shows more than one candidate."""
         return self.batch_size == 1
@@ -123,7 +119,7 @@ class Graded(LLMStrategy):
         if count == 1 and not self.judge_single:
             return returned(Judgement([None], beyond=frozenset({0})))
         shuffles = Shuffles(self.shuffles, self.scale)
-        rounds = [sum(1 for _ in split_batches(count, self.batch_size))]
+        rounds = [len(list(split_batches(count, self.batch_size)))]
         return shuffles.judge(self.name, self._judge_once, task, rounds)
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:

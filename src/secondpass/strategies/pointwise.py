@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Completion, Judgement, Plan, Prompt, Question, Task
-from secondpass.errors import ConfigurationError, ReplyError
-from secondpass.llms import LLM_SETTING
+from secondpass.errors import ConfigurationError, Problem, ReplyError
+from secondpass.llms import LLM_SETTING, has_logprobs
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
@@ -29,7 +29,6 @@ from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
     ask_batches,
-    check_logprobs,
     equal_scores,
     merge_batches,
     split_batches,
@@ -102,6 +101,7 @@ class Pointwise(LLMStrategy):
     probabilities, the candidate gets no score.
     """
 
+    kind = "pointwise"
     role = "You judge whether a document answers a search query."
     instruction = "Does the document answer the query?"
     score_kind: ScoreKind = "probability"
@@ -115,7 +115,11 @@ class Pointwise(LLMStrategy):
         words: Annotated[Sequence[Annotated[str, MinLen(1)]], Len(2, 2)] = ("Yes", "No"),
         prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
     ) -> None:
-        check_logprobs(llm)
+        if not has_logprobs(llm):
+            message = (
+                "log probabilities are not supported by this model, and this method needs them"
+            )
+            raise ConfigurationError([Problem(("llm",), message)])
         first, second = map(plain, words)
         if not first or not second or first == second:
             raise ConfigurationError("words: must differ in more than case and white space")
@@ -123,11 +127,6 @@ class Pointwise(LLMStrategy):
         self.words = words
         self.prompt = prompt or Prompting()
         self._format = YesNo(words)
-
-    @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        return f"pointwise by {self.llm.name}"
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """One Ask effect with a question for each candidate.
