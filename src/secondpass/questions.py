@@ -90,11 +90,9 @@ def sliced(text: str, *ranges: Span) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Cut the end off a text, before the suffix that the configuration wrote.
+    """Cut a text before the suffix that the configuration wrote, to a number of characters.
 
-    Args:
-        text: any text.
-        length: the number of characters to keep; prefix and suffix stay even if they have more.
+    Prefix and suffix stay even if they have more.
     """
     if len(text) <= length:
         return text

@@ -78,11 +78,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def open_locked(path: Path, mode: Literal["xb", "r+b", "a+b"]) -> BinaryIO:
-    """Open a file for writing; one process at a time can, where there are such locks.
-
-    Raises:
-        InputError: another process is writing to it.
-    """
+    """Open a file for writing; raises an InputError if another process is writing to it."""
     file: BinaryIO = open(path, mode)  # noqa: SIM115 - the caller closes it
     if sys.platform != "win32":  # a locked file could not be read there
         try:
@@ -110,11 +106,8 @@ def _is_file_at(file: BinaryIO, path: Path) -> bool:
 def lock(file: IO[Any]) -> None:
     """Lock an open file until it is closed, without waiting. The lock of a killed process is free.
 
-    On Windows other processes cannot read the locked byte.
-
-    Raises:
-        BlockingIOError: another process holds the lock.
-        OSError: the file system has no locks.
+    On Windows other processes cannot read the locked byte. Raises a BlockingIOError if another
+    process holds the lock, another OSError if the file system has none.
     """
     if sys.platform == "win32":
         import msvcrt

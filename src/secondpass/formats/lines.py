@@ -39,11 +39,7 @@ class Line(NamedTuple):
 
 
 def read_lines(path: AnyPath) -> Iterator[Line]:
-    """The lines that are not blank. Only a line feed ends a line.
-
-    Raises:
-        FormatError: a line is not UTF-8.
-    """
+    """The lines that are not blank, in UTF-8. Only a line feed ends a line."""
     # Bytes: a text file decodes ahead, so an error could not name its line.
     with open_input(path) as file:
         for number, raw in enumerate(file, 1):
@@ -76,11 +72,7 @@ def parse_object(line: Line) -> dict[str, Any]:
 
 
 def parse_json(line: Line) -> Any:
-    """Parse a line as JSON, without NaN, infinities and numbers beyond the range of a float.
-
-    Raises:
-        FormatError: it is not.
-    """
+    """Parse a line as JSON, without NaN, infinities and numbers beyond the range of a float."""
     try:
         return json.loads(
             line.text,
@@ -118,10 +110,9 @@ def finite_int(text: str) -> int:
 
 
 def check_field(path: AnyPath, name: str, value: object) -> None:
-    """Check that a value fits in one field of a line whose fields are separated by white space.
+    """Raise a FormatError unless a value fits in one field of a line separated by white space.
 
-    Raises:
-        FormatError: it does not; the message begins with ``name``.
+    Its message begins with ``name``.
     """
     problem = ""
     if not isinstance(value, str) or not value:

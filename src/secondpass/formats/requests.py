@@ -30,10 +30,8 @@ class InputRequest:
     """A request to rerank, as it was read.
 
     Attributes:
-        query_id: id of the query; None if the input has no ids.
-        query: the query.
+        query_id: None if the input has no ids.
         candidates: in the order of the retriever.
-        context: context of this query for the method.
         digest: hash of the input that the request was read from.
         size: size of that input in bytes.
         options: the call options of the request.
@@ -173,11 +171,7 @@ def parse_request(
 
 
 def request_line(request: InputRequest) -> bytes:
-    """A request as a line of JSON that is read as the same request.
-
-    Raises:
-        ValueError: JSON cannot hold the metadata.
-    """
+    """A request as a line of JSON that is read as the same; raises a ValueError if JSON cannot."""
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query
     record["candidates"] = [

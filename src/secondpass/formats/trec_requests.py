@@ -24,9 +24,7 @@ from secondpass.types import Candidate
 class CorpusFile:
     """Documents of a corpus by id. Their offsets are in a temporary database on disk.
 
-    Args:
-        path: JSON lines with ``_id`` (or ``id``), ``text``, ``title`` and ``metadata``.
-        progress: called with the number of documents so far.
+    ``progress`` is called with the number of documents so far.
 
     Raises:
         FormatError: a line is malformed, or an id is repeated.
@@ -103,10 +101,6 @@ def read_run_requests(
     """Read the requests of a run; documents are ordered as in trec_eval.
 
     The lines of a query must be consecutive, so that it can be ranked before the next is read.
-
-    Raises:
-        FormatError: a line is malformed, the lines of a query are not consecutive, or a query or
-            document has no text.
     """
     seen: set[str] = set()
     parsed = ((*parse_run_line(line), line, raw) for line, raw in raw_lines(stream, name))

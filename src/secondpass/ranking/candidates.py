@@ -81,11 +81,7 @@ def to_request(
 
 
 def to_requests(values: Iterable[Sequence[Any]], *, text_needed: bool) -> Iterator[CheckedRequest]:
-    """Convert ``(query, candidates)`` and ``(query, candidates, context)`` tuples, one at a time.
-
-    Raises:
-        InputError: as :func:`to_request`; the message gives the number of the request.
-    """
+    """Convert ``(query, candidates)`` and ``(query, candidates, context)`` tuples lazily."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(values)}")
     for number, value in enumerate(values):

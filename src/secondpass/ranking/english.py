@@ -107,16 +107,16 @@ _LONG = 4
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Statistics of the words of a list.
+    """Statistics of the words of a list; shares are 0 to 1.
 
     Attributes:
         words: number of words.
-        function: share of English function words, 0 to 1.
+        function: share of English function words.
         pieces: word pieces per word, 1 or more.
         letters: letters per word piece of the words that are not unknown; 0 if all are.
-        unknown: share of the word pieces that are ``[UNK]``, 0 to 1.
-        english: share of words that are a sign of English, 0 to 1.
-        foreign: share of words that are a sign of another language, 0 to 1.
+        unknown: share of the word pieces that are ``[UNK]``.
+        english: share of words that are a sign of English.
+        foreign: share of words that are a sign of another language.
     """
 
     words: int
@@ -163,15 +163,9 @@ def judge(
 ) -> Verdict:
     """How to score a list by a model that reads English only.
 
-    A list is also not English if the query alone is unreadable.
-
-    Args:
-        language: ``keep`` keeps the order of a list that is not English, ``lean`` scores it with
-            half the weight, ``auto`` keeps it if the vocabulary lacks its script or spells it
-            letter by letter, and scores it otherwise, ``ignore`` scores every list as English.
-        query: the query.
-        documents: its candidates.
-        tokenizer: as for :func:`measure_foreign`.
+    A list is also not English if the query alone is unreadable. ``keep`` keeps the order of such a
+    list, ``lean`` scores it with half the weight, ``auto`` keeps it if the vocabulary lacks its
+    script or spells it letter by letter, and scores it otherwise, ``ignore`` scores it as English.
     """
     if language == "ignore":
         return Verdict()

@@ -275,11 +275,7 @@ class Ledger:
     # ------------------------------------------------------------------ questions
 
     def reserve(self, estimate: Estimate, prices: Prices | None) -> None:
-        """Count a question that is about to be asked, and reserve its estimate.
-
-        Raises:
-            BudgetError: the question would take more than is left.
-        """
+        """Reserve the estimate of a question; raises a BudgetError if too little is left."""
         limits = self.limits
         if limits.calls is not None and self.questions >= limits.calls:
             raise BudgetError(f"all {limits.calls} calls of this ranking were made")
@@ -356,8 +352,7 @@ class Ledger:
     def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
         """How many more rounds of ``questions`` the limits allow; None if there is no limit.
 
-        The estimate is based on the mean tokens, cost and seconds so far. ``repairs``: whether they
-        would repair other questions.
+        The estimate is based on the mean tokens, cost and seconds so far.
         """
         limits = self.limits
         if repairs and not limits.repair:

@@ -246,11 +246,7 @@ class Stage:
         return None if floor is None else floor.resolved(self.blend)
 
     def kind_of(self, judgement: Judgement) -> ScoreKind:
-        """Return the kind of the scores in a judgement.
-
-        Raises:
-            MethodError: it is not the method's usual kind, and final scores depend on the kind.
-        """
+        """The kind of the scores in a judgement; a MethodError if final scores need another one."""
         usual: ScoreKind = self.method.score_kind
         actual = judgement.score_kind
         if actual is None or actual == usual:

@@ -323,7 +323,7 @@ def request(
     documents: int,
     errors: Sequence[MethodError],
 ) -> Running:
-    """The operation of a request.
+    """The operation of a request to a service, about so many documents.
 
     Args:
         operations: those that are running in its ranking; none without an observer.

@@ -113,9 +113,6 @@ def to_ordering(
     """Convert a callable, a mapping with a ``type``, or a name to an ordering.
 
     ``"none"`` and None stand for no ordering. Names in ``named`` take precedence.
-
-    Raises:
-        ConfigurationError: the value is none of these, or its settings are wrong.
     """
     if isinstance(value, str) and named is not None and value in named:
         return named[value]

@@ -170,12 +170,9 @@ class Outcome:
             }
 
     def apply(self, judgement: Judgement, name: str, rendering: Rendering) -> None:
-        """Set scores, statuses, issues and spans from a judgement.
+        """Set scores, statuses, issues and spans from a judgement of the texts of ``renderable``.
 
-        Args:
-            judgement: of the texts of ``renderable``.
-            name: of the method, for issues that name none.
-            rendering: of these texts, to convert spans to those of the candidates' texts.
+        ``name`` is that of the method, for issues that name none.
         """
         positions, trace = self.renderable, self.trace
         for issue in judgement.issues:
@@ -355,13 +352,7 @@ def completed(
     """The order of a head: scored candidates, best first, with the others.
 
     Candidates that failed calls left unjudged are merged with them; missing ones, other unjudged
-    ones and the tail follow, each in input order.
-
-    Args:
-        scored: positions of candidates.
-        head: all positions, in input order.
-        status: by position.
-        issues: about positions.
+    ones and the tail follow, each in input order. Integers are positions.
     """
     if len(scored) == len(head):
         return [*scored]
@@ -380,9 +371,7 @@ def merged(judged: Sequence[int], incoming: Iterable[int]) -> list[int]:
     ``judged / unjudged * (b + w * i)`` judged ones. The weight w is 1 if failures are spread over
     the list, and a quarter if they are all at its head.
 
-    Args:
-        judged: distinct integers.
-        incoming: the same and the unjudged ones, in the incoming order.
+    ``incoming`` has all of them in the incoming order.
     """
     known = {*judged}
     unjudged: list[tuple[int, int]] = []  # with the number of judged ones before it

@@ -188,12 +188,9 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided for a query.
+    """Why the pass does not run as usual; None if it runs.
 
-    Attributes:
-        skip: why the pass does not run as usual; None if it runs.
-        unknown: by condition, why its number is not known, where that is unusual; empty unless the
-            pass runs.
+    ``unknown``: by condition, why its number is not known, where that is unusual and the pass runs.
     """
 
     skip: str | None

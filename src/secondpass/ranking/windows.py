@@ -55,13 +55,10 @@ class Passages:
             raise ConfigurationError([Problem(("overlap",), message)])
 
     def windows(self, text: str, body: Span) -> Windows:
-        """Return the windows of a rendered text.
+        """Return the windows of a rendered text, of which the part ``body`` is split.
 
-        Args:
-            text: the rendered text.
-            body: the part of it that is split. The text before and after it, such as a title, is
-                part of every window if it takes at most half of ``size``. A prefix and a suffix of
-                the configuration are always part of it.
+        The text before and after it, such as a title, is part of every window if it takes at most
+        half of ``size``. A prefix and a suffix of the configuration are always part of it.
         """
         start, stop = body
         room = self.size - (len(text) - (stop - start))
@@ -217,9 +214,6 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
 
     The method's member ``windows`` is what it gets: ``each`` window as a separate text, ``one``
     window of each candidate (the default), or the ``task`` unchanged.
-
-    Raises:
-        MethodError: as :func:`~secondpass.ranking.methods.judged`; or no candidate has a score.
     """
     needed = getattr(method, "windows", "one")
     if task.windows is None or needed == "task":
@@ -243,11 +237,7 @@ def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan
 def _combined(
     judgement: Judgement, windows: Sequence[Windows], owners: Sequence[int], *, mean: bool
 ) -> Judgement:
-    """The judgement of the candidates, from that of their windows.
-
-    Raises:
-        MethodError: no candidate has a score.
-    """
+    """The judgement of the candidates, from that of their windows."""
     scores: list[float | None] = [None] * len(windows)
     order: list[float | None] = [None] * len(windows)
     spans: list[Span | None] = [None] * len(windows)

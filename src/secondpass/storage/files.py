@@ -183,10 +183,9 @@ _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
 
 
 class WrongFileError(Exception):
-    """A file must not be used: it is not of the expected layout, or of another user.
+    """A file is not of the expected layout, or of another user.
 
-    Attributes:
-        version: of its schema if it is of the same kind, else None.
+    ``version`` is that of its schema if it is of the same kind, else None.
     """
 
     def __init__(self, reason: str, version: int | None = None) -> None:

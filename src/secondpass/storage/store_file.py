@@ -55,6 +55,8 @@ _MAX_COUNTER = 2**62
 class StoreFile:
     """A file with two connections, for any number of threads, and for forked children.
 
+    Its methods raise a StoreFileError if the file cannot be used.
+
     Args:
         path: of the file; created if it does not exist, readable by its owner only.
         layout: of the file.
@@ -85,11 +87,7 @@ class StoreFile:
     # ------------------------------------------------------------------ rows
 
     def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
-        """The stored values, by key: those written before a value of :func:`time.time`, or all.
-
-        Raises:
-            StoreFileError: the file cannot be used.
-        """
+        """The stored values, by key: those written before a value of :func:`time.time`, or all."""
         rows, old = self._run(_READ, lambda connection: self._select(connection, keys))
         if before is not None or self._max_age is not None:
             now = time.time()
@@ -108,11 +106,7 @@ class StoreFile:
         return len(self._read_again) >= _MAX_READ_AGAIN
 
     def put_many(self, values: Mapping[bytes, Any]) -> None:
-        """Store values; None deletes that of its key.
-
-        Raises:
-            StoreFileError: the file cannot be written.
-        """
+        """Store values; None deletes that of its key."""
         read_again, self._read_again = self._read_again, {}
         # A copy: a thread that reads may still add to it.
         keys = list(read_again)

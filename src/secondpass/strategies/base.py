@@ -130,7 +130,7 @@ def merge_batches(
     word: str,
     issues: IssueCollector,
 ) -> Judgement:
-    """Merge the scores of all batches of a task.
+    """Merge the scores of all batches of a task of ``count`` texts.
 
     Args:
         count: number of texts of the task.
@@ -207,11 +207,7 @@ class LLMStrategy:
         return [self.llm]
 
     def check_installed(self) -> None:
-        """Check that the packages of the language model are installed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
+        """Raise a MissingExtraError unless the packages of the language model are installed."""
         call_if_present(self.llm, "check_installed")
 
     def warm_up(self) -> None:
@@ -262,11 +258,7 @@ def ask_in_halves(
     ``limits.repair: 0`` turns that off. While nothing at all is answered, one batch alone is halved
     and followed down to a passage: a service that refuses everything is given up after that.
 
-    Args:
-        call: that of the task.
-        ask: asks about some texts of the task.
-        batches: indices of texts.
-        issues: gets the errors of questions whose halves were asked instead.
+    ``issues`` gets the errors of questions whose halves were asked instead.
 
     Returns:
         The answers, by the ranges that were asked about last.

@@ -81,11 +81,7 @@ class Blocks(OrderStrategy):
         self.shuffles = shuffles
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`, for each shuffle; none for a single candidate.
-
-        Raises:
-            MethodError: no candidate could be ranked.
-        """
+        """The effects of :meth:`_order`, for each shuffle; none for a single candidate."""
         count = len(task.texts)
         groups = Groups(self, task)
         size, final = self._affordable(task, groups)
@@ -149,11 +145,7 @@ class Blocks(OrderStrategy):
     def _order(
         self, task: Task, groups: Groups, size: int | None = None, final: bool = True
     ) -> Plan[Judgement]:
-        """A round of questions about blocks of the first ``size`` candidates, and one of the best.
-
-        Raises:
-            MethodError: no block was answered.
-        """
+        """A round of questions about blocks of the first ``size``, and one about the best."""
         count = len(task.texts)
         blocks = design(size or count, self.block, self.copies)
         answers = yield from groups.ask(*blocks)
@@ -188,14 +180,11 @@ class Blocks(OrderStrategy):
 
 
 def design(count: int, size: int, copies: int) -> list[list[int]]:
-    """Blocks of nearly equal size, such that each index is in ``copies`` of them.
+    """Blocks of nearly equal size, ascending, such that each index is in ``copies`` of them.
 
     Indices are laid out in rows, one for each block of the first copy; the blocks of the others run
     along diagonals, so that they share as few indices as possible with each block of another copy.
     With one block for all there is one copy.
-
-    Returns:
-        The blocks, each in ascending order.
     """
     number = -(-count // size)
     if number == 1:

@@ -103,19 +103,11 @@ class Cascade:
         return [llm for method in self.methods for llm in getattr(method, "language_models", ())]
 
     def check_installed(self) -> None:
-        """Check that the packages of all methods are installed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
+        """Raise a MissingExtraError unless the packages of all methods are installed."""
         self._call_each("check_installed")
 
     def warm_up(self) -> None:
-        """Load the models of all methods.
-
-        Raises:
-            ModelLoadError: one cannot be loaded.
-        """
+        """Load the models of all methods."""
         self._call_each("warm_up")
 
     def close(self) -> None:
@@ -181,10 +173,9 @@ def scored_order(judgement: Judgement) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """The order of all indices of the task so far, and the results behind it.
+    """The order of all indices of the task so far, best first, and the results behind it.
 
     Attributes:
-        order: all indices, best first.
         tail: those beyond the depth of the first stage.
         issues: of all stages, with indices of the whole task.
         degraded: whether a stage failed, and another determined the order instead.

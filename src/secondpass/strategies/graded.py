@@ -110,11 +110,7 @@ class Graded(LLMStrategy):
         return self.batch_size == 1
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each batch of each shuffle; more for refused ones.
-
-        Raises:
-            MethodError: no batch was answered, or a grade is outside the scale.
-        """
+        """One Ask effect with a question for each batch of each shuffle; more for refused ones."""
         count = len(task.texts)
         if count == 1 and not self.judge_single:
             return returned(Judgement([None], beyond=frozenset({0})))

@@ -77,11 +77,7 @@ class Listwise(OrderStrategy):
         self._stride = stride or max(1, (window or 0) // 2)
 
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
-        """Ask about one window at a time, from the end of the list to its top.
-
-        Raises:
-            MethodError: the topmost window was not answered.
-        """
+        """Ask about one window at a time, from the end of the list to its top."""
         count = len(task.texts)
         size = min(self.window or count, count)
         order = list(range(count))

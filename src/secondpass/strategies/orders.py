@@ -77,11 +77,7 @@ class OrderStrategy(LLMStrategy):
         self._format = _FORMATS[reply](labels, bare)
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`, for each shuffle; none for a single candidate.
-
-        Raises:
-            MethodError: no candidate could be ranked.
-        """
+        """The effects of :meth:`_order`, for each shuffle; none for a single candidate."""
         if len(task.texts) == 1:
             return returned(Judgement([None], beyond=frozenset({0})))
         shuffles = Shuffles(self.shuffles)

@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 
 
 class YesNo(ReplyFormat[BatchScores]):
-    """One of two words, of which the first says that the document is relevant.
-
-    Args:
-        words: different in more than case and white space around them.
-    """
+    """One of two words, of which the first says that the document is relevant."""
 
     name = "yes_no"
     shape = "a word"
@@ -67,9 +63,6 @@ class YesNo(ReplyFormat[BatchScores]):
         """The probability of the first word, as a share of that of both.
 
         A word that is not listed gets the highest probability that the listed ones allow.
-
-        Raises:
-            ReplyError: as for :func:`word_probabilities`; or neither word is listed.
         """
         result = word_probabilities(completion, self.words)
         if result.listed == (None, None):
@@ -129,11 +122,7 @@ class Pointwise(LLMStrategy):
         self._format = YesNo(words)
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each candidate.
-
-        Raises:
-            MethodError: no question was answered.
-        """
+        """One Ask effect with a question for each candidate."""
         count = len(task.texts)
         questions = Questions(task, self.llm, self.prompting, self._format)
 

@@ -61,9 +61,6 @@ class Shuffles:
             judge: judges a task once.
             task: with one candidate or more.
             rounds: number of questions of each round of one run.
-
-        Raises:
-            MethodError: no run scored anything, or one has scores on another scale.
         """
         if self.runs == 1 or len(task.texts) == 1:
             return judge(task)
@@ -163,11 +160,7 @@ class SideBySide(Call):
 
     If a run asks how many rounds are left, and the limits do not allow the rounds of all runs, the
     last runs are abandoned: one complete run is worth more than several incomplete ones. Interim
-    judgements are ignored: each would be about one order only.
-
-    Args:
-        call: the handle of the method.
-        rounds: how many each run takes at most.
+    judgements are ignored: each would be about one order only. A run takes at most ``rounds``.
     """
 
     def __init__(self, call: Call, rounds: int) -> None:
