@@ -224,7 +224,7 @@ NOT_IN_A_SCHEMA = re.compile(
     r"|must be larger than at_least|names a field twice"
     r"|must be smaller than the (window|size)|give the lowest and the highest|is for arrays"
     r"|must differ in more than case|has to hold|must contain"
-    r"|must be \d+ at most|the prices of|placeholder|http"
+    r"|must be \d+ at most|the prices of|placeholder|http|is not shown"
     r"|fitted|the name of a variable|no threshold holds"
     r"|is not set, and there is no default|\(from the environment variable SCHEMA_NULL\)"
 )
