@@ -40,11 +40,7 @@ def excerpt(text: str, span: tuple[int, int] | None, length: int) -> Markup:
     parts = [(text[start:stop], False)]
     if span is not None:
         first, last = max(span[0], start), min(span[1], stop)
-        parts = [
-            (text[start:first], False),
-            (text[first:last], True),
-            (text[last:stop], False),
-        ]
+        parts = [(text[start:first], False), (text[first:last], True), (text[last:stop], False)]
     marked = (
         f"<mark>{escaped(part)}</mark>" if is_marked and part else escaped(part)
         for part, is_marked in parts

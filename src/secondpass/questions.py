@@ -13,8 +13,7 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
-_MIN_LENGTH = 80
-"""Minimum characters of a passage that is cut; a shorter one could not be judged."""
+_MIN_LENGTH = 80  # minimum characters of a passage that is cut; a shorter one could not be judged
 
 Span: TypeAlias = tuple[int, int]
 """A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""

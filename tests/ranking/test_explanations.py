@@ -119,8 +119,7 @@ def test_a_ranking_without_a_trace():
     st.lists(candidate_likes, max_size=8),
     st.lists(odd_scores, min_size=8, max_size=8),
     st.one_of(
-        st.none(),
-        st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"])),
+        st.none(), st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"]))
     ),
     st.fixed_dictionaries(
         {

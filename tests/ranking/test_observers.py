@@ -9,14 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import secondpass
-from fakes import (
-    Answering,
-    ByTable,
-    Model,
-    always,
-    numbered,
-    ranked,
-)
+from fakes import Answering, ByTable, Model, always, numbered, ranked
 from secondpass import InputError, Reranker, RerankError
 from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError

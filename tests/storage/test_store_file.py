@@ -159,10 +159,7 @@ def test_the_file_stays_within_its_size(kind, path, at_once, monkeypatch):
 
 @pytest.mark.parametrize("other", [False, True], ids=["the writer", "another process"])
 def test_what_is_read_stays(kind, path, other):
-    with (
-        kind.opened(path, kind.max_bytes) as writer,
-        kind.opened(path, kind.max_bytes) as reader,
-    ):
+    with kind.opened(path, kind.max_bytes) as writer, kind.opened(path, kind.max_bytes) as reader:
         for start in range(0, 1200, 10):
             writer.put_many(kind.values(start, start + 10))
             assert KEYS[0] in (reader if other else writer).get_many(KEYS[:1])

@@ -5,12 +5,7 @@ import pytest
 from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
-from secondpass.strategies.base import (
-    IssueCollector,
-    error_message,
-    merge_batches,
-    split_batches,
-)
+from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
 
 
 def test_one_batch_on_another_scale_refuses_all():
@@ -26,14 +21,7 @@ def merged(*answers, batches=(range(2), range(2, 4)), count=4):
 
 @pytest.mark.parametrize(
     ("count", "size", "sizes"),
-    [
-        (5, None, [5]),
-        (5, 5, [5]),
-        (6, 5, [3, 3]),
-        (7, 3, [2, 2, 3]),
-        (3, 1, [1, 1, 1]),
-        (0, 3, []),
-    ],
+    [(5, None, [5]), (5, 5, [5]), (6, 5, [3, 3]), (7, 3, [2, 2, 3]), (3, 1, [1, 1, 1]), (0, 3, [])],
 )
 def test_batches_are_of_nearly_equal_size(count, size, sizes):
     batches = list(split_batches(count, size))

@@ -19,13 +19,7 @@ from fakes import (
     shown_in,
     task_of,
 )
-from secondpass import (
-    ConfigurationError,
-    MethodError,
-    Reranker,
-    RerankError,
-    config,
-)
+from secondpass import ConfigurationError, MethodError, Reranker, RerankError, config
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.ranking.methods import to_method

@@ -4,16 +4,7 @@ import json
 
 import pytest
 
-from fakes import (
-    Model,
-    graded,
-    in_answer,
-    number_of,
-    numbered,
-    play,
-    shown_in,
-    task_of,
-)
+from fakes import Model, graded, in_answer, number_of, numbered, play, shown_in, task_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.strategies.graded import Graded

@@ -253,13 +253,7 @@ def test_the_shuffles_disagree_about_one_of_the_best(places, disagree):
 
 @pytest.mark.parametrize(
     ("grades", "disagree"),
-    [
-        ((0, 5), False),
-        ((4, 10), True),
-        ((3, 2, 9), True),
-        ((9, 2, 9), False),
-        ((9, 2, 9, 3), True),
-    ],
+    [((0, 5), False), ((4, 10), True), ((3, 2, 9), True), ((9, 2, 9), False), ((9, 2, 9, 3), True)],
 )
 def test_the_shuffles_disagree_about_a_grade(grades, disagree):
     found = iter(grades)

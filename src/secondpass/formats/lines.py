@@ -17,8 +17,7 @@ from secondpass.settings import describe
 AnyPath: TypeAlias = str | PathLike[str]
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer in a file."""
-_SAFE_DIGITS = 300
-"""Characters of an integer that is within the range of a float."""
+_SAFE_DIGITS = 300  # characters of an integer that is within the range of a float
 
 
 class Line(NamedTuple):

@@ -48,8 +48,7 @@ trec_eval stores them as a C int, and allocates a counter for every grade up to 
 query: 80 MB for this one. Without that memory it returns nothing, or ends the process.
 """
 
-_SMALLEST_POSITIVE = 2.0**-149
-"""In single precision."""
+_SMALLEST_POSITIVE = 2.0**-149  # in single precision
 
 
 def whole_relevance(value: object) -> int:

@@ -21,8 +21,7 @@ _CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
 _KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *_CALL_OPTIONS})
 _LEFT_OUT_IF_EMPTY = {"stage_scores", "span", "spread", "probability", "metadata"}
-_MAX_UNKNOWN = 10
-"""Maximum number of unknown keys to warn about."""
+_MAX_UNKNOWN = 10  # maximum number of unknown keys to warn about
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 """Query, candidates and context of one ranking."""
 
 _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
-_FEWEST_DISTANCES = 3
-"""Scores of fewer candidates may rise by chance."""
+_FEWEST_DISTANCES = 3  # scores of fewer candidates may rise by chance
 _TEXT_ATTRIBUTES = ("text", "page_content", "content")
 """Attributes for the text in objects of other libraries, such as LangChain's documents."""
 _SCORE_KEYS = ("score", "originalScore")

@@ -38,8 +38,7 @@ _ONCE = {
 """Issues that are logged once per process, because they usually concern every query."""
 _logged: set[str] = set()
 
-_RECOVERED = {"asked_again", "batch_failed"}
-"""Issues that need no attention if the report is ok."""
+_RECOVERED = {"asked_again", "batch_failed"}  # issues that need no attention if the report is ok
 
 
 @contextmanager

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _DOCUMENTS = 20
-_CHARACTERS = 500
-"""Documents, from the first, and characters of each text that are read."""
+_CHARACTERS = 500  # Documents, from the first, and characters of each text that are read
 
 _FUNCTION_SHARE = 0.15
 _PIECES_PER_WORD = 1.4
@@ -243,10 +242,7 @@ def measure(texts: Sequence[str], tokenizer: Tokenizer) -> Measures | None:
 
 
 def _measure(
-    texts: Sequence[str],
-    words: Sequence[Sequence[str]],
-    counts: Counter[str],
-    tokenizer: Tokenizer,
+    texts: Sequence[str], words: Sequence[Sequence[str]], counts: Counter[str], tokenizer: Tokenizer
 ) -> Measures:
     """The measures of texts, of the words of each, and of the counts of all."""
     pieces_of = _pieces_by(tokenizer)

@@ -12,10 +12,8 @@ from secondpass.ranking.outcome import Trace, failed
 from secondpass.settings import describe, suggestion
 from secondpass.types import Issue, ItemStatus, Ranked, Report, ReportStatus, ScoreKind, plain
 
-_MOST_SUGGESTED = 20
-"""Ids that an error lists at most, if none of them is similar."""
-_LONGEST_SUGGESTED = 50
-"""Characters of an id that is suggested."""
+_MOST_SUGGESTED = 20  # ids that an error lists at most, if none of them is similar
+_LONGEST_SUGGESTED = 50  # characters of an id that is suggested
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from secondpass.types import EngineInfo, Issue, Usage
 
 ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
-_KEPT_SHARE = 0.2
-"""Share of the time left that a method leaves to the methods after it."""
+_KEPT_SHARE = 0.2  # share of the time left that a method leaves to the methods after it
 _LEAST_SHARE = 0.5
 """Share of that time without which a method that others ran before asks no questions."""
 

@@ -185,11 +185,7 @@ class Registration:
         self.close()
 
 
-_ERRORS = {
-    "CancelledError": "cancelled",
-    "GeneratorExit": "cancelled",
-    "TimeoutError": "timeout",
-}
+_ERRORS = {"CancelledError": "cancelled", "GeneratorExit": "cancelled", "TimeoutError": "timeout"}
 
 _lock = threading.Lock()
 _registered: tuple[Registration, ...] = ()

@@ -8,11 +8,7 @@ from typing import Any, TypeAlias
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError
-from secondpass.ranking.candidates import (
-    first_stage_scores,
-    keep_best_of_each_id,
-    retrieval_score,
-)
+from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id, retrieval_score
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.methods import Stage, checked, doubts, judged

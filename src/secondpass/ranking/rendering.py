@@ -16,11 +16,9 @@ from secondpass.types import Candidate
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
-_MAX_ITEMS = 10_000
-"""Maximum number of items of lists and mappings that are rendered for one field."""
+_MAX_ITEMS = 10_000  # maximum number of items of lists and mappings that are rendered for one field
 
-_MAX_DEPTH = 8
-"""Maximum nesting of lists and mappings that is rendered."""
+_MAX_DEPTH = 8  # maximum nesting of lists and mappings that is rendered
 
 
 class _Field:

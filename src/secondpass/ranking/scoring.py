@@ -23,8 +23,7 @@ _TOLERANCE = 1e-4
 DOUBTFUL = "model_doubtful"
 """The issue of a model that does not find obvious answers. It makes a report ``degraded``."""
 
-_LEAST_EQUAL = 3
-"""Different texts whose scores are suspicious if they are all equal."""
+_LEAST_EQUAL = 3  # different texts whose scores are suspicious if they are all equal
 
 TRUNCATED = "text_truncated"
 """Code of the issue of texts that a model did not read whole."""
@@ -32,8 +31,7 @@ TRUNCATED = "text_truncated"
 SPLIT = "list_split"
 """Code of the issue of a list that a model did not read in one pass."""
 
-_DEFAULT_BATCH_SIZE = 32
-"""Texts per call if a deadline is set and the scorer has no ``batch_size``."""
+_DEFAULT_BATCH_SIZE = 32  # texts per call if a deadline is set and the scorer has no ``batch_size``
 
 
 class ScorerMethod:

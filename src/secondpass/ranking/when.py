@@ -23,10 +23,8 @@ from secondpass.types import Candidate
 if TYPE_CHECKING:
     from annotated_types import Ge, Le, Len
 
-_SCORES_READ = 20
-"""Number of retrieval scores, from the first, for ``margin`` and ``top_zscore``."""
-_FEWEST = 3
-"""Minimum number of candidates; the margin of two is always 1."""
+_SCORES_READ = 20  # number of retrieval scores, from the first, for ``margin`` and ``top_zscore``
+_FEWEST = 3  # minimum number of candidates; the margin of two is always 1
 _PASSAGES_READ = 10
 
 

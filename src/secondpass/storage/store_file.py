@@ -34,22 +34,16 @@ from secondpass.storage.files import (
 T = TypeVar("T")
 
 _READ, _WRITE, _OPEN = 0, 1, 2
-_RETRY_AFTER = 60.0
-"""Seconds after a failure, in which calls fail without touching the file."""
-_CLOCK_ERROR = 300.0
-"""Seconds by which the clocks of machines that share a file may differ."""
-_KEYS_PER_SELECT = 500
-"""Older versions of SQLite allow 999 parameters."""
-_DELETED_AT_ONCE = 20
-"""Rows that one statement deletes at least."""
-_MAX_DELETIONS = 50
-"""Such statements in one transaction."""
+_RETRY_AFTER = 60.0  # seconds after a failure, in which calls fail without touching the file
+_CLOCK_ERROR = 300.0  # seconds by which the clocks of machines that share a file may differ
+_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
+_DELETED_AT_ONCE = 20  # rows that one statement deletes at least
+_MAX_DELETIONS = 50  # such statements in one transaction
 _MAX_READ_AGAIN = 1000
 """Number of old rows read since the last write at which their use should be recorded."""
 _SIZE_FOR = 10.0
 """Seconds after which the size of a file is looked up again, which other processes may write."""
-_MAX_COUNTER = 2**62
-"""SQLite's whole numbers end below 2**63."""
+_MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
 
 
 class StoreFile:

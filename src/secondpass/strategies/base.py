@@ -124,11 +124,7 @@ def why_missing(*, cut: bool) -> str:
 
 
 def merge_batches(
-    count: int,
-    answers: Mapping[range, Answer[BatchScores]],
-    *,
-    word: str,
-    issues: IssueCollector,
+    count: int, answers: Mapping[range, Answer[BatchScores]], *, word: str, issues: IssueCollector
 ) -> Judgement:
     """Merge the scores of all batches of a task of ``count`` texts.
 

@@ -16,13 +16,7 @@ from secondpass.prompts.replies.base import Order, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
 from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.base import (
-    IssueCollector,
-    LLMStrategy,
-    ask_each,
-    returned,
-    why_missing,
-)
+from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned, why_missing
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 

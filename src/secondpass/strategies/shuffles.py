@@ -28,8 +28,7 @@ from secondpass.strategies.base import IssueCollector
 
 T = TypeVar("T")
 
-_FEW = 10
-"""Up to this many candidates, there may be fewer orders than shuffles."""
+_FEW = 10  # up to this many candidates, there may be fewer orders than shuffles
 _K = 60
 """The constant of reciprocal ranks, as in the paper. The larger it is, the less the first ranks
 count."""
@@ -48,11 +47,7 @@ class Shuffles:
     scale: tuple[float, float] | None = None
 
     def judge(
-        self,
-        name: str,
-        judge: Callable[[Task], Plan[Judgement]],
-        task: Task,
-        rounds: Sequence[int],
+        self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
     ) -> Plan[Judgement]:
         """Judge the candidates of a task in every order; a single one is judged once.
 
@@ -67,11 +62,7 @@ class Shuffles:
         return self._judge_in_orders(name, judge, task, rounds)
 
     def _judge_in_orders(
-        self,
-        name: str,
-        judge: Callable[[Task], Plan[Judgement]],
-        task: Task,
-        rounds: Sequence[int],
+        self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
     ) -> Plan[Judgement]:
         issues = IssueCollector(name)
         number = self.runs
