@@ -42,8 +42,8 @@ from secondpass.types import Issue
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_DOCUMENTS = 20
-_CHARACTERS = 500  # Documents, from the first, and characters of each text that are read
+_DOCUMENTS = 20  # that are read, from the first
+_CHARACTERS = 500  # of each text that are read
 
 _FUNCTION_SHARE = 0.15
 _PIECES_PER_WORD = 1.4

@@ -41,8 +41,8 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: the method raised an exception, or its result is not usable.
     """
-    cause: BaseException | None
     started = task.call.started(method, len(task.texts))
+    cause: BaseException | None
     try:
         judgement = checked((yield from method.judge(task)), task)
     except MethodError as error:
@@ -164,17 +164,16 @@ def to_method(value: object) -> Method:
         if not hasattr(value, "scale"):
             raise ConfigurationError("a method needs a 'scale': (lowest, highest), or None")
         windows = getattr(value, "windows", "one")
-        if not isinstance(windows, str) or windows not in {"one", "each", "task"}:
-            raise ConfigurationError(
+        if windows not in ("one", "each", "task"):
+            message = (
                 f"a method's 'windows' must be 'one', 'each' or 'task', not {describe(windows)}"
             )
+            raise ConfigurationError(message)
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
-    raise ConfigurationError(
-        "give a scorer (an object with score_pairs), a name or a mapping with a 'type', "
-        f"not {describe(value)}"
-    )
+    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
+    raise ConfigurationError(f"{message}, not {describe(value)}")
 
 
 def place_of(method: object, name: str) -> str | None:
@@ -420,7 +419,7 @@ def _effective(settings: Mapping[str, Any]) -> Any:
     if isinstance(llm := settings.get("llm"), Mapping):
         kept["llm"] = _effective(llm)
         kept["batch_size"] = settings.get("batch_size")  # which candidates share a prompt
-    if not isinstance(settings.get("model"), str) and not isinstance(llm, Mapping):
+    elif not isinstance(settings.get("model"), str):
         # Only the address identifies a served model without a name.
         kept |= {name: settings[name] for name in ("base_url", "path") if name in settings}
     return kept

@@ -114,52 +114,42 @@ def is_open(inode: tuple[int, int]) -> bool:
     return any(connection.inode == inode for connection in list(_connections))
 
 
+opening = threading.Lock()
+"""Held while files are opened outside of a :class:`Connection`, and during a fork."""
+_held_at_fork = False
+_locked_at_fork: list[Connection] = []
 _connections: WeakSet[Connection] = WeakSet()
 _left_open: list[sqlite3.Connection] = []
 
 
-class _Gate:
-    """Held while files are opened outside of a :class:`Connection`, and during a fork."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held_at_fork = False
-        self._locked: list[Connection] = []
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        self._lock.release()
-
-    def before_fork(self) -> None:
-        self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
-        # Kept, or the garbage collector could close one that is locked, and wait forever.
-        self._locked = list(_connections)
-        for connection in self._locked:
-            connection.before_fork()
-
-    def after_fork_in_parent(self) -> None:
-        locked, self._locked = self._locked, []
-        for connection in locked:
-            connection.after_fork_in_parent()
-        if self._held_at_fork:
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        locked, self._locked = self._locked, []
-        for connection in locked:
-            connection.after_fork_in_child()
-        self._lock = threading.Lock()
+def _before_fork() -> None:
+    global _held_at_fork, _locked_at_fork  # noqa: PLW0603
+    _held_at_fork = opening.acquire(timeout=_FORK_WITHIN)
+    # Kept, or the garbage collector could close one that is locked, and wait forever.
+    _locked_at_fork = list(_connections)
+    for connection in _locked_at_fork:
+        connection.before_fork()
 
 
-opening = _Gate()
+def _after_fork_in_parent() -> None:
+    while _locked_at_fork:
+        _locked_at_fork.pop().after_fork_in_parent()
+    if _held_at_fork:
+        opening.release()
+
+
+def _after_fork_in_child() -> None:
+    global opening  # noqa: PLW0603
+    while _locked_at_fork:
+        _locked_at_fork.pop().after_fork_in_child()
+    opening = threading.Lock()
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=opening.before_fork,
-        after_in_parent=opening.after_fork_in_parent,
-        after_in_child=opening.after_fork_in_child,
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
     )
 
 
