@@ -87,39 +87,34 @@ class InstructedInLists(Instructed):
         yield [ListScores([1.0] * len(documents)) for _, documents in requests]
 
 
-class TestInstructions:
-    """The instruction of a call reaches those that take one; of others, the report says so."""
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("kind", [Instructed, InstructedInBatches, InstructedInLists])
+def test_scorers_that_take_an_instruction(kind, timed):
+    scorer = kind()
+    reranker = Reranker(scorer, limits={"deadline": 60} if timed else None)
+    rankings = [reranker.rerank("q", ["a", "b"], instruction=" prefer owls ")]
+    rankings += reranker.rerank_many([("q", ["a"]), ("r", ["b"])], instruction="prefer owls")
+    rankings.append(asyncio.run(reranker.arerank("q", ["a"], instruction="prefer owls")))
+    assert all(ranking.report.issues == () for ranking in rankings)
+    assert set(scorer.instructions) == {"prefer owls"}
+    scorer.instructions.clear()
+    for instruction in (None, "", " "):
+        assert reranker.rerank("q", ["a"], instruction=instruction).report.issues == ()
+    assert set(scorer.instructions) == {None}
 
-    @pytest.mark.parametrize("timed", [False, True])
-    @pytest.mark.parametrize("kind", [Instructed, InstructedInBatches, InstructedInLists])
-    def test_scorers_that_take_one(self, kind, timed):
-        scorer = kind()
-        reranker = Reranker(scorer, limits={"deadline": 60} if timed else None)
-        rankings = [reranker.rerank("q", ["a", "b"], instruction=" prefer owls ")]
-        rankings += reranker.rerank_many([("q", ["a"]), ("r", ["b"])], instruction="prefer owls")
-        rankings.append(asyncio.run(reranker.arerank("q", ["a"], instruction="prefer owls")))
-        assert all(ranking.report.issues == () for ranking in rankings)
-        assert set(scorer.instructions) == {"prefer owls"}
-        scorer.instructions.clear()
-        for instruction in (None, "", " "):
-            assert reranker.rerank("q", ["a"], instruction=instruction).report.issues == ()
-        assert set(scorer.instructions) == {None}
 
-    @pytest.mark.parametrize("takes", [False, None, 0, 1, "yes"])
-    def test_scorers_that_take_none_are_called_as_ever(self, takes):
-        scorer = ByTable(takes_instruction=takes)
-        ranking = Reranker(scorer).rerank("q", ["a", "bb"], instruction="prefer owls")
-        assert ranking.order == (1, 0)
-        assert ranking.report.status == "ok"
-        assert [(issue.code, issue.method, issue.positions) for issue in ranking.report.issues] == [
-            ("instruction_not_used", "by-table", ())
-        ]
+class Raising(ByTable):
+    @property
+    def takes_instruction(self):
+        raise OSError
 
-    def test_a_scorer_whose_member_raises(self):
-        class Raising(ByTable):
-            @property
-            def takes_instruction(self):
-                raise OSError
 
-        (issue,) = Reranker(Raising()).rerank("q", ["a"], instruction="x").report.issues
-        assert issue.code == "instruction_not_used"
+@pytest.mark.parametrize(
+    "scorer", [ByTable(takes_instruction=value) for value in (False, None, 1, "yes")] + [Raising()]
+)
+def test_scorers_that_take_none_are_called_as_ever(scorer):
+    report = Reranker(scorer).rerank("q", ["a", "bb"], instruction="prefer owls").report
+    assert report.status == "ok"
+    (issue,) = report.issues
+    assert (issue.code, issue.method) == ("instruction_not_used", "by-table")
+    assert issue.positions == ()

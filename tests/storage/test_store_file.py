@@ -19,16 +19,6 @@ from store_kinds import KEYS, KINDS
 ANSWERS = KINDS["answers"]
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS)
-def kind(request):
-    return request.param
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "file"
-
-
 @pytest.fixture
 def file(path):
     """One of answers, where both kinds are the same."""

@@ -206,6 +206,13 @@ def test_limits_allow_fewer_shuffles(kind, calls, runs):
     assert codes == ([] if runs == 3 else ["fewer_runs"])
 
 
+def test_one_shuffle_is_begun_whatever_the_limits_allow():
+    model = Model(graded)
+    reranker = Reranker(METHODS["graded"](model, shuffles=3), limits={"calls": 4})
+    report = reranker.rerank("wombats", numbered(range(100))).report
+    assert (len(model.prompts), report.status) == (4, "partial")
+
+
 def test_shuffles_are_given_up_for_the_windows_of_the_first():
     # After two rounds of three windows each, what is left suffices for one shuffle.
     texts = numbered(range(100))
