@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from secondpass.effects import Call, Plan
-from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.candidates import as_candidate, field_value
 from secondpass.settings import Nested, configurable, describe, registry, suggestion
 from secondpass.types import Ranked
@@ -85,20 +84,6 @@ class LostInTheMiddle:
 
     def __call__(self, items: Sequence[Item]) -> list[Item]:
         return [*items[::2], *reversed(items[1::2])]
-
-
-def reordered(ordering: Ordering, items: Sequence[Ranked], call: Call) -> Plan[list[int]]:
-    """The input positions of the items, as the ordering moves them."""
-    effects = getattr(ordering, "effects", None)
-    moved = ordering(items) if effects is None else (yield from effects(items, call))
-    return [item.position for item in moved]
-
-
-def failure(error: Exception) -> str:
-    """The message of an issue about an ordering's error; foreign messages may contain anything."""
-    if isinstance(error, MethodError):
-        return f"the ordering failed: {error}"
-    return f"the ordering raised {type(error).__name__}"
 
 
 def _schema() -> dict[str, Any]:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any
 
 from secondpass.effects import Call, Judgement, Method, Plan, Span
+from secondpass.errors import MethodError
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities
-from secondpass.ranking.ordering import Ordering, failure, reordered
+from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import registry
 from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Threshold
@@ -284,11 +285,16 @@ class Outcome:
         items, rest = order[:count], order[count:] if count else []
         try:
             ranked = self.trace.items(self.candidates, items)
-            moved = yield from reordered(ordering, ranked, self.call)
+            effects = getattr(ordering, "effects", None)
+            result = (yield from effects(ranked, self.call)) if effects else ordering(ranked)
+            moved = [item.position for item in result]
             self.order_followed = sorted(moved) == sorted(items)
         except Exception as error:
             self.on_exception(error, "the ordering")
-            self.add_issue("order_failed", failure(error))
+            # Messages of other exceptions may contain anything.
+            own = isinstance(error, MethodError)
+            reason = f"failed: {error}" if own else f"raised {type(error).__name__}"
+            self.add_issue("order_failed", f"the ordering {reason}")
             self.order_followed = False
             return order
         if not self.order_followed:
