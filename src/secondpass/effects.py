@@ -127,14 +127,9 @@ class Call:
         relay: gets the interim judgements, with their tasks; None if nobody listens.
     """
 
-    relay: Callable[[Task, Callable[[], Judgement]], Plan[None]] | None = None
+    relay: Relay | None = None
 
-    def rounds_left(
-        self,
-        questions: int = 1,  # noqa: ARG002
-        *,
-        repairs: bool = False,  # noqa: ARG002
-    ) -> int | None:
+    def rounds_left(self, questions: int = 1, *, repairs: bool = False) -> int | None:
         """How many more rounds of ``questions`` the limits allow, estimated by those so far.
 
         Args:
@@ -152,10 +147,7 @@ class Call:
         return Left()
 
     def keeping_time(
-        self,
-        last: bool,  # noqa: ARG002
-        *,
-        until_scored: bool = False,  # noqa: ARG002
+        self, last: bool, *, until_scored: bool = False
     ) -> AbstractContextManager[None]:
         """For the time of a method: it leaves some of the time to the methods after it.
 
@@ -166,21 +158,11 @@ class Call:
         """
         return nullcontext()
 
-    def sharing(
-        self,
-        scorer: object,  # noqa: ARG002
-        texts: int,  # noqa: ARG002
-        at_most: int,
-    ) -> AbstractContextManager[int]:
+    def sharing(self, scorer: object, texts: int, at_most: int) -> AbstractContextManager[int]:
         """For the time in which a scorer is called in parts, which take turns with other rankings.
 
-        Args:
-            scorer: that is called.
-            texts: number of texts to score.
-            at_most: maximum number of texts in a part.
-
-        Returns:
-            A context manager for that number, less if other rankings call the scorer.
+        ``at_most`` is the number of texts in a part; that of the context manager is lower if other
+        rankings call the scorer.
         """
         return nullcontext(at_most)
 
@@ -199,13 +181,13 @@ class Call:
         if self.relay is not None:
             yield from self.relay(task, judgement)
 
-    def heard_by(self, relay: Callable[[Task, Callable[[], Judgement]], Plan[None]] | None) -> Call:
+    def heard_by(self, relay: Relay | None) -> Call:
         """The same, with another listener to interim judgements; None: these are ignored."""
         call = copy(self)
         call.relay = relay
         return call
 
-    def started(self, method: Method, texts: int) -> object:  # noqa: ARG002
+    def started(self, method: Method, texts: int) -> object:
         """A method starts to judge a number of texts; the result is for :meth:`ended`.
 
         :func:`secondpass.ranking.methods.judged` calls it for every method.
@@ -213,12 +195,7 @@ class Call:
         return None
 
     def ended(self, started: object, result: Judgement | MethodError) -> None:
-        """A method has ended, and with it those that it ran.
-
-        Args:
-            started: the result of :meth:`started`.
-            result: what it returned, or why it failed.
-        """
+        """A method has returned or failed with this result; those that it ran end with it."""
 
     def raised(self, error: BaseException, source: str) -> None:
         """The user's own code raised ``error``.
@@ -229,6 +206,9 @@ class Call:
 
     def ran(self, engine: EngineInfo) -> None:
         """A local model ran; the report lists its engine, even if the method fails afterwards."""
+
+
+Relay: TypeAlias = "Callable[[Task, Callable[[], Judgement]], Plan[None]]"
 
 
 Effect: TypeAlias = Score | Ask[Any, Any]

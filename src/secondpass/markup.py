@@ -31,25 +31,16 @@ def escaped(text: object) -> Markup:
 
 
 def excerpt(text: str, span: tuple[int, int] | None, length: int) -> Markup:
-    """The first characters of a text as HTML, with the span highlighted.
+    """The first ``length`` characters of a text as HTML, with the span highlighted.
 
     If the span begins beyond them, the characters from its start on.
-
-    Args:
-        text: the text.
-        span: start and stop within it.
-        length: most characters to show.
     """
     start = span[0] if span is not None and span[0] >= length else 0
     stop = start + length
     parts = [(text[start:stop], False)]
     if span is not None:
         first, last = max(span[0], start), min(span[1], stop)
-        parts = [
-            (text[start:first], False),
-            (text[first:last], True),
-            (text[last:stop], False),
-        ]
+        parts = [(text[start:first], False), (text[first:last], True), (text[last:stop], False)]
     marked = (
         f"<mark>{escaped(part)}</mark>" if is_marked and part else escaped(part)
         for part, is_marked in parts
@@ -65,13 +56,7 @@ def paragraph(*lines: object) -> Markup:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> Markup:
-    """A table.
-
-    Args:
-        headings: of the columns.
-        rows: their cells.
-        texts: number of columns at the right that hold text; the others hold numbers.
-    """
+    """A table, of whose columns those at the right, as many as ``texts``, are not numbers."""
     numbers = len(headings) - texts
 
     def line(tag: str, cells: Sequence[object]) -> str:

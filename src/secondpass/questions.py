@@ -13,8 +13,7 @@ R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
-_MIN_LENGTH = 80
-"""Minimum characters of a passage that is cut; a shorter one could not be judged."""
+_MIN_LENGTH = 80  # minimum characters of a passage that is cut; a shorter one could not be judged
 
 Span: TypeAlias = tuple[int, int]
 """A range of characters of a text: (start, stop), with 0 <= start < stop <= its length."""
@@ -90,11 +89,9 @@ def sliced(text: str, *ranges: Span) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Cut the end off a text, before the suffix that the configuration wrote.
+    """Cut a text before the suffix that the configuration wrote, to a number of characters.
 
-    Args:
-        text: any text.
-        length: the number of characters to keep; prefix and suffix stay even if they have more.
+    Prefix and suffix stay even if they have more.
     """
     if len(text) <= length:
         return text

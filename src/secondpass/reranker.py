@@ -318,9 +318,7 @@ class Reranker:
         counted = isinstance(candidates, int)
         sample = assumed_passages(candidates, length) if isinstance(candidates, int) else candidates
         request = to_request(
-            ASSUMED_QUERY if query is None else query,
-            sample,
-            text_needed=self.render.needs_text,
+            ASSUMED_QUERY if query is None else query, sample, text_needed=self.render.needs_text
         )
         task = self._task(
             request,

@@ -244,18 +244,18 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as dicts, lists, strings and numbers, ready for JSON."""
-        return dict(_plain(self))
+        return dict(plain(self))
 
 
-def _plain(record: Any) -> Any:
+def plain(record: Any) -> Any:
     """A record as a dict, with lists for tuples; only tuples of records are converted deeply."""
     if isinstance(record, Mapping):
-        return {key: _plain(value) for key, value in record.items()}
+        return {key: plain(value) for key, value in record.items()}
     if isinstance(record, tuple):
         nested = bool(record) and is_dataclass(record[0])
-        return [_plain(value) for value in record] if nested else [*record]
+        return [plain(value) for value in record] if nested else [*record]
     if is_dataclass(record):
-        return {part.name: _plain(getattr(record, part.name)) for part in fields(record)}
+        return {part.name: plain(getattr(record, part.name)) for part in fields(record)}
     return record
 
 

@@ -88,7 +88,7 @@ def test_docs_and_examples_import_what_the_reference_has(written):
 
 # ---------------------------------------------------------------------- issue codes
 
-ADDED_BY = {"add", "add_issue", "_add_issue"}
+ADDED_BY = {"_issue", "add", "add_issue", "_add_issue"}
 RAISED = {"MethodError", "LLMError", "ReplyError", "ModelLoadError", "DeadlineError", "BudgetError"}
 """Exceptions whose second argument is the code of an issue."""
 

@@ -59,11 +59,7 @@ def test_billed_units_are_summed_where_they_are_reported():
 
 
 def test_cached_answers_retries_and_repairs_are_summed():
-    usages = [
-        {"cached": 1200, "retries": 2},
-        {"cached": 300},
-        {"repairs": 1},
-    ]
+    usages = [{"cached": 1200, "retries": 2}, {"cached": 300}, {"repairs": 1}]
     counts = count([Ranking("q", (), Report("ok", usage=Usage(1, **usage))) for usage in usages])
     end = " 0 unchanged; cached answers: 1,500; retries: 2; repairs: 1"
     assert summary(3, counts, 1.0).endswith(end)

@@ -41,9 +41,7 @@ scores = st.lists(odd_scores, min_size=12, max_size=12)
 blends = st.one_of(
     st.none(),
     st.builds(
-        Blend,
-        original=st.floats(0, 1),
-        normalize=st.sampled_from(["minmax", "zscore", "rrf"]),
+        Blend, original=st.floats(0, 1), normalize=st.sampled_from(["minmax", "zscore", "rrf"])
     ),
 )
 SHARES = st.sampled_from(["margin", "english"])

@@ -290,8 +290,7 @@ def ranked(reranker, mode):
 
 @pytest.mark.parametrize("passages", [None, {}], ids=["whole", "passages"])
 @pytest.mark.parametrize(
-    ("scorer", "mode"),
-    rotated(list(BLOCKED), ["rerank", "arerank", "rerank_many"]),
+    ("scorer", "mode"), rotated(list(BLOCKED), ["rerank", "arerank", "rerank_many"])
 )
 def test_a_scorer_that_scores_nothing_leaves_time_for_its_fallback(scorer, mode, passages):
     reranker = Reranker(
@@ -303,8 +302,7 @@ def test_a_scorer_that_scores_nothing_leaves_time_for_its_fallback(scorer, mode,
 
 
 @pytest.mark.parametrize(
-    ("scorer", "mode"),
-    rotated(["batches", "lists"], ["rerank", "arerank", "rerank_many"]),
+    ("scorer", "mode"), rotated(["batches", "lists"], ["rerank", "arerank", "rerank_many"])
 )
 def test_a_scorer_that_scores_something_has_the_time_of_its_fallback(scorer, mode):
     reranker = Reranker(BLOCKED[scorer](1, 1.3), fallback=["lexical"], limits={"deadline": 1.5})

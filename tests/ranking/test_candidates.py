@@ -59,10 +59,7 @@ class Page:
         (Page("a", meta={"k": 1}, other=3), ("a", None, None, {"k": 1})),
         (Page("a", originalScore=0.5), ("a", None, 0.5, {"originalScore": 0.5})),
         ({"text": "a", "originalScore": 0.5}, ("a", None, 0.5, {"originalScore": 0.5})),
-        (
-            {"text": "a", "score": None, "originalScore": 0},
-            ("a", None, 0, {"originalScore": 0}),
-        ),
+        ({"text": "a", "score": None, "originalScore": 0}, ("a", None, 0, {"originalScore": 0})),
         (
             {"text": "a", "score": 0.1, "originalScore": 0.5},
             ("a", None, 0.1, {"originalScore": 0.5}),
@@ -270,10 +267,7 @@ DISTANCES = [0.2, 0.5, 0.9]
 
 @pytest.mark.parametrize(
     ("blend", "finals"),
-    [
-        (Blend(0.5, "minmax"), [1, 0.5, 0]),
-        (Blend(0.5, "zscore"), [1.2247449, 0, -1.2247449]),
-    ],
+    [(Blend(0.5, "minmax"), [1, 0.5, 0]), (Blend(0.5, "zscore"), [1.2247449, 0, -1.2247449])],
 )
 def test_distances_do_not_turn_a_blend_upside_down(blend, finals):
     scorer = ByTable({"0": 0.9, "1": 0.6, "2": 0.3}, score_kind="probability")

@@ -5,7 +5,7 @@ import json
 from fakes import Model
 from secondpass import Reranker
 from secondpass.limits import Prices
-from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage, in_words, total
+from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage, in_words
 from secondpass.strategies.graded import Graded
 from secondpass.strategies.listwise import Listwise
 
@@ -43,7 +43,7 @@ STAGES = (
 
 
 def test_total():
-    whole = total(STAGES, 100)
+    whole = CostPlan(100, STAGES).total
     assert (whole.calls, whole.rounds, whole.pairs) == (7, 4, 160)
     assert (whole.input_tokens, whole.output_tokens) == (180.5, 25)
     assert (whole.cost, whole.seconds) == (1.25, 4)
@@ -51,12 +51,12 @@ def test_total():
 
 def test_what_is_not_known_of_one_stage_is_not_known_of_all():
     unpriced = PlannedStage("own", 5, 1, 1, 5, 1, 1)
-    whole = total([*STAGES, unpriced], 100)
+    whole = CostPlan(100, (*STAGES, unpriced)).total
     assert (whole.calls, whole.input_tokens, whole.cost, whole.seconds) == (8, 181.5, None, None)
-    whole = total([*STAGES, PlannedStage("own", 5, None, None, 5)], 100)
+    whole = CostPlan(100, (*STAGES, PlannedStage("own", 5, None, None, 5))).total
     assert {whole.calls, whole.rounds, whole.input_tokens, whole.cost} == {None}
     assert whole.asks
-    assert total(STAGES[:1], 100).cost is None
+    assert CostPlan(100, STAGES[:1]).total.cost is None
 
 
 def test_notes():

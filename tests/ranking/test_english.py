@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from secondpass.ranking.english import (
-    judge,
-    measure_foreign,
-    measure_unreadable_query,
-)
+from secondpass.ranking.english import judge, measure_foreign, measure_unreadable_query
 from secondpass.scorers.minilm import load_tokenizer
 
 FOLDER = Path(__file__).parent / "languages"
@@ -111,20 +107,17 @@ def test_a_query_with_other_letters_for_english(query, candidates, tokenizer):
     assert judge("auto", query, LISTS[candidates][1:], tokenizer).original is None
 
 
+LETTERS_OF_THEIR_OWN = (
+    "greek russian ukrainian arabic persian hebrew hindi bengali chinese thai".split()
+)
 VERDICTS = {
     "prose": {"auto": None, "keep": None, "lean": None, "ignore": None},
     "tags": {"auto": None, "keep": None, "lean": None, "ignore": None},
-    "german": {"auto": 0.5, "keep": 1, "lean": 0.5, "ignore": None},
     **{
         name: {"auto": 0.5, "keep": 1, "lean": 0.5, "ignore": None}
-        for name in ("turkish", "finnish", "vietnamese")
+        for name in "german turkish finnish vietnamese".split()
     },
-    **{
-        name: {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None}
-        for name in "greek russian ukrainian arabic persian hebrew hindi bengali".split()
-    },
-    "chinese": {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None},
-    "thai": {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None},
+    **{name: {"auto": 1, "keep": 1, "lean": 0.5, "ignore": None} for name in LETTERS_OF_THEIR_OWN},
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import InOrder, candidate_likes, odd_scores
+from fakes import InOrder, Judging, candidate_likes, odd_scores
 from sampling import examples
 from secondpass import InputError, Ranking, Reranker
 from secondpass.effects import Judgement
@@ -55,15 +55,9 @@ def test_in_words(identifier, settings, lines):
     ("code", "why"), [("timeout", "its retrieval rank decides"), ("declined", "it was declined")]
 )
 def test_why_a_candidate_was_not_judged(code, why):
-    class Judging:
-        name, score_kind, scale = "m", "unbounded", None
-
-        def judge(self, task):
-            yield from ()
-            issue = Issue(code, "no answer", (1,))
-            return Judgement([0.1, None, 0.3], frozenset({1}), [issue])
-
-    ranking = Reranker(Judging(), log_level="debug").rerank("q", FRUIT)
+    issue = Issue(code, "no answer", (1,))
+    method = Judging(Judgement([0.1, None, 0.3], frozenset({1}), [issue]))
+    ranking = Reranker(method, log_level="debug").rerank("q", FRUIT)
     assert why in str(ranking.explain("pear"))
 
 
@@ -125,8 +119,7 @@ def test_a_ranking_without_a_trace():
     st.lists(candidate_likes, max_size=8),
     st.lists(odd_scores, min_size=8, max_size=8),
     st.one_of(
-        st.none(),
-        st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"])),
+        st.none(), st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"]))
     ),
     st.fixed_dictionaries(
         {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from fakes import ByTable, InOrder, numbered, shown_in
+from fakes import ByTable, InOrder, Judging, numbered, shown_in
 from fakes import ranked as ranked_reply
 from secondpass import Candidate, ConfigurationError, InputError, Reranker
 from secondpass.effects import Judgement
@@ -83,19 +83,10 @@ def test_threshold_of_a_call_is_on_the_same_scores():
     assert [issue.code for issue in ranking.report.issues] == []
 
 
-class Doubting:
-    """States a weight of the original order."""
-
-    name, score_kind, scale = "doubting", "similarity", None
-
-    def judge(self, task):
-        return Judgement([0.1, 0.9, 0.5], original=0.5)
-        yield
-
-
 def test_not_applied_to_scores_that_the_method_doubts():
     floor = Floor(0.6, "rerank", 0.95)
-    report = Reranker(Doubting(), floor=floor, blend=MINMAX).rerank("q", CANDIDATES).report
+    doubting = Judging(Judgement([0.1, 0.9, 0.5], original=0.5), score_kind="similarity")
+    report = Reranker(doubting, floor=floor, blend=MINMAX).rerank("q", CANDIDATES).report
     assert (report.left_out, report.nothing_relevant) == ({}, None)
     assert [issue.code for issue in report.issues] == ["floor_not_applied"]
 

@@ -5,6 +5,7 @@ import pytest
 from fakes import (
     ByTable,
     Model,
+    best_first,
     in_answer,
     listening,
     number_of,
@@ -27,12 +28,6 @@ def interims(method, texts, reply=ranked):
     found = []
     last, _ = play(method.judge(listening(task_of(texts), found)), in_answer(reply))
     return found, last
-
-
-def best_first(judgement):
-    """The indices that have a score, best first."""
-    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
-    return sorted(scored, key=lambda index: -judgement.scores[index])
 
 
 def numbers(texts, judgement):

@@ -9,14 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import secondpass
-from fakes import (
-    Answering,
-    ByTable,
-    Model,
-    always,
-    numbered,
-    ranked,
-)
+from fakes import Answering, ByTable, Model, always, numbered, ranked
 from secondpass import InputError, Reranker, RerankError
 from secondpass.effects import Completion, Judgement
 from secondpass.errors import LLMError
@@ -27,7 +20,7 @@ from secondpass.ranking.observers import (
     RequestOperation,
     ScoringOperation,
     error_of,
-    observed,
+    registrations,
 )
 from secondpass.strategies.cascade import Cascade, CascadeStage
 from secondpass.strategies.listwise import Listwise
@@ -373,7 +366,7 @@ class Waited:
 def test_what_is_no_observer(observer, message):
     with pytest.raises(InputError, match=message):
         secondpass.observe(observer)
-    assert not observed()
+    assert not registrations()
 
 
 def test_a_method_that_closes_another_has_its_own_end(recorder):

@@ -35,8 +35,8 @@ def codes(result):
 
 def test_statuses():
     result = outcome(0.5, None, None, None, unjudged=frozenset({1}), beyond=frozenset({2}))
-    assert result.status == ["scored", "unjudged", "tail", "backfilled", "tail"]
-    assert result.rerank_score == [0.5, None, None, None, None]
+    assert result.trace.status == ["scored", "unjudged", "tail", "backfilled", "tail"]
+    assert result.trace.rerank_score == [0.5, None, None, None, None]
 
 
 def test_issues_name_the_method_and_the_candidates():
@@ -50,7 +50,7 @@ def test_issues_name_the_method_and_the_candidates():
 def test_the_order_is_by_score_then_by_status():
     result = outcome(0.1, None, 0.9, None, beyond=frozenset({1}))
     assert result.rank(METHOD, None, None) == ([2, 0, 3, 1], [])
-    assert result.final_score == [0.1, None, 0.9, None, None]
+    assert result.trace.final_score == [0.1, None, 0.9, None, None]
 
 
 def test_the_floor():

@@ -12,17 +12,8 @@ from secondpass.ranking.windows import Passages, sentences, split
 
 PIECES = st.sampled_from(
     [
-        *"aé漢ก\u0e33🏽\u0301\u200d\ud800\udc00🇫.!?。」\"'\n\t \u3000\x85",
-        *[
-            "word",
-            "Sentence. ",
-            "句子。",
-            "  \n\n ",
-            "\r\n",
-            "\0",
-            "\U0001f468\u200d\U0001f469",
-            "." * 9,
-        ],
+        *"aé漢ก\u0e33🏽\u0301\u200d\ud800\udc00🇫.!?。」\"'\n\t \u3000\x85\0",
+        *["word", "Sentence. ", "句子。", "  \n\n ", "\r\n", "👨\u200d👩", "." * 9],
     ]
 )
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=60).map("".join)
@@ -105,9 +96,7 @@ def test_prefix_and_suffix_are_in_every_window(size):
         ({"size": 0}, "size: must be greater than or equal to 1, not 0"),
         ({"size": 10, "overlap": 10}, r"overlap: must be smaller than the size \(10\)"),
         ({"overlap": -1}, "overlap: must be greater than or equal to 0, not -1"),
-        ({"size": 1.5}, "size: "),
         ({"combine": "best"}, "combine: "),
-        ({"length": 3}, "length: unknown key"),
     ],
 )
 def test_wrong_settings(settings, message):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fakes import Answering, ByTable, InOrder, Model
+from fakes import Answering, ByTable, InOrder, Judging, Model
 from secondpass import Candidate, Reranker, RerankError
 from secondpass.effects import Judgement
 from secondpass.strategies.graded import Graded
@@ -17,24 +17,6 @@ LEVELS = [
     Candidate("b", score=0.8, metadata={"level": "easy"}),
     Candidate("c", score=0.7, metadata={"level": "easy"}),
 ]
-
-
-class Judging:
-    """A method that returns a given judgement."""
-
-    name, scale = "judging", None
-
-    def __init__(self, judgement, score_kind="probability"):
-        self.judgement = judgement
-        self.score_kind = score_kind
-
-    def judge(self, task):
-        return self.judgement
-        yield
-
-
-def failing(**settings):
-    return Reranker(Answering(lambda count: None), log_level="debug", **settings)
 
 
 # ---------------------------------------------------------------------- a single candidate
@@ -73,7 +55,8 @@ def test_single_candidate_is_left_alone(method, asynchronous):
 
 
 def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
-    ranking = failing(order=TIERS).rerank("q", LEVELS)
+    failing = Answering(lambda count: None)
+    ranking = Reranker(failing, log_level="debug", order=TIERS).rerank("q", LEVELS)
     assert ranking.order == (1, 2, 0)
     assert [item.final_score for item in ranking] == [0.8, 0.7, 0.9]
     assert [item.status for item in ranking] == ["unjudged"] * 3
@@ -98,7 +81,7 @@ def test_ordering_by_metadata_is_applied_when_nothing_was_judged():
     ],
 )
 def test_scores_of_another_kind_need_settings_that_do_not_depend_on_it(settings, status):
-    method = Judging(Judgement([7.0, -3.0], score_kind="logit"))
+    method = Judging(Judgement([7.0, -3.0], score_kind="logit"), score_kind="probability")
     given = [Candidate("a", score=0.1), Candidate("b", score=0.2)]
     report = Reranker(method, log_level="debug", **settings).rerank("q", given).report
     assert (report.status, report.score_kind) == (status, "logit" if status == "ok" else None)
@@ -125,7 +108,8 @@ WEIGHTS = [
 
 @pytest.mark.parametrize(("weight", "blend", "order", "finals", "status"), WEIGHTS)
 def test_weight_of_the_original_order(weight, blend, order, finals, status):
-    method = Judging(Judgement(SCORES, issues=[WEIGHED], original=weight))
+    judgement = Judgement(SCORES, issues=[WEIGHED], original=weight)
+    method = Judging(judgement, score_kind="probability")
     reranker = Reranker(method, blend=blend, fallback=[InOrder([1, 2, 3])], log_level="debug")
     ranking = reranker.rerank("q", LEVELS)
     by_position = {item.position: item.final_score for item in ranking}
@@ -179,18 +163,9 @@ def test_spreads():
     assert list(ranking.to_dict()["ranking"][0])[-2:] == ["spread", "probability"]
 
 
-class Plain:
-    """A method without a text of its own in the report: it gives a judgement with issues."""
-
-    name, score_kind, scale = "plain", "grade", (0.0, 4.0)
-
-    def judge(self, task):
-        own = Issue("own", "as it was", (0,))
-        named = Issue("named", "likewise", (), (), "inner")
-        return Judgement([1.0] * len(task.texts), issues=[own, named])
-        yield
-
-
+WITH_ISSUES = Judging(
+    Judgement([1.0, 1.0], issues=[WEIGHED, Issue("named", "likewise", (), (), "inner")])
+)
 SCORED = [Candidate("a", id="a", score=0.4), Candidate("b", id="b", score=0.2)]
 
 
@@ -206,7 +181,7 @@ REPORTS = [
             "by-table",
         ),
     ),
-    ({"method": Plain()}, SCORED, ("named", "likewise", (), "inner")),
+    ({"method": WITH_ISSUES}, SCORED, ("named", "likewise", (), "inner")),
     (
         {"method": InOrder([0.5], score_kind="probability"), "blend": {"original": 0.5}},
         [Candidate("a", score=7)],
@@ -241,21 +216,12 @@ def test_issue_says_what_happened_and_where(settings, given, expected):
 
 
 def test_candidates_without_text_are_not_shown():
-    given = []
-
-    class Noting(Judging):
-        def judge(self, task):
-            given.append((list(task.texts), [one.id for one in task.candidates]))
-            return Judgement([0.1, 0.2])
-            yield
-
+    method = Judging(Judgement([0.1, 0.2]))
     candidates = [Candidate("a", id="x"), Candidate(None, id="y"), Candidate("b", id="z")]
-    ranking = Reranker(Noting(None), log_level="debug").rerank("q", candidates)
-    assert given == [(["a", "b"], ["x", "z"])]
-    assert [(item.position, item.rerank_score) for item in ranking] == [
-        (2, 0.2),
-        (0, 0.1),
-        (1, None),
-    ]
+    ranking = Reranker(method, log_level="debug").rerank("q", candidates)
+    (task,) = method.tasks
+    assert (list(task.texts), [one.id for one in task.candidates]) == (["a", "b"], ["x", "z"])
+    scores = [(item.position, item.rerank_score) for item in ranking]
+    assert scores == [(2, 0.2), (0, 0.1), (1, None)]
     (issue,) = ranking.report.issues
     assert (issue.code, issue.positions, issue.ids) == ("no_text", (1,), ("y",))

@@ -175,8 +175,7 @@ def test_windows_are_combined_by_each_kind_of_score(combine):
 
 
 @pytest.mark.parametrize(
-    ("weight", "status", "codes"),
-    [(0.5, "degraded", ["own"]), (1.0, "unchanged", ["own"])],
+    ("weight", "status", "codes"), [(0.5, "degraded", ["own"]), (1.0, "unchanged", ["own"])]
 )
 def test_a_weight_of_the_original_order_and_issues_are_passed_on(weight, status, codes):
     issue = Issue("own", "these are odd", (1, 2, 3))

@@ -119,9 +119,9 @@ def test_garbage_is_not_collected_while_a_fork_holds_it(path):
     del dropped
 
     def fork():
-        files.opening.before_fork()
+        files._before_fork()
         gc.collect()
-        files.opening.after_fork_in_parent()
+        files._after_fork_in_parent()
 
     thread = threading.Thread(target=fork, daemon=True)
     thread.start()

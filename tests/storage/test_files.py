@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
@@ -66,20 +65,6 @@ assert b"locked" in done.stderr
 def test_a_check_ends_no_lock_of_this_process(tmp_path):
     call = [sys.executable, "-c", READS_A_FILE_IN_USE, str(tmp_path / "file")]
     subprocess.run(call, env=ENVIRONMENT, timeout=60, check=True)
-
-
-@pytest.mark.parametrize(
-    ("other", "version"),
-    [(replace(LAYOUT, application=0x4321), None), (replace(LAYOUT, version=1), 1)],
-)
-def test_other_files_are_told_apart(tmp_path, other, version):
-    path = tmp_path / "file"
-    prepare(path, other)
-    before = path.read_bytes()
-    with pytest.raises(WrongFileError) as caught:
-        prepare(path, LAYOUT)
-    assert caught.value.version == version
-    assert path.read_bytes() == before
 
 
 def test_a_file_is_checked_again_after_it_was_closed(tmp_path):

@@ -16,16 +16,6 @@ from secondpass.storage.store_file import StoreFile
 from store_kinds import KEYS, KINDS
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS)
-def kind(request):
-    return request.param
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "file"
-
-
 @pytest.fixture
 def opened(kind, path):
     """Opens stores, and closes them at the end."""

@@ -19,16 +19,6 @@ from store_kinds import KEYS, KINDS
 ANSWERS = KINDS["answers"]
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS)
-def kind(request):
-    return request.param
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "file"
-
-
 @pytest.fixture
 def file(path):
     """One of answers, where both kinds are the same."""
@@ -159,10 +149,7 @@ def test_the_file_stays_within_its_size(kind, path, at_once, monkeypatch):
 
 @pytest.mark.parametrize("other", [False, True], ids=["the writer", "another process"])
 def test_what_is_read_stays(kind, path, other):
-    with (
-        kind.opened(path, kind.max_bytes) as writer,
-        kind.opened(path, kind.max_bytes) as reader,
-    ):
+    with kind.opened(path, kind.max_bytes) as writer, kind.opened(path, kind.max_bytes) as reader:
         for start in range(0, 1200, 10):
             writer.put_many(kind.values(start, start + 10))
             assert KEYS[0] in (reader if other else writer).get_many(KEYS[:1])

@@ -2,42 +2,16 @@
 
 import pytest
 
-from secondpass.effects import Answer, Call
+from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError, ReplyError
 from secondpass.prompts.replies.base import BatchScores
-from secondpass.strategies.base import (
-    IssueCollector,
-    affordable,
-    error_message,
-    merge_batches,
-    split_batches,
-)
+from secondpass.strategies.base import IssueCollector, error_message, merge_batches, split_batches
 
 
 def test_one_batch_on_another_scale_refuses_all():
     refused = ReplyError("95 lies outside 0 to 10", "score_out_of_range")
     with pytest.raises(ReplyError, match="95"):
         merged(Answer(BatchScores((9.0, 8.0), ())), Answer(error=refused))
-
-
-@pytest.mark.parametrize(
-    ("runs", "left", "allowed"),
-    [
-        (1, {}, 1),
-        (3, {39: None}, 3),
-        (3, {39: 2}, 3),
-        (3, {39: 0, 26: 1}, 2),
-        (3, {39: 0, 26: 0}, 1),
-    ],
-)
-def test_runs_that_the_limits_allow(runs, left, allowed):
-    class Bounded(Call):
-        def rounds_left(self, questions=1, *, repairs=False):
-            return left.pop(questions)
-
-    left = dict(left)
-    assert affordable(Bounded(), runs, 13) == allowed
-    assert not left
 
 
 def merged(*answers, batches=(range(2), range(2, 4)), count=4):
@@ -47,14 +21,7 @@ def merged(*answers, batches=(range(2), range(2, 4)), count=4):
 
 @pytest.mark.parametrize(
     ("count", "size", "sizes"),
-    [
-        (5, None, [5]),
-        (5, 5, [5]),
-        (6, 5, [3, 3]),
-        (7, 3, [2, 2, 3]),
-        (3, 1, [1, 1, 1]),
-        (0, 3, []),
-    ],
+    [(5, None, [5]), (5, 5, [5]), (6, 5, [3, 3]), (7, 3, [2, 2, 3]), (3, 1, [1, 1, 1]), (0, 3, [])],
 )
 def test_batches_are_of_nearly_equal_size(count, size, sizes):
     batches = list(split_batches(count, size))

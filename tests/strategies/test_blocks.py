@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import Model, failing, in_answer, numbered, play, ranked, shown_in, task_of
+from fakes import Model, best_first, failing, in_answer, numbered, play, ranked, shown_in, task_of
 from sampling import examples
 from secondpass import Reranker
 from secondpass.effects import Call, Left
@@ -18,12 +18,6 @@ from secondpass.strategies.blocks import Blocks, design, joint_order, largest_co
 
 def judge(method, texts, reply=ranked):
     return play(method.judge(task_of(texts)), in_answer(reply))
-
-
-def order_of(judgement):
-    """The indices that have a score, best first."""
-    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
-    return sorted(scored, key=lambda index: -judgement.scores[index])
 
 
 # ---------------------------------------------------------------------- design
@@ -84,9 +78,9 @@ def test_blocks_apart_from_the_others_do_not_count():
     # Only two blocks of the first copy are answered, and they have no candidate in common.
     judgement, _ = judge(Blocks(Model(), final=0), numbered(range(45)), failing(*range(1, 6)))
     first = design(45, 20, 2)[0]
-    assert order_of(judgement) == first[::-1]
+    assert best_first(judgement) == first[::-1]
     judgement, _ = judge(Blocks(Model(), final=0), numbered(range(45)), failing(2, 3, 4, 5))
-    assert order_of(judgement) == first[::-1]
+    assert best_first(judgement) == first[::-1]
     assert judgement.unjudged == set(range(45)) - set(first)
     assert "windows_not_joined" in [issue.code for issue in judgement.issues]
 
@@ -164,7 +158,7 @@ def test_nothing_wrong_is_made_of_any_reply(count, block, copies, seed):
         )
     except MethodError:
         return
-    scored = order_of(judgement)
+    scored = best_first(judgement)
     assert len({judgement.scores[index] for index in scored}) == len(scored)
     assert judgement.unjudged.isdisjoint(scored)
     assert all(

@@ -1,14 +1,13 @@
 """Cascades: stages of scorers and of methods that ask, alone, nested and many at once."""
 
-import asyncio
 import math
 
 import pytest
 
 from fakes import (
     Answering,
-    Batching,
     ByTable,
+    Judging,
     Model,
     always,
     graded,
@@ -20,14 +19,7 @@ from fakes import (
     shown_in,
     task_of,
 )
-from secondpass import (
-    ConfigurationError,
-    MethodError,
-    MissingExtraError,
-    Reranker,
-    RerankError,
-    config,
-)
+from secondpass import ConfigurationError, MethodError, Reranker, RerankError, config
 from secondpass.effects import Judgement
 from secondpass.errors import LLMError
 from secondpass.ranking.methods import to_method
@@ -51,23 +43,6 @@ def against_number(texts):
 def cascade(*stages):
     """A cascade of (method, depth) pairs."""
     return Cascade([CascadeStage(method, depth) for method, depth in stages])
-
-
-class Judging:
-    """A method that judges without any effect: gives a judgement, or raises."""
-
-    name = "judging"
-    score_kind = "unbounded"
-    scale = None
-
-    def __init__(self, judgement):
-        self.judgement = judgement
-
-    def judge(self, task):
-        if isinstance(self.judgement, BaseException):
-            raise self.judgement
-        return self.judgement
-        yield
 
 
 # ---------------------------------------------------------------------- order and scores
@@ -158,8 +133,8 @@ class Leaning(Judging):
     """Prefers its last texts, and gives its input order a weight."""
 
     def judge(self, task):
-        count = len(task.texts)
-        return Judgement([float(index) for index in range(count)], original=self.judgement)
+        scores = [float(index) for index in range(len(task.texts))]
+        return Judgement(scores, original=self.judgement)
         yield
 
 
@@ -247,76 +222,28 @@ def test_cost_limit_needs_all_prices():
         Reranker(cascade((ByTable(), None), (Graded(Model()), 2)), limits={"cost": 1.0})
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_many_queries_are_merged(asynchronous):
-    queries = [numbered([index, 9 - index, 5, 2 + index]) for index in range(6)]
-    table = {text: float(number_of(text)) for texts in queries for text in texts}
-    scorer = Batching(table)
-    model = Model()
-    reranker = Reranker(cascade((scorer, None), (Graded(model), 2)))
-    requests = [(f"query {index}", texts) for index, texts in enumerate(queries)]
-    if asynchronous:
-        rankings = asyncio.run(reranker.arerank_many(requests))
-    else:
-        rankings = reranker.rerank_many(requests)
-    assert scorer.batches == [6]
-    assert len(model.prompts) == 6
-    alone = [reranker.rerank(*request) for request in requests]
-    assert [repr(ranking.items) for ranking in rankings] == [repr(one.items) for one in alone]
-    assert [ranking.report.usage for ranking in rankings] == [one.report.usage for one in alone]
-
-
 # ---------------------------------------------------------------------- life
 
 
 def test_warm_up_and_close():
     did = []
 
-    class Living(ByTable):
-        def warm_up(self):
-            did.append("scorer warm")
+    def living(kind, name):
+        parts = ("warm_up", "close")
+        members = {part: lambda self, part=part: did.append((name, part)) for part in parts}
+        return type("Living", (kind,), members)()
 
-        def close(self):
-            did.append("scorer closed")
-
-    class LivingModel(Model):
-        def warm_up(self):
-            did.append("model warm")
-
-        def close(self):
-            did.append("model closed")
-
-    reranker = Reranker(cascade((Living(), None), (Graded(LivingModel()), 2)))
+    stages = (living(ByTable, "scorer"), None), (Graded(living(Model, "model")), 2)
+    reranker = Reranker(cascade(*stages))
     reranker.warm_up()
     reranker.close()
-    assert did == ["scorer warm", "model warm", "scorer closed", "model closed"]
-
-
-# ---------------------------------------------------------------------- calls on stages
-
-
-class Recording:
-    """A method that keeps its tasks and returns a given judgement."""
-
-    name, score_kind, scale = "judging", "unbounded", None
-
-    def __init__(self, judgement):
-        self.judgement = judgement
-        self.tasks = []
-
-    def judge(self, task):
-        self.tasks.append(task)
-        return self.judgement
-        yield
-
-    def check_installed(self):
-        raise MissingExtraError("extra", "the stage")
+    assert did == [(name, part) for part in ("warm_up", "close") for name in ("scorer", "model")]
 
 
 def test_issues_of_stages():
     own = Issue("own", "as it was", (1,), ("b",))
     named = Issue("named", "likewise", (0,), (), "inner")
-    stages = (Recording(Judgement([1.0, None], issues=[own, named])), 2)
+    stages = (Judging(Judgement([1.0, None], issues=[own, named])), 2)
     method = cascade(stages, (Answering(raising(MethodError("it is shut", "shut"))), 2))
     judgement, _ = play(method.judge(task_of(["a", "b"])), None)
     assert judgement.issues == [
@@ -329,16 +256,12 @@ def test_issues_of_stages():
 
 
 def test_left_alone_stays_so():
-    alone = Judgement([None], beyond=frozenset({0}))
-    method = cascade(
-        (Recording(alone), None), (Recording(alone), 1), (Recording(Judgement([1.0])), 1)
-    )
+    alone = Judging(Judgement([None], beyond=frozenset({0})))
+    method = cascade((alone, None), (alone, 1), (Judging(Judgement([1.0])), 1))
     judgement, _ = play(method.judge(task_of(["a"])), None)
     assert (list(judgement.scores), judgement.beyond) == ([1.0], frozenset())
-    two = Judgement([None, None], beyond=frozenset({0, 1}))
-    one = Judgement([None], beyond=frozenset({0}))
-    method = cascade((Recording(two), 2), (Recording(one), 1))
-    judgement, _ = play(method.judge(task_of(["a", "b"])), None)
+    both = Judging(Judgement([None, None], beyond=frozenset({0, 1})))
+    judgement, _ = play(cascade((both, 2), (alone, 1)).judge(task_of(["a", "b"])), None)
     assert judgement.beyond == {0, 1}
 
 

@@ -1,20 +1,10 @@
 """The graded strategy: answers are sent into it, then asked of plain functions."""
 
 import json
-import math
 
 import pytest
 
-from fakes import (
-    Model,
-    graded,
-    in_answer,
-    number_of,
-    numbered,
-    play,
-    shown_in,
-    task_of,
-)
+from fakes import Model, graded, in_answer, number_of, numbered, play, shown_in, task_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.effects import Completion
 from secondpass.strategies.graded import Graded
@@ -104,14 +94,9 @@ def test_reply_formats_and_labels(labels, settings, reply):
 ANSWERS = [
     # reply to the only question about 3, 9, 5; scores; status by position; issues by position
     ("whole", grades(), [3, 9, 5], {}, {}),
-    ("ends of the scale", grades(_3=0, _9=10), [0, 10, 5], {}, {}),
     ("one missing", grades(_9="absent"), [3, None, 5], {1: "backfilled"}, {"not_in_reply": (1,)}),
     ("a rounding error", grades(_9=10.00005), [3, 10, 5], {}, {}),
-    ("a string", grades(_9="9"), [3, 9, 5], {}, {}),
     ("a word", grades(_9="high"), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
-    ("NaN", grades(_9=math.nan), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
-    ("a boolean", grades(_9=True), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
-    ("null", grades(_9=None), [3, None, 5], {1: "backfilled"}, {"grade_refused": (1,)}),
     (
         "missing and refused",
         grades(_9="absent", _5="high"),
@@ -142,10 +127,8 @@ ANSWERS = [
     ids=[a[0] for a in ANSWERS],
 )
 def test_incomplete_replies(reply, scores, status, issues):
-    texts = numbered([3, 9, 5])
-    judgement, _ = judge(Graded(Model()), texts, reply)
-    assert judgement.scores == scores
-    ranking = Reranker(Graded(Model(reply)), log_level="debug").rerank("wombats", texts)
+    reranker = Reranker(Graded(Model(reply)), log_level="debug")
+    ranking = reranker.rerank("wombats", numbered([3, 9, 5]))
     got = {item.position: item for item in ranking}
     assert [got[index].rerank_score for index in range(3)] == scores
     assert [got[index].status for index in range(3)] == [
@@ -172,20 +155,14 @@ def test_grade_out_of_range(grade, repair):
 
 WRONG = [
     ({"scale": (5, 5)}, "scale: give the lowest and the highest grade"),
-    ({"scale": (5, 1)}, "scale"),
     ({"scale": (0, float("inf"))}, "scale"),
     ({"scale": (float("nan"), 1)}, "scale"),
     ({"scale": (0, 1, 2)}, "scale"),
-    ({"scale": 10}, "scale"),
     ({"batch_size": 0}, "batch_size"),
-    ({"batch_size": -1}, "batch_size"),
-    ({"batch_size": "20"}, "batch_size"),
     ({"reply": "permutation"}, "reply"),
     ({"labels": "uuid"}, "labels"),
     ({"bare": True}, "bare: is for arrays"),
-    ({"whole": "yes"}, "whole"),
     ({"prompt": {"instruction": "Grade {documentz}"}}, "documents"),
-    ({"windows": 3}, "windows"),
 ]
 
 

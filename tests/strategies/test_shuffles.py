@@ -12,6 +12,7 @@ from fakes import (
     ByTable,
     Limited,
     Model,
+    best_first,
     graded,
     in_answer,
     number_of,
@@ -50,12 +51,6 @@ def judge(method, texts, reply, rounds=lambda asked: None):
 def planned(method, count):
     """What a method would take for that many candidates."""
     return Reranker(method, depth=None).plan(count).total
-
-
-def order_of(judgement):
-    """The indices that have a score, best first."""
-    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
-    return sorted(scored, key=lambda index: -judgement.scores[index])
 
 
 def prompts(asks):
@@ -98,7 +93,7 @@ def test_an_exact_judge_gives_what_it_gives_once(numbers, shuffles):
             assert list(judgement.scores) == numbers
             assert list(judgement.spreads) == [0] * 30
         if kind != "blocks":  # the order behind its best 20 is not exact
-            assert [numbers[index] for index in order_of(judgement)][:10] == [*range(29, 19, -1)]
+            assert [numbers[index] for index in best_first(judgement)][:10] == [*range(29, 19, -1)]
         assert not judgement.issues
 
 
@@ -117,7 +112,7 @@ def test_ranks_are_those_of_the_mean_reciprocal_ranks(count, shuffles, seed):
     judgement, _ = judge(method, numbered(range(count)), reply)
     places = [[run.index(index) for run in runs] for index in range(count)]
     fused = [fmean(1 / (61 + place) for place in found) for found in places]
-    assert order_of(judgement) == sorted(range(count), key=lambda index: (-fused[index], index))
+    assert best_first(judgement) == sorted(range(count), key=lambda index: (-fused[index], index))
     assert sorted(judgement.scores) == [place / count for place in range(1, count + 1)]
     for spread, found in zip(judgement.spreads, places, strict=True):
         assert spread == pytest.approx((max(found) - min(found)) / count)
@@ -150,7 +145,7 @@ def test_shuffles_that_were_answered_count(kind):
     asked = planned(METHODS[kind](Model()), 20).calls
     reply = failing(*range(asked, 2 * asked), reply=REPLIES[kind])
     judgement, _ = judge(METHODS[kind](Model(), shuffles=2), numbered(range(20)), reply)
-    assert order_of(judgement) == list(range(19, -1, -1))
+    assert best_first(judgement) == list(range(19, -1, -1))
     assert list(judgement.spreads) == [None] * 20
     assert [issue.code for issue in judgement.issues] == ["server_error"]
     assert "one of the shuffles scored nothing" in judgement.issues[0].message
@@ -211,13 +206,20 @@ def test_limits_allow_fewer_shuffles(kind, calls, runs):
     assert codes == ([] if runs == 3 else ["fewer_runs"])
 
 
+def test_one_shuffle_is_begun_whatever_the_limits_allow():
+    model = Model(graded)
+    reranker = Reranker(METHODS["graded"](model, shuffles=3), limits={"calls": 4})
+    report = reranker.rerank("wombats", numbered(range(100))).report
+    assert (len(model.prompts), report.status) == (4, "partial")
+
+
 def test_shuffles_are_given_up_for_the_windows_of_the_first():
     # After two rounds of three windows each, what is left suffices for one shuffle.
     texts = numbered(range(100))
     method = Listwise(Model(), shuffles=3)
     judgement, asks = judge(method, texts, ranked, lambda done: None if done < 2 else 7)
     assert [len(ask.questions) for ask in asks] == [3, 3, 1, 1, 1, 1, 1, 1, 1]
-    assert order_of(judgement)[:10] == list(range(99, 89, -1))
+    assert best_first(judgement)[:10] == list(range(99, 89, -1))
     assert [issue.code for issue in judgement.issues] == ["fewer_runs"]
     assert list(judgement.spreads) == [None] * 100
 
@@ -258,13 +260,7 @@ def test_the_shuffles_disagree_about_one_of_the_best(places, disagree):
 
 @pytest.mark.parametrize(
     ("grades", "disagree"),
-    [
-        ((0, 5), False),
-        ((4, 10), True),
-        ((3, 2, 9), True),
-        ((9, 2, 9), False),
-        ((9, 2, 9, 3), True),
-    ],
+    [((0, 5), False), ((4, 10), True), ((3, 2, 9), True), ((9, 2, 9), False), ((9, 2, 9, 3), True)],
 )
 def test_the_shuffles_disagree_about_a_grade(grades, disagree):
     found = iter(grades)
@@ -305,7 +301,7 @@ def test_nothing_wrong_is_made_of_any_reply(count, shuffles, seed, kind):
         judgement, asks = judge(method, numbered(range(count)), reply)
     except MethodError:
         return
-    scored = order_of(judgement)
+    scored = best_first(judgement)
     assert judgement.unjudged.isdisjoint(scored)
     if kind != "graded":
         assert len({judgement.scores[index] for index in scored}) == len(scored)

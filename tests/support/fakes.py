@@ -74,6 +74,31 @@ class Answering:
         return self.answer(len(documents))
 
 
+class Judging:
+    """A method that returns a judgement, or raises an error; keeps its tasks."""
+
+    name, score_kind, scale = "judging", "unbounded", None
+
+    def __init__(self, judgement: Any, **members: Any) -> None:
+        self.judgement = judgement
+        self.tasks: list[Task] = []
+        for name, value in members.items():
+            setattr(self, name, value)
+
+    def judge(self, task: Task) -> Plan[Judgement]:
+        self.tasks.append(task)
+        if isinstance(self.judgement, BaseException):
+            raise self.judgement
+        return self.judgement
+        yield
+
+
+def best_first(judgement: Judgement) -> list[int]:
+    """The indices that have a score, best first."""
+    scored = [index for index, score in enumerate(judgement.scores) if score is not None]
+    return sorted(scored, key=lambda index: -judgement.scores[index])  # type: ignore[operator]
+
+
 class Batching(ByTable):
     """Scores several requests in a call, and counts calls."""
 

@@ -6,8 +6,7 @@ import json
 import math
 from typing import Any
 
-_SEPARATORS = "\x85\u2028\u2029"
-"""Ends of lines in Unicode that JSON does not escape."""
+_SEPARATORS = "\x85\u2028\u2029"  # ends of lines in Unicode that JSON does not escape
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

@@ -28,9 +28,7 @@ class FormatError(SecondPassError, ValueError):
     """
 
     def __init__(self, path: str | PathLike[str], line: int | None, problem: str) -> None:
-        self.path = fspath(path)
-        self.line = line
-        self.problem = problem
+        self.path, self.line, self.problem = fspath(path), line, problem
         super().__init__(self.path, line, problem)
 
     def __str__(self) -> str:
@@ -39,16 +37,10 @@ class FormatError(SecondPassError, ValueError):
 
 
 class MeasureError(SecondPassError, ValueError):
-    """A measure is unknown, has wrong parameters, or cannot be computed.
-
-    Args:
-        measure: its name as the caller wrote it.
-        problem: what is wrong.
-    """
+    """A measure, as the caller wrote it, is unknown, wrong, or cannot be computed."""
 
     def __init__(self, measure: str, problem: str) -> None:
-        self.measure = measure
-        self.problem = problem
+        self.measure, self.problem = measure, problem
         super().__init__(measure, problem)
 
     def __str__(self) -> str:
@@ -58,16 +50,11 @@ class MeasureError(SecondPassError, ValueError):
 class IndexFaultError(SecondPassError, ValueError):
     """A folder is not an index, or its index cannot be used: incomplete, changed or incompatible.
 
-    Args:
-        folder: the index.
-        problem: what is wrong with it.
-        renew: the command that rebuilds it.
+    ``renew`` is the command that rebuilds it.
     """
 
     def __init__(self, folder: str, problem: str, renew: str = "") -> None:
-        self.folder = folder
-        self.problem = problem
-        self.renew = renew
+        self.folder, self.problem, self.renew = folder, problem, renew
         super().__init__(folder, problem, renew)
 
     def __str__(self) -> str:
@@ -76,13 +63,7 @@ class IndexFaultError(SecondPassError, ValueError):
 
 
 class StaleIndexError(IndexFaultError):
-    """The source of an index has changed since the index was built.
-
-    Args:
-        folder: the index.
-        changes: what has changed, one string per file.
-        renew: the command that rebuilds it.
-    """
+    """The source of an index has changed since the index was built; ``changes`` is one per file."""
 
     def __init__(self, folder: str, changes: Sequence[str], renew: str) -> None:
         self.changes = tuple(changes)
@@ -91,11 +72,7 @@ class StaleIndexError(IndexFaultError):
 
 
 def check_numbers(**numbers: tuple[object, int]) -> None:
-    """Check that numbers are integers and not below the minimum that is paired with each.
-
-    Raises:
-        InputError: naming the first wrong one.
-    """
+    """Raise an InputError unless each is an integer of at least the minimum paired with it."""
     for name, (number, minimum) in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
             raise InputError(

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
@@ -53,21 +53,13 @@ def atomic_write(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO
 
 
 def flush_file(file: BinaryIO) -> None:
-    """Flush a file to disk.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Flush a file to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def flush_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk, where the platform supports it.
-
-    Raises:
-        OSError: the disk has an error.
-    """
+    """Flush the names in a folder to disk, where the platform supports it."""
     if sys.platform == "win32":  # a folder cannot be opened there
         return
     try:
@@ -86,16 +78,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def open_locked(path: Path, mode: Literal["xb", "r+b", "a+b"]) -> BinaryIO:
-    """Open a file for writing; one process at a time can, where there are such locks.
-
-    Args:
-        path: the file.
-        mode: as of ``open``.
-
-    Raises:
-        InputError: another process is writing to it.
-        OSError: it cannot be opened.
-    """
+    """Open a file for writing; raises an InputError if another process is writing to it."""
     file: BinaryIO = open(path, mode)  # noqa: SIM115 - the caller closes it
     if sys.platform != "win32":  # a locked file could not be read there
         try:
@@ -123,11 +106,8 @@ def _is_file_at(file: BinaryIO, path: Path) -> bool:
 def lock(file: IO[Any]) -> None:
     """Lock an open file until it is closed, without waiting. The lock of a killed process is free.
 
-    On Windows other processes cannot read the locked byte.
-
-    Raises:
-        BlockingIOError: another process holds the lock.
-        OSError: the file system has no locks.
+    On Windows other processes cannot read the locked byte. Raises a BlockingIOError if another
+    process holds the lock, another OSError if the file system has none.
     """
     if sys.platform == "win32":
         import msvcrt
@@ -143,11 +123,7 @@ def lock(file: IO[Any]) -> None:
 
 
 def unlock(file: IO[Any]) -> None:
-    """Release a lock before the file is closed, since a child forked meanwhile has it open, too.
-
-    Raises:
-        OSError: the file system has no locks.
-    """
+    """Release a lock before the file is closed, since a child forked meanwhile has it open, too."""
     if sys.platform != "win32":  # nothing is forked there
         import fcntl
 
@@ -173,9 +149,7 @@ def find_file(folder: Path, names: Iterable[str]) -> Path | None:
 def open_input(path: str | PathLike[str]) -> BinaryIO:
     """Open a file to read its lines, which are decompressed if its name ends in ``.gz``.
 
-    Raises:
-        OSError: it cannot be opened. Reading raises a FormatError if it is not a gzip file, or ends
-            too early.
+    Reading raises a FormatError if such a file is no gzip file, or ends too early.
     """
     return cast("BinaryIO", _GzipLines(fspath(path))) if is_gzip(path) else open(path, "rb")
 
@@ -199,36 +173,23 @@ class _GzipLines(gzip.GzipFile):
         self._path = path
 
     def readline(self, size: int | None = -1) -> bytes:
-        try:
-            line = super().readline(size)
-            if not line:
-                self._check_not_empty()
-            return line
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise self._error(error) from None
+        return self._checked(super().readline, size)
 
     def read(self, size: int | None = -1) -> bytes:
+        return self._checked(super().read, size)
+
+    def _checked(self, read: Callable[[int | None], bytes], size: int | None) -> bytes:
         try:
-            data = super().read(size)
-            if not data:
-                self._check_not_empty()
-            return data
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise self._error(error) from None
+            data = read(size)
+            if not data and self._is_without_content():
+                raise EOFError
+        except EOFError:
+            raise FormatError(self._path, None, "is a gzip file that ends too early") from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise FormatError(self._path, None, "is not a gzip file, or damaged") from None
+        return data
 
-    def _check_not_empty(self) -> None:
-        """Check that the file has content; Python reads one without as no lines.
-
-        Raises:
-            EOFError: it is empty.
-        """
+    def _is_without_content(self) -> bool:
+        """Whether the file is empty: Python reads it as no lines."""
         status = os.fstat(self.fileno())
-        if stat.S_ISREG(status.st_mode) and not status.st_size:
-            raise EOFError
-
-    def _error(self, error: Exception) -> FormatError:
-        is_cut = isinstance(error, EOFError)
-        problem = (
-            "is a gzip file that ends too early" if is_cut else "is not a gzip file, or damaged"
-        )
-        return FormatError(self._path, None, problem)
+        return stat.S_ISREG(status.st_mode) and not status.st_size

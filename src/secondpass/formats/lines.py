@@ -17,8 +17,7 @@ from secondpass.settings import describe
 AnyPath: TypeAlias = str | PathLike[str]
 INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 """An integer in a file."""
-_SAFE_DIGITS = 300
-"""Characters of an integer that is within the range of a float."""
+_SAFE_DIGITS = 300  # characters of an integer that is within the range of a float
 
 
 class Line(NamedTuple):
@@ -31,13 +30,15 @@ class Line(NamedTuple):
     def error(self, problem: str) -> FormatError:
         return FormatError(self.path, self.number, problem)
 
+    def check_new(self, identifier: object, seen: dict[str, int]) -> None:
+        """Raise a FormatError if an id is that of an earlier line; ``seen`` has their numbers."""
+        first = seen.setdefault(str(identifier), self.number)
+        if first != self.number:
+            raise self.error(f"id {identifier!r} was given before, in line {first}")
+
 
 def read_lines(path: AnyPath) -> Iterator[Line]:
-    """Read the lines that are not blank. Only a line feed ends a line.
-
-    Raises:
-        FormatError: a line is not UTF-8.
-    """
+    """The lines that are not blank, in UTF-8. Only a line feed ends a line."""
     # Bytes: a text file decodes ahead, so an error could not name its line.
     with open_input(path) as file:
         for number, raw in enumerate(file, 1):
@@ -47,11 +48,7 @@ def read_lines(path: AnyPath) -> Iterator[Line]:
 
 
 def decode_line(path: AnyPath, number: int, raw: bytes) -> Line:
-    """Decode a line; a byte order mark at the start of the file is removed.
-
-    Raises:
-        FormatError: the line is not UTF-8.
-    """
+    """Decode a line of UTF-8; a byte order mark at the start of the file is removed."""
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -60,21 +57,13 @@ def decode_line(path: AnyPath, number: int, raw: bytes) -> Line:
 
 
 def read_json_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """Read the lines that are not blank, each with its JSON object.
-
-    Raises:
-        FormatError: a line is not a JSON object.
-    """
+    """The lines that are not blank, each with its JSON object."""
     for line in read_lines(path):
         yield line, parse_object(line)
 
 
 def parse_object(line: Line) -> dict[str, Any]:
-    """Parse a line that must be a JSON object.
-
-    Raises:
-        FormatError: it is not.
-    """
+    """Parse a line that must be a JSON object."""
     record = parse_json(line)
     if not isinstance(record, dict):
         raise line.error(f"must be a JSON object, not {describe(record)}")
@@ -82,12 +71,7 @@ def parse_object(line: Line) -> dict[str, Any]:
 
 
 def parse_json(line: Line) -> Any:
-    """Parse a line as JSON.
-
-    Raises:
-        FormatError: it is not JSON, or has a NaN, an infinity or a number beyond the range of
-            a float.
-    """
+    """Parse a line as JSON, without NaN, infinities and numbers beyond the range of a float."""
     try:
         return json.loads(
             line.text,
@@ -110,11 +94,7 @@ def _reject_constant(name: str) -> Any:
 
 
 def finite_float(text: str) -> float:
-    """The number that a JSON text writes.
-
-    Raises:
-        ValueError: it is beyond the range of a float, and would be an infinity.
-    """
+    """The number that a JSON text writes; raises a ValueError if a float cannot hold it."""
     number = float(text)
     if math.isinf(number):
         raise ValueError("a number is too large")
@@ -122,21 +102,16 @@ def finite_float(text: str) -> float:
 
 
 def finite_int(text: str) -> int:
-    """The integer that a JSON text writes.
-
-    Raises:
-        ValueError: it is beyond the range of a float, as scores are.
-    """
+    """The integer that a JSON text writes; raises a ValueError beyond the range of a float."""
     if len(text) > _SAFE_DIGITS:
         finite_float(text)
     return int(text)
 
 
 def check_field(path: AnyPath, name: str, value: object) -> None:
-    """Check that a value fits in one field of a line whose fields are separated by white space.
+    """Raise a FormatError unless a value fits in one field of a line separated by white space.
 
-    Raises:
-        FormatError: it does not; the message begins with ``name``.
+    Its message begins with ``name``.
     """
     problem = ""
     if not isinstance(value, str) or not value:

@@ -28,6 +28,7 @@ from secondpass.formats.lines import (
     INTEGER,
     AnyPath,
     Line,
+    parse_object,
     read_json_lines,
     read_lines,
 )
@@ -47,16 +48,11 @@ trec_eval stores them as a C int, and allocates a counter for every grade up to 
 query: 80 MB for this one. Without that memory it returns nothing, or ends the process.
 """
 
-_SMALLEST_POSITIVE = 2.0**-149
-"""In single precision."""
+_SMALLEST_POSITIVE = 2.0**-149  # in single precision
 
 
 def whole_relevance(value: object) -> int:
-    """A relevance as an int.
-
-    Raises:
-        ValueError: it is not an integer, or out of range; the message continues "the relevance".
-    """
+    """A relevance as an int; raises a ValueError that continues "the relevance" if it is none."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -123,11 +119,7 @@ def strictly_falling(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def trec_order(scores: Mapping[str, float]) -> dict[str, float]:
-    """The documents of one query in the order of trec_eval: by score, ties by descending id.
-
-    Raises:
-        InputError: a score is not a finite number in single precision.
-    """
+    """The documents of one query in the order of trec_eval: by score, ties by descending id."""
     return dict(
         sorted(
             scores.items(),
@@ -138,11 +130,7 @@ def trec_order(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def single_precision(score: float, document: str) -> float:
-    """``score`` rounded to single precision, as in trec_eval.
-
-    Raises:
-        InputError: it is not a number, or not finite in single precision.
-    """
+    """``score`` rounded as in trec_eval; raises an InputError if that is no finite number."""
     try:
         rounded: float = struct.unpack("<f", struct.pack("<f", score))[0]
     except (struct.error, TypeError):
@@ -182,16 +170,12 @@ def read_corpus(path: AnyPath) -> Iterator[Candidate]:
     seen: dict[str, int] = {}
     for line, record in read_json_lines(path):
         candidate = parse_document(line, record)
-        _check_new(line, candidate.id, seen)
+        line.check_new(candidate.id, seen)
         yield candidate
 
 
 def parse_document(line: Line, record: Mapping[str, Any]) -> Candidate:
-    """Make the candidate of one line of a corpus.
-
-    Raises:
-        FormatError: the record is malformed.
-    """
+    """Make the candidate of one line of a corpus."""
     identifier = _id(line, record)
     text, title, nested = record.get("text"), record.get("title"), record.get("metadata")
     if not isinstance(text, str):
@@ -221,18 +205,21 @@ def read_queries(path: AnyPath) -> dict[str, str]:
     """
     queries: dict[str, str] = {}
     seen: dict[str, int] = {}
-    if _is_json(path):
-        for line, record in read_json_lines(path):
-            text = record.get("text")
-            if not isinstance(text, str):
-                raise line.error(f"'text' must be a string, not {describe(text)}")
-            queries[_new_id(line, record, seen)] = text
-        return queries
+    is_json = _is_json(path)
     for line in read_lines(path):
-        identifier, tab, text = line.text.partition("\t")
-        if not tab:
-            raise line.error("must be an id, a tab and the query text; there is no tab")
-        queries[_new_id(line, {"id": identifier}, seen)] = text
+        if is_json:
+            record = parse_object(line)
+        else:
+            identifier, tab, rest = line.text.partition("\t")
+            if not tab:
+                raise line.error("must be an id, a tab and the query text; there is no tab")
+            record = {"id": identifier, "text": rest}
+        text = record.get("text")
+        if not isinstance(text, str):
+            raise line.error(f"'text' must be a string, not {describe(text)}")
+        query_id = str(_id(line, record))
+        line.check_new(query_id, seen)
+        queries[query_id] = text
     return queries
 
 
@@ -286,11 +273,7 @@ def read_run(path: AnyPath) -> Run:
 
 
 def parse_run_line(line: Line) -> tuple[str, str, float]:
-    """The query id, document id and score of one line of a run.
-
-    Raises:
-        FormatError: the line is malformed.
-    """
+    """The query id, document id and score of one line of a run."""
     fields = line.text.split()
     if len(fields) != 6:
         raise line.error(
@@ -320,12 +303,6 @@ def _is_json(path: AnyPath) -> bool:
     return next((line.text.lstrip().startswith("{") for line in read_lines(path)), False)
 
 
-def _new_id(line: Line, record: Mapping[str, Any], seen: dict[str, int]) -> str:
-    identifier = str(_id(line, record))
-    _check_new(line, identifier, seen)
-    return identifier
-
-
 def _id(line: Line, record: Mapping[str, Any]) -> str | int:
     if "_id" in record and "id" in record and record["_id"] != record["id"]:
         raise line.error("has both '_id' and 'id', and they differ")
@@ -333,12 +310,6 @@ def _id(line: Line, record: Mapping[str, Any]) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise line.error(f"needs an '_id' or 'id': a string or an integer, not {describe(value)}")
     return value
-
-
-def _check_new(line: Line, identifier: object, seen: dict[str, int]) -> None:
-    first = seen.setdefault(str(identifier), line.number)
-    if first != line.number:
-        raise line.error(f"id {identifier!r} was given before, in line {first}")
 
 
 def _judgment(line: Line, tabbed: bool) -> tuple[str, str, int]:

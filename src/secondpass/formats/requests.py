@@ -13,15 +13,15 @@ from secondpass.formats.errors import FormatError
 from secondpass.formats.lines import AnyPath, Line, decode_line, parse_json, parse_object
 from secondpass.ranking.candidates import stated_score, to_candidates
 from secondpass.ranking.options import CallOptions
-from secondpass.ranking.result import Ranking
+from secondpass.ranking.result import Ranking, item_record
 from secondpass.settings import describe, suggestion
 from secondpass.types import Candidate, Ranked
 
 _CALL_OPTIONS = tuple(CallOptions.__annotations__)
 _ID_KEYS = ("query_id", "id", "_id")
 _KEYS = frozenset({"query", "candidates", "context", *_ID_KEYS, *_CALL_OPTIONS})
-_MAX_UNKNOWN = 10
-"""Maximum number of unknown keys to warn about."""
+_LEFT_OUT_IF_EMPTY = {"stage_scores", "span", "spread", "probability", "metadata"}
+_MAX_UNKNOWN = 10  # maximum number of unknown keys to warn about
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,8 @@ class InputRequest:
     """A request to rerank, as it was read.
 
     Attributes:
-        query_id: id of the query; None if the input has no ids.
-        query: the query.
+        query_id: None if the input has no ids.
         candidates: in the order of the retriever.
-        context: context of this query for the method.
         digest: hash of the input that the request was read from.
         size: size of that input in bytes.
         options: the call options of the request.
@@ -66,11 +64,7 @@ def batches(
 def read_single_request(
     stream: BinaryIO, name: AnyPath, query: str, read: Callable[[Line], Candidate]
 ) -> InputRequest:
-    """Read the candidates of one query, one per line, each with ``read``.
-
-    Raises:
-        FormatError: a line is not a candidate.
-    """
+    """Read the candidates of one query, one per line, each with ``read``."""
     digest, size, candidates = hashlib.sha256(), 0, []
     for line, raw in raw_lines(stream, name):
         candidates.append(read(line))
@@ -80,11 +74,7 @@ def read_single_request(
 
 
 def read_candidate(line: Line, *, text_needed: bool) -> Candidate:
-    """The candidate in a line of JSON.
-
-    Raises:
-        FormatError: the line is not a candidate.
-    """
+    """The candidate in a line of JSON."""
     try:
         value = parse_json(line)
     except FormatError as error:
@@ -137,9 +127,7 @@ def read_requests(
             problem = "has no 'query_id'" if with_ids else "has a 'query_id'"
             raise line.error(f"{problem}, unlike earlier lines; give every line one, or none")
         if identifier is not None:
-            first = seen.setdefault(str(identifier), line.number)
-            if first != line.number:
-                raise line.error(f"id {identifier!r} was given before, in line {first}")
+            line.check_new(identifier, seen)
         yield request
 
 
@@ -151,17 +139,9 @@ def parse_request(
     check_options: Callable[[Mapping[str, Any]], object],
     unknown: UnknownKeys,
 ) -> InputRequest:
-    """The request in a line of JSON.
+    """The request in a line of JSON, ``raw`` without its line end; see :func:`read_requests`.
 
-    Args:
-        line: the line.
-        raw: its bytes, without the line end.
-        text_needed: whether every candidate must have text.
-        check_options: raises InputError if the call options are wrong.
-        unknown: gets the keys that are ignored.
-
-    Raises:
-        FormatError: the line is not a request.
+    ``unknown`` gets the keys that are ignored.
     """
     value = parse_object(line)
     if "query" not in value and ("text" in value or "content" in value):
@@ -190,11 +170,7 @@ def parse_request(
 
 
 def request_line(request: InputRequest) -> bytes:
-    """A request as a line of JSON, with its line feed, that is read as the same request.
-
-    Raises:
-        ValueError: JSON cannot hold the metadata.
-    """
+    """A request as a line of JSON that is read as the same; raises a ValueError if JSON cannot."""
     record: dict[str, Any] = {} if request.query_id is None else {"query_id": request.query_id}
     record["query"] = request.query
     record["candidates"] = [
@@ -219,18 +195,13 @@ def raw_lines(stream: BinaryIO, name: AnyPath) -> Iterator[tuple[Line, bytes]]:
 
 
 class UnknownKeys:
-    """Warns about each unknown key of requests once, up to a limit.
-
-    Args:
-        warn: is called with each warning.
-    """
+    """Warns about each unknown key of requests once, up to a limit."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._seen: set[str] = set()
         self._warn = warn
 
     def add(self, line: Line, key: str) -> None:
-        """Warn about a key, unless that was done before."""
         if key in self._seen or len(self._seen) > _MAX_UNKNOWN:
             return
         self._seen.add(key)
@@ -273,14 +244,7 @@ def _id(line: Line, value: Mapping[str, Any], keys: tuple[str, ...], where: str 
 def ranking_record(
     request: InputRequest, ranking: Ranking, *, text: bool, timings: bool
 ) -> dict[str, Any]:
-    """The object of a line.
-
-    Args:
-        request: the request.
-        ranking: its ranking.
-        text: whether to include texts and metadata.
-        timings: whether to include durations.
-    """
+    """The object of a line; with ``text`` also texts and metadata, with ``timings`` durations."""
     report = ranking.report.to_dict()
     if not timings:
         for name in ranking.report.TIMES:
@@ -293,25 +257,9 @@ def ranking_record(
 
 
 def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "rank": item.rank,
-        "id": item.id,
-        "position": item.position,
-        "status": item.status,
-        "score": item.score,
-        "rerank_score": item.rerank_score,
-        "final_score": item.final_score,
+    record = {**item_record(item, text=text), "score": item.score}
+    return {
+        name: value
+        for name, value in record.items()
+        if name not in _LEFT_OUT_IF_EMPTY or value not in (None, [], {})
     }
-    if item.stage_scores:
-        record["stage_scores"] = list(item.stage_scores)
-    if item.span is not None:
-        record["span"] = list(item.span)
-    if item.spread is not None:
-        record["spread"] = item.spread
-    if item.probability is not None:
-        record["probability"] = item.probability
-    if text:
-        record["text"] = item.text
-        if item.candidate.metadata:
-            record["metadata"] = dict(item.candidate.metadata)
-    return record

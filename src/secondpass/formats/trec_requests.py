@@ -8,6 +8,8 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,14 +24,11 @@ from secondpass.types import Candidate
 class CorpusFile:
     """Documents of a corpus by id. Their offsets are in a temporary database on disk.
 
-    Args:
-        path: JSON lines with ``_id`` (or ``id``), ``text``, ``title`` and ``metadata``.
-        progress: called with the number of documents so far.
+    ``progress`` is called with the number of documents so far.
 
     Raises:
         FormatError: a line is malformed, or an id is repeated.
         InputError: the file cannot be read twice, or the offsets cannot be stored.
-        OSError: the file cannot be read.
     """
 
     def __init__(self, path: Path, progress: Callable[[int], None]) -> None:
@@ -102,33 +101,24 @@ def read_run_requests(
     """Read the requests of a run; documents are ordered as in trec_eval.
 
     The lines of a query must be consecutive, so that it can be ranked before the next is read.
-
-    Raises:
-        FormatError: a line is malformed, the lines of a query are not consecutive, or a query or
-            document has no text.
     """
     seen: set[str] = set()
-    current: str | None = None
-    scores: dict[str, tuple[float, Line]] = {}
-    digest = hashlib.sha256()
-    for line, raw in raw_lines(stream, name):
-        query, identifier, score = parse_run_line(line)
-        if query != current:
-            if current is not None:
-                yield _request(current, queries[current], scores, corpus, digest)
-            if query in seen:
+    parsed = ((*parse_run_line(line), line, raw) for line, raw in raw_lines(stream, name))
+    for query, lines in groupby(parsed, key=itemgetter(0)):
+        scores: dict[str, tuple[float, Line]] = {}
+        digest = hashlib.sha256()
+        for _, identifier, score, line, raw in lines:
+            if not scores and query in seen:
                 problem = f"the lines of query {query!r} are not consecutive; sort the run"
                 raise line.error(problem)
             if query not in queries:
                 raise line.error(f"query {query!r} is not among the queries")
-            seen.add(query)
-            current, scores, digest = query, {}, hashlib.sha256()
-        if identifier in scores:
-            raise line.error(f"query {query!r} has document {identifier!r} twice")
-        scores[identifier] = (score, line)
-        digest.update(raw + b"\n")
-    if current is not None:
-        yield _request(current, queries[current], scores, corpus, digest)
+            if identifier in scores:
+                raise line.error(f"query {query!r} has document {identifier!r} twice")
+            scores[identifier] = (score, line)
+            digest.update(raw + b"\n")
+        seen.add(query)
+        yield _request(query, queries[query], scores, corpus, digest)
 
 
 def _request(

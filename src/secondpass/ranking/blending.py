@@ -85,17 +85,12 @@ class Blend:
         return self.normalize in {"minmax", "zscore"}
 
     def check(self, kind: ScoreKind) -> None:
-        """Check that ``normalize`` suits a score kind.
-
-        Raises:
-            ConfigurationError: it does not.
-        """
+        """Raise a ConfigurationError unless ``normalize`` suits a score kind."""
         allowed = _ALLOWED[kind]
         if self.normalize not in allowed:
-            choices = ", ".join(allowed)
             message = f"{self.normalize!r} cannot make scores of kind {kind!r} comparable"
-            problem = Problem(("normalize",), f"{message}; choose one of: {choices}")
-            raise ConfigurationError([problem])
+            message += f"; choose one of: {', '.join(allowed)}"
+            raise ConfigurationError([Problem(("normalize",), message)])
 
     def mix(
         self,
@@ -166,11 +161,8 @@ def with_weight(
 ) -> Blend | None:
     """Return a blend in which the original has at least this weight; by ``minmax`` without a blend.
 
-    Args:
-        blend: None for rerank scores alone.
-        original: 0 to 1; None or 0 changes nothing.
-        originals: retrieval scores. Without any, ``none`` and ``sigmoid`` blend nothing, so they
-            are like no blend.
+    No weight changes nothing. Without any retrieval score in ``originals``, ``none`` and
+    ``sigmoid`` blend nothing, so they are like no blend.
     """
     if not original:
         return blend

@@ -15,8 +15,7 @@ CheckedRequest: TypeAlias = tuple[str, list[Candidate], Any]
 """Query, candidates and context of one ranking."""
 
 _CANDIDATE_KEYS = frozenset({"text", "content", "id", "score", "metadata"})
-_FEWEST_DISTANCES = 3
-"""Scores of fewer candidates may rise by chance."""
+_FEWEST_DISTANCES = 3  # scores of fewer candidates may rise by chance
 _TEXT_ATTRIBUTES = ("text", "page_content", "content")
 """Attributes for the text in objects of other libraries, such as LangChain's documents."""
 _SCORE_KEYS = ("score", "originalScore")
@@ -50,7 +49,7 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
     return [
         value
         if type(value) is Candidate and type(value.metadata) is dict
-        else _to_candidate(value, position, text_needed)
+        else _to_candidate(value, f"candidates[{position}]", text_needed)
         for position, value in enumerate(values)
     ]
 
@@ -58,8 +57,7 @@ def to_candidates(values: Iterable[CandidateLike], *, text_needed: bool = True) 
 def as_candidate(item: object) -> Candidate:
     """The candidate of an item of any kind that an ordering is called with.
 
-    One that cannot be converted, such as a framework's document without a text, has its metadata
-    at most.
+    One that cannot be converted, such as a document without a text, has its metadata at most.
     """
     if isinstance(item, Candidate):
         return item
@@ -75,22 +73,14 @@ def as_candidate(item: object) -> Candidate:
 def to_request(
     query: str, candidates: Iterable[CandidateLike], context: Any = None, *, text_needed: bool
 ) -> CheckedRequest:
-    """Check a query and convert its candidates.
-
-    Raises:
-        InputError: the query is not a string, or a candidate cannot be converted.
-    """
+    """Check a query and convert its candidates; raises an InputError if one is wrong."""
     if not isinstance(query, str):
         raise InputError(f"query: give a string, not {kind_of(query)}")
     return query, to_candidates(candidates, text_needed=text_needed), context
 
 
 def to_requests(values: Iterable[Sequence[Any]], *, text_needed: bool) -> Iterator[CheckedRequest]:
-    """Convert ``(query, candidates)`` and ``(query, candidates, context)`` tuples, one at a time.
-
-    Raises:
-        InputError: as :func:`to_request`; the message gives the number of the request.
-    """
+    """Convert ``(query, candidates)`` and ``(query, candidates, context)`` tuples lazily."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"requests: give (query, candidates) pairs, not {kind_of(values)}")
     for number, value in enumerate(values):
@@ -104,20 +94,18 @@ def to_requests(values: Iterable[Sequence[Any]], *, text_needed: bool) -> Iterat
         yield request
 
 
-def _to_candidate(value: object, position: int, text_needed: bool) -> Candidate:
-    where = f"candidates[{position}]"
+def _to_candidate(value: object, where: str, text_needed: bool) -> Candidate:
     try:
         candidate = _converted(value, where, text_needed)
         if type(candidate.metadata) is not dict:
             dict(candidate.metadata or {})  # the ranking will copy it
+        return candidate
     except InputError:
         raise
     except Exception as error:
         # A foreign mapping may raise anything, and its message may quote a passage.
-        message = f"{where}: cannot be read ({type(error).__name__})"
-    else:
-        return candidate
-    raise InputError(message)
+        reason = type(error).__name__
+    raise InputError(f"{where}: cannot be read ({reason})")
 
 
 def _converted(value: object, where: str, text_needed: bool) -> Candidate:
@@ -129,9 +117,8 @@ def _converted(value: object, where: str, text_needed: bool) -> Candidate:
         return value
     if isinstance(value, Ranked):
         return value.candidate
-    if isinstance(value, Mapping):
-        return _from_mapping(value, where, text_needed)
-    if (mapping := _as_mapping(value)) is not None:
+    mapping = value if isinstance(value, Mapping) else _as_mapping(value)
+    if mapping is not None:
         return _from_mapping(mapping, where, text_needed)
     hint = ""
     if isinstance(value, tuple) and len(value) == 2:
@@ -146,32 +133,37 @@ def _as_mapping(value: object) -> dict[str, Any] | None:
     """The fields of an object with a text, or of a dataclass; None of any other object."""
     if isinstance(value, type):
         return None
-    mapping: dict[str, Any]
-    texts = {name: getattr(value, name, None) for name in _TEXT_ATTRIBUTES}
-    text = next((text for text in texts.values() if isinstance(text, str)), None)
     names = [field.name for field in fields(value)] if is_dataclass(value) else []
+    text = _first_attribute(value, _TEXT_ATTRIBUTES, str)
     if text is None:
         mapping = {name: getattr(value, name) for name in names}
         if "metadata" not in mapping and isinstance(mapping.get("meta"), Mapping):
             mapping["metadata"] = mapping.pop("meta")
         return mapping or None
-    names = names or [name for name in getattr(value, "__dict__", ()) if not name.startswith("_")]
-    mapping = {"text": text}
-    ids = (getattr(value, name, None) for name in ("id", "node_id"))
-    mapping["id"] = next((item for item in ids if item is not None), None)
-    scores = {name: getattr(value, name, None) for name in _SCORE_KEYS}
-    mapping["score"] = stated_score(scores)
-    mapping["metadata"] = _metadata_of(value)
+    mapping = {
+        "text": text,
+        "id": _first_attribute(value, ("id", "node_id")),
+        "score": _first_attribute(value, _SCORE_KEYS),
+        "metadata": _metadata_of(value),
+    }
     if mapping["metadata"] is None:
-        others = set(names) - {*mapping, *_TEXT_ATTRIBUTES, "meta", "node_id"}
-        mapping["metadata"] = {name: getattr(value, name) for name in names if name in others}
+        names = names or [
+            name for name in getattr(value, "__dict__", ()) if not name.startswith("_")
+        ]
+        read = {*mapping, *_TEXT_ATTRIBUTES, "meta", "node_id"}
+        mapping["metadata"] = {name: getattr(value, name) for name in names if name not in read}
     return mapping
 
 
+def _first_attribute(value: object, names: Iterable[str], kind: type = object) -> Any:
+    """The first of these attributes that is of this kind; None if there is none."""
+    found = (getattr(value, name, None) for name in names)
+    return next((item for item in found if item is not None and isinstance(item, kind)), None)
+
+
 def _metadata_of(value: object) -> Mapping[str, Any] | None:
-    """The metadata of an object; None if it has none."""
-    metadata = (getattr(value, name, None) for name in ("metadata", "meta"))
-    return next((item for item in metadata if isinstance(item, Mapping)), None)
+    metadata: Mapping[str, Any] | None = _first_attribute(value, ("metadata", "meta"), Mapping)
+    return metadata
 
 
 def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> Candidate:
@@ -184,9 +176,7 @@ def _from_mapping(mapping: Mapping[str, Any], where: str, text_needed: bool) -> 
         example = f"[{similar}]" if similar else "[title, body]"
         hint = f"set render.fields to show other fields instead, such as {example}"
         raise InputError(f"{where}: has no 'text'; its keys are: {keys}; {hint}")
-    metadata = mapping.get("metadata")
-    if metadata is None:
-        metadata = {}
+    metadata = {} if mapping.get("metadata") is None else mapping["metadata"]
     _check_metadata(metadata, where)
     extra = {key: value for key, value in mapping.items() if key not in _CANDIDATE_KEYS}
     conflicts = [
@@ -252,9 +242,6 @@ def first_stage_scores(candidates: Sequence[Candidate]) -> tuple[list[float | No
     At least three scores that never fall along the list, the last above the first, are distances:
     a retriever returns the best first. ``1 - rank / n`` takes their place, for the rank in the list
     from 0 and its length n; a missing score stays None.
-
-    Args:
-        candidates: all candidates, in the retriever's order.
     """
     scores = [retrieval_score(candidate) for candidate in candidates]
     known = [score for score in scores if score is not None]
@@ -312,13 +299,9 @@ def keep_best_of_each_id(
 ) -> tuple[list[int], list[int]]:
     """Return the input positions to keep, in order, and those of duplicates.
 
-    Of the candidates that share an id, the one with the highest score is kept, at the place of the
-    first of them; of equal scores, the first. A missing score is lower than any. Candidates without
-    an id are all kept. 3 and "3" are the same id.
-
-    Args:
-        candidates: in input order.
-        scores: those of :func:`first_stage_scores`.
+    Of the candidates that share an id, the one with the highest of these scores is kept, at the
+    place of the first of them; of equal scores, the first. A missing score is lower than any.
+    Candidates without an id are all kept. 3 and "3" are the same id.
     """
     lowest = [-math.inf if score is None else score for score in scores]
     kept: list[int] = []

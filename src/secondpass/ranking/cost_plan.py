@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
-
-T = TypeVar("T", int, float)
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,11 @@ class CostPlan:
     @property
     def total(self) -> PlannedStage:
         """The sum over the stages; None where that of a stage is not known."""
-        return total(self.stages, self.candidates)
+        asking = [stage for stage in self.stages if stage.asks]
+        sums = {name: _sum(self.stages, name) for name in ("calls", "rounds", "pairs")}
+        for name in ("input_tokens", "output_tokens", "cost", "seconds"):
+            sums[name] = _sum(asking, name) if asking else None
+        return PlannedStage("total", self.candidates, **sums)
 
     @property
     def notes(self) -> list[str]:
@@ -116,16 +118,16 @@ class CostPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as dicts, lists, strings and numbers, ready for JSON."""
+        total = _record(self.total)
+        for name in ("method", "shortened", "left_out", "problem"):
+            del total[name]
         return {
             "candidates": self.candidates,
             "tokens_per_passage": self.tokens_per_passage,
             "seconds_per_call": self.seconds_per_call,
             "stages": [_record(stage) for stage in self.stages],
-            "total": _numbers(self.total),
-            "exceeded": [
-                {"limit": item.limit, "allowed": item.allowed, "needed": item.needed}
-                for item in self.exceeded
-            ],
+            "total": total,
+            "exceeded": [asdict(item) for item in self.exceeded],
             "notes": self.notes,
         }
 
@@ -144,29 +146,8 @@ class CostPlan:
         return f"<CostPlan {'; '.join([about, *self.notes])}>"
 
 
-def total(stages: Sequence[PlannedStage], candidates: int) -> PlannedStage:
-    """Add up what stages would take."""
-    asking = [stage for stage in stages if stage.asks]
-    return PlannedStage(
-        "total",
-        candidates,
-        _sum(stage.calls for stage in stages),
-        _sum(stage.rounds for stage in stages),
-        sum(stage.pairs for stage in stages),
-        _sum(stage.input_tokens for stage in asking) if asking else None,
-        _sum(stage.output_tokens for stage in asking) if asking else None,
-        _sum(stage.cost for stage in asking) if asking else None,
-        _sum(stage.seconds for stage in asking) if asking else None,
-    )
-
-
 def in_words(number: float | None, digits: int | None = None) -> str:
-    """Write a number.
-
-    Args:
-        number: None is ``?``.
-        digits: significant digits; None rounds up to a whole number.
-    """
+    """Write a number, ``?`` for None: with so many significant digits, or rounded up."""
     if number is None:
         return "?"
     return f"{math.ceil(number):,}" if digits is None else f"{number:.{digits}g}"
@@ -176,37 +157,15 @@ def _count(number: int | None, noun: str) -> str:
     return f"{in_words(number)} {noun if number == 1 else f'{noun}s'}"
 
 
-def _sum(numbers: Iterable[T | None]) -> T | None:
-    """The sum of numbers; None if one is not known."""
-    known: list[T] = []
-    for number in numbers:
-        if number is None:
-            return None
-        known.append(number)
-    return sum(known)
+def _sum(stages: Sequence[PlannedStage], name: str) -> Any:
+    """The sum of an attribute; None if one of a stage is not known."""
+    numbers = [getattr(stage, name) for stage in stages]
+    return None if None in numbers else sum(numbers)
 
 
 def _record(stage: PlannedStage) -> dict[str, Any]:
-    return {
-        "method": stage.method,
-        **_numbers(stage),
-        "shortened": stage.shortened,
-        "left_out": stage.left_out,
-        "problem": stage.problem,
-    }
-
-
-def _numbers(stage: PlannedStage) -> dict[str, Any]:
-    def whole(number: float | None) -> int | None:
-        return None if number is None else math.ceil(number)
-
-    return {
-        "candidates": stage.candidates,
-        "calls": stage.calls,
-        "rounds": stage.rounds,
-        "pairs": stage.pairs,
-        "input_tokens": whole(stage.input_tokens),
-        "output_tokens": whole(stage.output_tokens),
-        "cost": stage.cost,
-        "seconds": stage.seconds,
-    }
+    record = asdict(stage)
+    for name in ("input_tokens", "output_tokens"):
+        if record[name] is not None:
+            record[name] = math.ceil(record[name])
+    return record

@@ -38,8 +38,7 @@ _ONCE = {
 """Issues that are logged once per process, because they usually concern every query."""
 _logged: set[str] = set()
 
-_RECOVERED = {"asked_again", "batch_failed"}
-"""Issues that need no attention if the report is ok."""
+_RECOVERED = {"asked_again", "batch_failed"}  # issues that need no attention if the report is ok
 
 
 @contextmanager
@@ -59,10 +58,7 @@ def log(level: str, message: str, *values: object) -> None:
 
 
 def log_issues(reports: Iterable[Report], level: str) -> None:
-    """Log the issues of each report in one record; at DEBUG if none needs attention.
-
-    Issues of the candidates are not logged, and some others only once per process.
-    """
+    """Log the issues of each report in one record; at DEBUG if none needs attention."""
     for report in reports:
         if not report.issues:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +10,10 @@ from secondpass.errors import InputError
 from secondpass.ranking.floors import FloorOn
 from secondpass.ranking.outcome import Trace, failed
 from secondpass.settings import describe, suggestion
-from secondpass.types import Issue, ItemStatus, Ranked, Report, ReportStatus, ScoreKind
+from secondpass.types import Issue, ItemStatus, Ranked, Report, ReportStatus, ScoreKind, plain
 
-_MOST_SUGGESTED = 20
-"""Ids that an error lists at most, if none of them is similar."""
-_LONGEST_SUGGESTED = 50
-"""Characters of an id that is suggested."""
+_MOST_SUGGESTED = 20  # ids that an error lists at most, if none of them is similar
+_LONGEST_SUGGESTED = 50  # characters of an id that is suggested
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +103,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return dicts, lists, strings and numbers, ready for JSON."""
-        record = dataclasses.asdict(self)
-        for issue in record["issues"]:
-            issue |= {"positions": list(issue["positions"]), "ids": list(issue["ids"])}
-        for name in ("stage_scores", "issues", "same_id"):
-            record[name] = list(record[name])
-        record["span"] = self.span and list(self.span)
+        record: dict[str, Any] = dict(plain(self))
         return record
 
     def __str__(self) -> str:

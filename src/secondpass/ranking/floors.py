@@ -99,11 +99,7 @@ class Floor:
         return replace(self, on=self.on or "final" if by_value else "rerank")
 
     def check(self, method: Method, blend: Blend | None) -> None:
-        """Check that a threshold has a meaning for the scores of a method with the blend.
-
-        Raises:
-            ConfigurationError: the scores are ranks, or relative to the list.
-        """
+        """Raise a ConfigurationError if the scores are ranks, or relative to the list."""
         if method.score_kind == "rank":
             message = (
                 f"the scores of {method.name!r} are ranks, which say how many candidates are "
@@ -126,11 +122,7 @@ def moved(before: object, at: Any) -> Any:
 
 
 def to_floor(value: object) -> Floor | float | None:
-    """Convert a setting to a number, a Floor or None.
-
-    Raises:
-        ConfigurationError: it is neither, or a setting is wrong.
-    """
+    """Convert a setting to a number, a Floor or None."""
     if value is None or isinstance(value, Floor):
         return value
     floor: Floor
@@ -151,9 +143,7 @@ def to_floor(value: object) -> Floor | float | None:
 
 
 def _schema() -> dict[str, Any]:
-    return {
-        "anyOf": [{"type": "number"}, model_of(Floor).model_json_schema(), {"type": "null"}],
-    }
+    return {"anyOf": [{"type": "number"}, model_of(Floor).model_json_schema(), {"type": "null"}]}
 
 
 FLOOR = Nested(to_floor, _schema)
@@ -189,18 +179,17 @@ class Probabilities:
         platt = self.slope is not None, self.intercept is not None
         steps = self.scores is not None, self.values is not None
         if any(platt) == any(steps) or any(platt) != all(platt) or any(steps) != all(steps):
-            message = "slope and intercept, or scores and values: give one of them"
-            raise ConfigurationError(message)
-        if self.scores is None or self.values is None:
+            raise ConfigurationError("slope and intercept, or scores and values: give one of them")
+        scores, values = self.scores or (), self.values or ()
+        if len(scores) != len(values):
+            name, message = "values", "must have one number for each score, as fitted"
+        elif any(a >= b for a, b in pairwise(scores)):
+            name, message = "scores", "must rise: fitted for rising scores"
+        elif any(a > b for a, b in pairwise(values)):
+            name, message = "values", "must not fall: fitted for rising scores"
+        else:
             return
-        if len(self.scores) != len(self.values):
-            message = "must have one number for each score, as fitted"
-            raise ConfigurationError([Problem(("values",), message)])
-        if any(a >= b for a, b in pairwise(self.scores)):
-            raise ConfigurationError([Problem(("scores",), "must rise: fitted for rising scores")])
-        if any(a > b for a, b in pairwise(self.values)):
-            message = "must not fall: fitted for rising scores"
-            raise ConfigurationError([Problem(("values",), message)])
+        raise ConfigurationError([Problem((name,), message)])
 
     def of(self, score: float) -> float:
         """The probability, 0 to 1, of a finite rerank score."""

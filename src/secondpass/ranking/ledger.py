@@ -22,8 +22,7 @@ from secondpass.types import EngineInfo, Issue, Usage
 
 ROUND_MARGIN = 1.2
 """The next round is expected to take this many times the mean of the rounds so far."""
-_KEPT_SHARE = 0.2
-"""Share of the time left that a method leaves to the methods after it."""
+_KEPT_SHARE = 0.2  # share of the time left that a method leaves to the methods after it
 _LEAST_SHARE = 0.5
 """Share of that time without which a method that others ran before asks no questions."""
 
@@ -44,28 +43,23 @@ class Kept:
 
 
 class AnswerCache(Protocol):
-    """What asks for stored answers sees of the response cache, whose parameters these are."""
+    """The response cache, whose parameters these are, as what asks for stored answers sees it."""
 
     async def find(
         self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
-    ) -> dict[int, Any]:
-        """The stored values, by index of the question."""
+    ) -> dict[int, Any]: ...
 
     def first_of_equal(
         self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
-    ) -> list[int]:
-        """For each question, the index of the first that is equal to it."""
+    ) -> list[int]: ...
 
     def keep(
         self, service: object, question: Question[Any, Any], answer: Answer[Any], books: Ledger
-    ) -> None:
-        """Store an answer in the background."""
+    ) -> None: ...
 
-    def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None:
-        """Delete the answers to these questions."""
+    def forget(self, service: object, questions: Sequence[Question[Any, Any]]) -> None: ...
 
-    async def written(self, books: Ledger) -> None:
-        """Wait until answers are written."""
+    async def written(self, books: Ledger) -> None: ...
 
 
 @dataclass(slots=True)
@@ -155,10 +149,7 @@ class Ledger:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds left for the running method, at least 0; None without a deadline.
-
-        To the deadline, less the time that is kept for the methods after it.
-        """
+        """Seconds to the deadline, less those kept for the methods after the running one."""
         left = self._seconds_to_deadline
         return None if left is None else max(0.0, left - self._kept.seconds)
 
@@ -283,11 +274,7 @@ class Ledger:
     # ------------------------------------------------------------------ questions
 
     def reserve(self, estimate: Estimate, prices: Prices | None) -> None:
-        """Count a question that is about to be asked, and reserve its estimate.
-
-        Raises:
-            BudgetError: the question would take more than is left.
-        """
+        """Reserve the estimate of a question; raises a BudgetError if too little is left."""
         limits = self.limits
         if limits.calls is not None and self.questions >= limits.calls:
             raise BudgetError(f"all {limits.calls} calls of this ranking were made")
@@ -365,10 +352,6 @@ class Ledger:
         """How many more rounds of ``questions`` the limits allow; None if there is no limit.
 
         The estimate is based on the mean tokens, cost and seconds so far.
-
-        Args:
-            questions: number of questions in a round.
-            repairs: whether they would repair other questions.
         """
         limits = self.limits
         if repairs and not limits.repair:

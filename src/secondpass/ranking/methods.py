@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -41,8 +41,8 @@ def judged(method: Method, task: Task) -> Plan[Judgement]:
     Raises:
         MethodError: the method raised an exception, or its result is not usable.
     """
-    cause: BaseException | None
     started = task.call.started(method, len(task.texts))
+    cause: BaseException | None
     try:
         judgement = checked((yield from method.judge(task)), task)
     except MethodError as error:
@@ -72,51 +72,45 @@ def checked(judgement: Judgement, task: Task) -> Judgement:
     """
     scores, count = judgement.scores, len(task.texts)
     if judgement.original is not None and not 0 <= judgement.original <= 1:
-        raise MethodError(
-            "the method's weight of the original order is not within 0 to 1", "original_invalid"
-        )
+        message = "the method's weight of the original order is not within 0 to 1"
+        raise MethodError(message, "original_invalid")
     indices = {*judgement.unjudged, *judgement.beyond}
     indices.update(index for issue in judgement.issues for index in issue.positions)
     if not all(hasattr(type(index), "__index__") and 0 <= index < count for index in indices):
-        raise MethodError(
-            f"the method returned positions that are not within 0 to {count - 1}",
-            "unknown_position",
-        )
+        message = f"the method returned positions that are not within 0 to {count - 1}"
+        raise MethodError(message, "unknown_position")
     if judgement.original == 1:
         return Judgement([None] * count, frozenset(range(count)), judgement.issues, original=1.0)
     if len(scores) != count:
-        raise MethodError(
-            f"the method returned {len(scores)} scores for {count} texts", "score_count"
-        )
+        message = f"the method returned {len(scores)} scores for {count} texts"
+        raise MethodError(message, "score_count")
     present = [score for score in scores if score is not None]
     if not present and len(judgement.beyond) < count:
         raise MethodError("the method judged nothing", "nothing_judged")
-    if not all(type(score) is float and math.isfinite(score) for score in present):
-        raise MethodError(
-            "the method returned scores that are not finite floats", "score_not_finite"
-        )
+    if not _are_finite(present):
+        message = "the method returned scores that are not finite floats"
+        raise MethodError(message, "score_not_finite")
     if judgement.score_kind is not None:
         check_kind(judgement.score_kind)
     if judgement.stage_scores is not None and len(judgement.stage_scores) != count:
-        raise MethodError(
-            f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts",
-            "stage_score_count",
+        message = (
+            f"the method returned {len(judgement.stage_scores)} stage scores for {count} texts"
         )
+        raise MethodError(message, "stage_score_count")
     _check_parts(judgement, task)
     return judgement
 
 
-def _check_parts(judgement: Judgement, task: Task) -> None:
-    """Check the order scores, spans and spreads that a method returned.
+def _are_finite(scores: Iterable[object]) -> bool:
+    return all(type(score) is float and math.isfinite(score) for score in scores)
 
-    Raises:
-        MethodError: they are not aligned with the texts of the task, or not well formed.
-    """
+
+def _check_parts(judgement: Judgement, task: Task) -> None:
+    """Check the order scores, spans and spreads that a method returned."""
     spans, spreads, count = judgement.spans, judgement.spreads, len(task.texts)
     if (order := judgement.order_scores) is not None:
         known = [score is None for score in judgement.scores] == [score is None for score in order]
-        present = [score for score in order if score is not None]
-        if not known or not all(type(score) is float and math.isfinite(score) for score in present):
+        if not known or not _are_finite(score for score in order if score is not None):
             message = "the method did not return a finite float to order each text with a score by"
             raise MethodError(message, "score_not_finite")
     if spans is not None:
@@ -129,8 +123,7 @@ def _check_parts(judgement: Judgement, task: Task) -> None:
                 raise MethodError(message, "span_invalid")
     if spreads is not None:
         numbers = [spread for spread in spreads if spread is not None]
-        valid = all(type(number) is float and 0 <= number < math.inf for number in numbers)
-        if not valid or len(spreads) != count:
+        if len(spreads) != count or not _are_finite(numbers) or min(numbers, default=0) < 0:
             message = "the method did not return a float of at least 0, or None, as each spread"
             raise MethodError(message, "spread_invalid")
 
@@ -156,32 +149,8 @@ def converted(part: Task, whole: Task, convert: Callable[[Judgement], Judgement]
     return heard
 
 
-__all__ = [
-    "FALLBACK",
-    "INSTRUCTION_NOT_USED",
-    "METHOD",
-    "STAGE",
-    "Stage",
-    "beside",
-    "beside_as_setting",
-    "check_fits",
-    "checked",
-    "doubts",
-    "identity",
-    "inner",
-    "judged",
-    "place_of",
-    "precision_of",
-    "to_method",
-]
-
-
 def to_method(value: object) -> Method:
-    """Convert a scorer, a method, a name or a mapping with a ``type`` to a method.
-
-    Raises:
-        ConfigurationError: the value is none of these, or its settings are wrong.
-    """
+    """Convert a scorer, a method, a name or a mapping with a ``type`` to a method."""
     if isinstance(value, str):
         value = {"type": value}
     if isinstance(value, Mapping):
@@ -195,25 +164,23 @@ def to_method(value: object) -> Method:
         if not hasattr(value, "scale"):
             raise ConfigurationError("a method needs a 'scale': (lowest, highest), or None")
         windows = getattr(value, "windows", "one")
-        if not isinstance(windows, str) or windows not in {"one", "each", "task"}:
-            raise ConfigurationError(
+        if windows not in ("one", "each", "task"):
+            message = (
                 f"a method's 'windows' must be 'one', 'each' or 'task', not {describe(windows)}"
             )
+            raise ConfigurationError(message)
         return value  # type: ignore[return-value]
     if callable(getattr(value, "score_pairs", None)):
         return ScorerMethod(value)  # type: ignore[arg-type]
-    raise ConfigurationError(
-        "give a scorer (an object with score_pairs), a name or a mapping with a 'type', "
-        f"not {describe(value)}"
-    )
+    message = "give a scorer (an object with score_pairs), a name or a mapping with a 'type'"
+    raise ConfigurationError(f"{message}, not {describe(value)}")
 
 
 def place_of(method: object, name: str) -> str | None:
     """Return the path of a setting of this method in a configuration; None if it has none."""
     path = "method"
     settings: Any = {"type": method} if isinstance(method, str) else method
-    families: tuple[registry.Family, ...] = ("methods", "llms")
-    for family in families:
+    for family in ("methods", "llms"):
         kind = settings.get("type") if isinstance(settings, Mapping) else None
         if not isinstance(kind, str) or kind not in registry.names(family):
             return None
@@ -257,8 +224,7 @@ class Stage:
     probabilities: Annotated[Probabilities | None, nested(Probabilities, optional=True)] = None
 
     def __post_init__(self) -> None:
-        if self.floor is not None:
-            floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
+        if (floor := self._as_floor()) is not None:
             floor.check(self.method, self.blend)
         if self.blend is None:
             return
@@ -268,31 +234,24 @@ class Stage:
             problems = [problem.under(("blend",)) for problem in error.problems]
             raise ConfigurationError(problems) from None
 
+    def _as_floor(self) -> Floor | None:
+        is_number = self.floor is not None and not isinstance(self.floor, Floor)
+        return Floor(self.floor) if is_number else self.floor  # type: ignore[arg-type, return-value]
+
     @cached_property
     def threshold(self) -> Floor | None:
         """The setting ``floor`` as a Floor, with what it is compared with."""
-        if self.floor is None:
-            return None
-        floor = self.floor if isinstance(self.floor, Floor) else Floor(self.floor)
-        return floor.resolved(self.blend)
-
-    @property
-    def depends_on_kind(self) -> bool:
-        """Whether a threshold, probabilities, or a blend by value depend on the score kind."""
-        by_value = self.blend is not None and self.blend.by_value
-        return by_value or self.floor is not None or self.probabilities is not None
+        floor = self._as_floor()
+        return None if floor is None else floor.resolved(self.blend)
 
     def kind_of(self, judgement: Judgement) -> ScoreKind:
-        """Return the kind of the scores in a judgement.
-
-        Raises:
-            MethodError: it is not the method's usual kind, and final scores depend on the kind.
-        """
+        """The kind of the scores in a judgement; a MethodError if final scores need another one."""
         usual: ScoreKind = self.method.score_kind
         actual = judgement.score_kind
         if actual is None or actual == usual:
             return usual
-        if self.depends_on_kind:
+        by_value = self.blend is not None and self.blend.by_value
+        if by_value or self.floor is not None or self.probabilities is not None:
             raise MethodError(
                 f"the scores are of kind {actual!r}, but blend or threshold are set for {usual!r}",
                 "score_out_of_range",
@@ -307,9 +266,7 @@ class Stage:
 def beside(cls: type, value: object) -> Any:
     """Convert a method, or a mapping with the settings of ``cls`` and of its method, to a ``cls``.
 
-    Args:
-        cls: a configurable class with a setting ``method``, such as :class:`Stage`.
-        value: an instance of ``cls``, a mapping, or anything that :func:`to_method` accepts.
+    ``cls`` is a configurable class with a setting ``method``, such as :class:`Stage`.
     """
     if isinstance(value, cls):
         return value
@@ -324,11 +281,7 @@ def beside(cls: type, value: object) -> Any:
 
 
 def beside_as_setting(instance: Any, where: str) -> dict[str, Any]:
-    """Return the mapping that :func:`beside` converts to ``instance``.
-
-    Raises:
-        NotSerializableError: the method has no registered name.
-    """
+    """Return the mapping that :func:`beside` converts to ``instance``."""
     own = registry.dump_settings(instance, where)
     return {**own.pop("method"), **own}
 
@@ -365,47 +318,38 @@ def identity(
 ) -> dict[str, Any]:
     """What the scores of a method depend on, as settings of a :class:`Fit`.
 
-    ``settings`` is None if the method has no registered name: its settings are not known.
+    Its settings are not known, and None, if the method has no registered name.
     """
     inner = getattr(method, "scorer", method)
-    try:
-        settings: Any = registry.dump_part(inner, "method")
-        around: list[Any] = [registry.dump_settings(render, "render")]
-        around.append(None if passages is None else registry.dump_part(passages, "passages"))
-    except NotSerializableError:
-        settings, around = None, []
-    llm = getattr(inner, "llm", None)
-    model = next(
-        (
-            str(name)
-            for owner in (llm, inner)
-            for attribute in ("model", "model_name")
-            if isinstance(name := getattr(owner, attribute, None), str)
-        ),
-        None,
+    models = (
+        getattr(owner, attribute, None)
+        for owner in (getattr(inner, "llm", None), inner)
+        for attribute in ("model", "model_name")
     )
-    prompting = getattr(inner, "prompting", None)
-    template = None
-    if settings is not None:
-        template = _hash([_templates(prompting), settings.get("prompt"), around[0]])
-    return {
+    found = {
         "method": registry.name_of("methods", inner) or method.name,
-        "model": model,
-        "template": template,
-        "settings": None if settings is None else _hash([_effective(settings), around[1]]),
+        "model": next((str(name) for name in models if isinstance(name, str)), None),
+        "template": None,
+        "settings": None,
         "blend": blend,
         "depth": depth,
     }
+    try:
+        settings = registry.dump_part(inner, "method")
+        rendering = registry.dump_settings(render, "render")
+        windows = None if passages is None else registry.dump_part(passages, "passages")
+    except NotSerializableError:
+        return found
+    templates = _templates(getattr(inner, "prompting", None))
+    found["template"] = _hash([templates, settings.get("prompt"), rendering])
+    found["settings"] = _hash([_effective(settings), windows])
+    return found
 
 
 def check_fits(
     stages: Sequence[Stage], depth: int | None, render: Rendering, passages: object
 ) -> None:
-    """Check that the fits of stages are for their present methods and settings.
-
-    Raises:
-        ConfigurationError: a fit is for something else, with the place of each difference.
-    """
+    """Raise a ConfigurationError about fits that are not for the present settings of stages."""
     problems: list[Problem] = []
     for number, stage in enumerate(stages):
         place: tuple[str | int, ...] = () if number == 0 else ("fallback", number - 1)
@@ -475,7 +419,7 @@ def _effective(settings: Mapping[str, Any]) -> Any:
     if isinstance(llm := settings.get("llm"), Mapping):
         kept["llm"] = _effective(llm)
         kept["batch_size"] = settings.get("batch_size")  # which candidates share a prompt
-    if not isinstance(settings.get("model"), str) and not isinstance(llm, Mapping):
+    elif not isinstance(settings.get("model"), str):
         # Only the address identifies a served model without a name.
         kept |= {name: settings[name] for name in ("base_url", "path") if name in settings}
     return kept

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from secondpass.concurrency.callbacks import check_callback
 from secondpass.errors import InputError, MethodError, with_article
@@ -23,7 +23,6 @@ from secondpass.ranking.scoring import member
 from secondpass.settings import registry
 from secondpass.types import Report
 
-Op = TypeVar("Op", bound="Operation")
 T = TypeVar("T")
 
 Content = Callable[[], Mapping[str, Any]]
@@ -186,11 +185,7 @@ class Registration:
         self.close()
 
 
-_ERRORS = {
-    "CancelledError": "cancelled",
-    "GeneratorExit": "cancelled",
-    "TimeoutError": "timeout",
-}
+_ERRORS = {"CancelledError": "cancelled", "GeneratorExit": "cancelled", "TimeoutError": "timeout"}
 
 _lock = threading.Lock()
 _registered: tuple[Registration, ...] = ()
@@ -229,26 +224,22 @@ def registrations() -> tuple[Registration, ...]:
     return _registered
 
 
-def observed() -> bool:
-    """Whether there is an observer."""
-    return bool(_registered)
-
-
-class Running(Generic[Op]):
+class Running:
     """An operation that lasts as long as the with block. Exceptions set its error, and propagate.
 
     Attributes:
-        operation: the operation.
+        operation: the operation; None without an observer.
         content: the texts to offer when it starts; set it again for the texts at its end.
     """
 
-    def __init__(self, operation: Op, content: Content | None = None) -> None:
+    def __init__(self, operation: Operation | None, content: Content | None = None) -> None:
         self.operation = operation
         self.content = content
 
     def __enter__(self) -> Self:
-        start(self.operation)
-        self._offer()
+        if self.operation is not None:
+            start(self.operation)
+            self._offer(self.operation)
         return self
 
     def __exit__(
@@ -257,37 +248,46 @@ class Running(Generic[Op]):
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._offer()
-        end(self.operation, None if error is None else error_of(error))
+        if self.operation is not None:
+            self._offer(self.operation)
+            end(self.operation, None if error is None else error_of(error))
 
-    def _offer(self) -> None:
+    def _offer(self, operation: Operation) -> None:
+        """Pass the texts to the observers that want them."""
         content, self.content = self.content, None
-        if content is not None:
-            offer(self.operation, content)
+        interested = [item for item in operation._observers if item.wants_content]
+        if content is not None and interested:
+            texts = content()
+            for registration in interested:
+                registration.call("content", operation, texts)
+
+    def answered(self, completion: Completion) -> Completion:
+        """Set what the completion reports in the operation of a request, and return it."""
+        operation = self.operation
+        if isinstance(operation, RequestOperation):
+            operation.input_tokens = completion.input_tokens
+            operation.output_tokens = completion.output_tokens
+            operation.units = completion.units
+            operation.cut = completion.cut
+            self.content = lambda: {"completion": completion}
+        return completion
+
+    def ended(self, outcome: T) -> T:
+        """Set the error of the operation, if the outcome is one, and return the outcome."""
+        if self.operation is not None and isinstance(outcome, MethodError):
+            self.operation.error = outcome.code
+        return outcome
+
+
+_UNOBSERVED = Running(None)
 
 
 def start(operation: Operation) -> None:
-    """Start the clock of an operation and notify the observers."""
-    operation._observers = _each_once(_registered)
+    """Start the clock of an operation and notify the observers, each once."""
+    operation._observers = tuple({id(item.observer): item for item in _registered}.values())
     operation._started = time.perf_counter()
     for registration in operation._observers:
         registration.call("start", operation)
-
-
-def _each_once(registered: tuple[Registration, ...]) -> tuple[Registration, ...]:
-    """One registration per observer."""
-    if len(registered) < 2:
-        return registered
-    return tuple({id(item.observer): item for item in registered}.values())
-
-
-def offer(operation: Operation, content: Content) -> None:
-    """Pass texts to the observers that want them."""
-    interested = [item for item in operation._observers if item.wants_content]
-    if interested:
-        texts = content()
-        for registration in interested:
-            registration.call("content", operation, texts)
 
 
 def end(operation: Operation, error: str | None = None) -> None:
@@ -312,62 +312,14 @@ def query_hash(text: str) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
-# ---------------------------------------------------------------------- requests and scorer calls
-
-
-class RunningRequest(Running[RequestOperation]):
-    """A request that is being sent."""
-
-    def answered(self, completion: Completion) -> Completion:
-        """Set what the completion reports in the operation, and return the completion."""
-        operation = self.operation
-        operation.input_tokens = completion.input_tokens
-        operation.output_tokens = completion.output_tokens
-        operation.units = completion.units
-        operation.cut = completion.cut
-        self.content = lambda: {"completion": completion}
-        return completion
-
-
-class RunningCall(Running[ScoringOperation]):
-    """A scorer call that is being made."""
-
-    def ended(self, outcome: T) -> T:
-        """Set the error of the operation, if the outcome is one, and return the outcome."""
-        if isinstance(outcome, MethodError):
-            self.operation.error = outcome.code
-        return outcome
-
-
-class Unobserved:
-    """Replaces both while there is no observer."""
-
-    def __enter__(self) -> Unobserved:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        pass
-
-    def answered(self, completion: Completion) -> Completion:
-        """Return the completion."""
-        return completion
-
-    def ended(self, outcome: T) -> T:
-        """Return the outcome."""
-        return outcome
-
-
-_UNOBSERVED = Unobserved()
-
-
 def request(
     operations: Sequence[Operation],
     service: Any,
     content: object,
     documents: int,
     errors: Sequence[MethodError],
-) -> RunningRequest | Unobserved:
-    """The operation of a request.
+) -> Running:
+    """The operation of a request to a service, about so many documents.
 
     Args:
         operations: those that are running in its ranking; none without an observer.
@@ -390,18 +342,15 @@ def request(
         attempt=len(errors) + 1,
         after=errors[-1].code if errors else None,
     )
-    return RunningRequest(operation, lambda: {"request": content})
+    return Running(operation, lambda: {"request": content})
 
 
 def scoring(
     scorer: object, requests: Sequence[tuple[str, list[str]]], parents: tuple[Operation, ...]
-) -> RunningCall | Unobserved:
-    """The operation of a scorer call.
+) -> Running:
+    """The operation of a scorer call with (query, documents) pairs.
 
-    Args:
-        scorer: that is called.
-        requests: (query, documents) pairs.
-        parents: the running operation of each ranking that it serves; none without an observer.
+    ``parents`` is the running operation of each ranking that it serves; none without an observer.
     """
     if not parents:
         return _UNOBSERVED
@@ -411,7 +360,7 @@ def scoring(
         queries=len(requests),
         pairs=sum(len(documents) for _, documents in requests),
     )
-    return RunningCall(operation, lambda: {"requests": requests})
+    return Running(operation, lambda: {"requests": requests})
 
 
 def _provider(service: object) -> str:
@@ -421,8 +370,7 @@ def _provider(service: object) -> str:
         member(service, "api", None),
         registry.name_of("llms", service),
     )
-    names = [name for name in known if isinstance(name, str)]
-    return names[0] if names else type(service).__name__
+    return next((name for name in known if isinstance(name, str)), type(service).__name__)
 
 
 def _server(service: object) -> tuple[str | None, int | None]:

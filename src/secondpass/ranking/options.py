@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
 from secondpass.errors import ConfigurationError, InputError
-from secondpass.ranking.floors import Floor
+from secondpass.ranking.floors import moved
 from secondpass.ranking.methods import Stage
 from secondpass.ranking.ordering import Ordering, to_ordering
 from secondpass.ranking.rendering import Rendering, well_formed
@@ -61,16 +61,7 @@ class CallOptions(TypedDict, total=False):
 def validate(
     options: Mapping[str, Any], orders: Mapping[str, Ordering | None] | None = None
 ) -> dict[str, Any]:
-    """The options that are not None, converted to the types that a pass uses.
-
-    Args:
-        options: values of :class:`CallOptions`.
-        orders: the named orderings of the reranker.
-
-    Raises:
-        InputError: a value is of the wrong type or out of range.
-        TypeError: an option is unknown.
-    """
+    """The options that are not None, converted to the types that a pass uses."""
     known = list(CallOptions.__annotations__)
     for name in options:
         if name not in known:
@@ -133,20 +124,10 @@ def _finite_float(name: str, value: object) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PassSettings:
-    """Settings of one ranking pass.
+    """Settings of one ranking pass: those of the reranker, or of the call.
 
     Attributes:
         stages: the method and its fallbacks, in the order in which they are tried.
-        render: which fields of a candidate the method is shown, and how.
-        passages: how long texts are split; None shows them whole.
-        depth: number of candidates to judge; None judges all.
-        top_k: number of items to return; None returns all.
-        order: moves the items of the head after they are ranked.
-        tail: whether to return the candidates beyond ``depth``.
-        dedupe: whether to keep only the best candidate of each id.
-        strict: whether to raise unless every candidate of the head was scored.
-        instruction: what counts as relevant in this call.
-        when: decides from the first stage whether to run; None always runs.
         deadline, target: wall-clock seconds of the ranking; None uses those of the limits.
     """
 
@@ -167,24 +148,18 @@ class PassSettings:
     def override(
         self, options: CallOptions, orders: Mapping[str, Ordering | None] | None
     ) -> PassSettings:
-        """Validate the options and apply them to these settings.
-
-        Raises:
-            InputError: as :func:`validate`.
-        """
+        """Validate the options and apply them to these settings."""
         if not options:
             return self
         changes = validate(options, orders)
         if "floor" in changes:
             method, *fallbacks = self.stages
-            floor = changes.pop("floor")
-            if isinstance(method.floor, Floor):
-                floor = method.floor.moved(floor)
             try:
-                changes["stages"] = (replace(method, floor=floor), *fallbacks)
+                changed = replace(method, floor=moved(method.floor, changes.pop("floor")))
             except ConfigurationError as error:
                 message = "; ".join(problem.message for problem in error.problems)
                 raise InputError(f"floor: {message}") from None
+            changes["stages"] = (changed, *fallbacks)
         return replace(self, **changes)
 
 

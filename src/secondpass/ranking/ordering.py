@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
-from secondpass.effects import Call, Plan
-from secondpass.errors import ConfigurationError, MethodError, Problem
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.candidates import as_candidate, field_value
 from secondpass.settings import Nested, configurable, describe, registry, suggestion
 from secondpass.types import Ranked
@@ -55,7 +54,7 @@ class Tiers:
     def __post_init__(self) -> None:
         if len(set(self.tiers)) < len(self.tiers):
             raise ConfigurationError([Problem(("tiers",), "names a tier twice")])
-        if self.default is not None and self.default not in self.tiers:
+        if self.default not in {None, *self.tiers}:
             message = f"{self.default!r} is not one of the tiers"
             raise ConfigurationError([Problem(("default",), message)])
 
@@ -87,20 +86,6 @@ class LostInTheMiddle:
         return [*items[::2], *reversed(items[1::2])]
 
 
-def reordered(ordering: Ordering, items: Sequence[Ranked], call: Call) -> Plan[list[int]]:
-    """The input positions of the items, as the ordering moves them."""
-    effects = getattr(ordering, "effects", None)
-    moved = ordering(items) if effects is None else (yield from effects(items, call))
-    return [item.position for item in moved]
-
-
-def failure(error: Exception) -> str:
-    """The message of an issue about an ordering's error; foreign messages may contain anything."""
-    if isinstance(error, MethodError):
-        return f"the ordering failed: {error}"
-    return f"the ordering raised {type(error).__name__}"
-
-
 def _schema() -> dict[str, Any]:
     options = registry.schemas("orderings")
     names = ["none", *registry.bare_names(options)]
@@ -113,43 +98,38 @@ def to_ordering(
     """Convert a callable, a mapping with a ``type``, or a name to an ordering.
 
     ``"none"`` and None stand for no ordering. Names in ``named`` take precedence.
-
-    Raises:
-        ConfigurationError: the value is none of these, or its settings are wrong.
     """
     if isinstance(value, str) and named is not None and value in named:
         return named[value]
     if value is None or (isinstance(value, str) and value == "none"):
         return None
-    if isinstance(value, Mapping):
-        try:
-            settings = dict(value)
-        except Exception as error:  # a foreign mapping may raise anything
-            message = f"cannot be read ({type(error).__name__})"
-        else:
-            built: Ordering = registry.build("orderings", settings)
-            return built
-        raise ConfigurationError(message)
+    settings: dict[str, Any]
     if isinstance(value, str):
         if value not in registry.names("orderings"):
             known = ["none", *(named or ()), *registry.names("orderings")]
             hint = suggestion(value, known)
             raise ConfigurationError(f"no ordering is named {describe(value)}{hint}")
-        default: Ordering = registry.build("orderings", {"type": value})
-        return default
-    if callable(value) and not isinstance(value, type):
+        settings = {"type": value}
+    elif isinstance(value, Mapping):
+        reason = ""
+        try:
+            settings = dict(value)
+        except Exception as error:  # a foreign mapping may raise anything
+            reason = type(error).__name__
+        if reason:
+            raise ConfigurationError(f"cannot be read ({reason})")
+    elif callable(value) and not isinstance(value, type):
         return value
-    raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")
+    else:
+        raise ConfigurationError(f"give a name, a mapping or a function, not {describe(value)}")
+    built: Ordering = registry.build("orderings", settings)
+    return built
 
 
 def chosen_ordering(
     order: Ordering | str | None, orders: Mapping[str, Ordering | None] | None
 ) -> Ordering | None:
-    """Convert the setting ``order``, which may be a name in ``orders``, to an ordering.
-
-    Raises:
-        ConfigurationError: there is no ordering of that name.
-    """
+    """Convert the setting ``order``, which may be a name in ``orders``, to an ordering."""
     if not isinstance(order, str):
         return order
     try:
@@ -158,15 +138,11 @@ def chosen_ordering(
         raise ConfigurationError([p.under(("order",)) for p in error.problems]) from None
 
 
-def _name_or_ordering(value: object) -> Ordering | str | None:
-    """Convert anything but a name, which may be a key of ``orders``."""
-    return value if isinstance(value, str) else to_ordering(value)
-
-
 ORDERING = Nested(to_ordering, _schema)
 """A parameter whose value is an ordering."""
 
 CHOSEN_ORDERING = Nested(
-    _name_or_ordering, lambda: {"anyOf": [{"type": "string"}, *_schema()["anyOf"]]}
+    lambda value: value if isinstance(value, str) else to_ordering(value),
+    lambda: {"anyOf": [{"type": "string"}, *_schema()["anyOf"]]},
 )
 """A parameter whose value is an ordering, or the name of one in another parameter."""

@@ -6,17 +6,23 @@ The record of that is a :class:`Trace`, by which a ranking can explain the rank 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any
 
 from secondpass.effects import Call, Judgement, Method, Plan, Span
+from secondpass.errors import MethodError
 from secondpass.ranking.blending import Blend, with_weight
 from secondpass.ranking.candidates import first_stage_scores, retrieval_score
 from secondpass.ranking.floors import Floor, Probabilities
-from secondpass.ranking.ordering import Ordering, failure, reordered
+from secondpass.ranking.ordering import Ordering
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import registry
 from secondpass.types import Candidate, Issue, ItemStatus, Ranked, Threshold
+
+# Ranked without being frozen: to create one and change its class takes a third of the time.
+_Draft = make_dataclass(
+    "_Draft", [part.name for part in fields(Ranked)], slots=True, repr=False, eq=False
+)
 
 
 @dataclass(slots=True)
@@ -26,7 +32,7 @@ class Trace:
     Attributes:
         ids, scores: ids and retrieval scores as they were passed, aligned with the input.
         status, rerank_score, final_score: aligned with the input.
-        stage_scores, spans: by input position, where there are any.
+        stage_scores, spans, spreads, probabilities: by input position, where there are any.
         head: the candidates within the depth, in input order.
         order: the candidates that were ranked, with those that ``top_k`` cuts off.
         order_scores: what was blended and decides the order, aligned with the input; None: the
@@ -39,17 +45,16 @@ class Trace:
         blend: the blend that was applied; None if the final scores are the rerank scores.
         scale: lowest and highest grade, if the method's scores are grades.
         floor: the threshold that was applied.
-        spreads, probabilities: by input position, where there are any.
         failed: whether nothing was scored because every method failed.
     """
 
     ids: Sequence[Any]
     scores: Sequence[Any]
-    status: Sequence[ItemStatus]
-    rerank_score: Sequence[float | None]
-    final_score: Sequence[float | None]
-    stage_scores: Mapping[int, tuple[float, ...]]
-    spans: Mapping[int, Span]
+    status: list[ItemStatus]
+    rerank_score: list[float | None]
+    final_score: list[float | None]
+    stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    spans: dict[int, Span] = field(default_factory=dict)
     head: Sequence[int] = ()
     order: Sequence[int] = ()
     order_scores: Sequence[float | None] | None = None
@@ -79,77 +84,35 @@ class Trace:
 
     def items(self, candidates: Sequence[Candidate], order: Sequence[int]) -> tuple[Ranked, ...]:
         """The candidates at these positions as ranked items."""
-        status, reranked, final = self.status, self.rerank_score, self.final_score
-        items = [
-            _ranked(
+        items: list[Any] = []
+        for rank, position in enumerate(order, start=1):
+            candidate, rerank_score = candidates[position], self.rerank_score[position]
+            span, spread = self.spans.get(position), self.spreads.get(position)
+            probability = self.probabilities.get(position)
+            metadata = {**(candidate.metadata or {}), "rerank_score": rerank_score}
+            # A value of an earlier pass must not remain.
+            if span is not None or "rerank_span" in metadata:
+                metadata["rerank_span"] = span and list(span)
+            if spread is not None or "rerank_spread" in metadata:
+                metadata["rerank_spread"] = spread
+            if probability is not None or "rerank_probability" in metadata:
+                metadata["rerank_probability"] = probability
+            item = _Draft(
                 rank,
                 position,
-                candidates[position],
-                status[position],
-                reranked[position],
-                final[position],
+                candidate,
+                self.status[position],
+                rerank_score,
+                self.final_score[position],
                 self.stage_scores.get(position, ()),
-                {**(candidates[position].metadata or {}), "rerank_score": reranked[position]},
-                self.spans.get(position),
-                self.spreads.get(position),
-                self.probabilities.get(position),
+                metadata,
+                span,
+                spread,
+                probability,
             )
-            for rank, position in enumerate(order, start=1)
-        ]
-        for item in items:
-            # A value of an earlier pass must not remain.
-            if item.span is not None or "rerank_span" in item.metadata:
-                item.metadata["rerank_span"] = item.span and list(item.span)
-            if item.spread is not None or "rerank_spread" in item.metadata:
-                item.metadata["rerank_spread"] = item.spread
-            if item.probability is not None or "rerank_probability" in item.metadata:
-                item.metadata["rerank_probability"] = item.probability
+            item.__class__ = Ranked
+            items.append(item)
         return tuple(items)
-
-
-_new = object.__new__
-(
-    _set_rank,
-    _set_position,
-    _set_candidate,
-    _set_status,
-    _set_rerank_score,
-    _set_final_score,
-    _set_stage_scores,
-    _set_metadata,
-    _set_span,
-    _set_spread,
-    _set_probability,
-) = (vars(Ranked)[part.name].__set__ for part in fields(Ranked))
-
-
-def _ranked(  # noqa: PLR0917 (called once a candidate, where names cost time)
-    rank: int,
-    position: int,
-    candidate: Candidate,
-    status: ItemStatus,
-    rerank_score: float | None,
-    final_score: float | None,
-    stage_scores: tuple[float, ...],
-    metadata: dict[str, Any],
-    span: Span | None,
-    spread: float | None,
-    probability: float | None,
-) -> Ranked:
-    """Create a ranked item in half the time of ``__init__``, which looks up slots by name."""
-    item = _new(Ranked)
-    _set_rank(item, rank)
-    _set_position(item, position)
-    _set_candidate(item, candidate)
-    _set_status(item, status)
-    _set_rerank_score(item, rerank_score)
-    _set_final_score(item, final_score)
-    _set_stage_scores(item, stage_scores)
-    _set_metadata(item, metadata)
-    _set_span(item, span)
-    _set_spread(item, spread)
-    _set_probability(item, probability)
-    return item
 
 
 DISTANCES = (
@@ -163,9 +126,7 @@ class Outcome:
     """The state of one ranking, which follows from its candidates and one judgement.
 
     A pass creates one for its result, and one for each interim judgement if there is a listener.
-
-    ``status``, ``rerank_score`` and ``final_score`` are aligned with ``candidates``. All other
-    integers are positions in ``candidates``.
+    Integers are positions in ``candidates``.
 
     Attributes:
         head: candidates within the depth.
@@ -173,7 +134,7 @@ class Outcome:
         on_exception: called with an exception of an ordering, and with its source.
         call: the handle of the pass, for orderings that run a model.
         original: the method's weight of the original order.
-        trace: shares the lists, and has what else ``Ranking.explain`` needs.
+        trace: the statuses and scores, and what else ``Ranking.explain`` needs.
     """
 
     candidates: Sequence[Candidate]
@@ -182,11 +143,6 @@ class Outcome:
     issues: list[Issue]
     on_exception: Callable[[BaseException, str], None]
     call: Call
-    status: list[ItemStatus] = field(init=False)
-    rerank_score: list[float | None] = field(init=False)
-    final_score: list[float | None] = field(init=False)
-    stage_scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    spans: dict[int, Span] = field(default_factory=dict)
     order_followed: bool = True
     degraded: bool = False
     original: float | None = None
@@ -194,72 +150,63 @@ class Outcome:
 
     def __post_init__(self) -> None:
         count = len(self.candidates)
-        self.status = ["tail"] * count
+        status: list[ItemStatus] = ["tail"] * count
         for position in self.head:
-            self.status[position] = "unjudged"
-        self.rerank_score = [None] * count
-        self.final_score = [None] * count
+            status[position] = "unjudged"
         self.trace = Trace(
             [candidate.id for candidate in self.candidates],
             [candidate.score for candidate in self.candidates],
-            self.status,
-            self.rerank_score,
-            self.final_score,
-            self.stage_scores,
-            self.spans,
-            self.head,
+            status,
+            [None] * count,
+            [None] * count,
+            head=self.head,
         )
 
     def add_probabilities(self, mapping: Probabilities | None) -> None:
         """Set the probabilities, unless the method gives weight to the original order."""
         if mapping is not None and not self.original:
-            scores = enumerate(self.rerank_score)
+            scores = enumerate(self.trace.rerank_score)
             self.trace.probabilities = {
                 position: mapping.of(score) for position, score in scores if score is not None
             }
 
     def apply(self, judgement: Judgement, name: str, rendering: Rendering) -> None:
-        """Set scores, statuses, issues and spans from a judgement.
+        """Set scores, statuses, issues and spans from a judgement of the texts of ``renderable``.
 
-        Args:
-            judgement: of the texts of ``renderable``.
-            name: of the method, for issues that name none.
-            rendering: of these texts, to convert spans to those of the candidates' texts.
+        ``name`` is that of the method, for issues that name none.
         """
-        positions = self.renderable
+        positions, trace = self.renderable, self.trace
         for issue in judgement.issues:
             concerned = [positions[index] for index in issue.positions]
             self.add_issue(issue.code, issue.message, concerned, issue.method or name)
         for index, (position, score) in enumerate(zip(positions, judgement.scores, strict=True)):
             if score is not None:
-                self.status[position] = "scored"
-                self.rerank_score[position] = score
+                trace.status[position] = "scored"
+                trace.rerank_score[position] = score
             elif index in judgement.beyond:
-                self.status[position] = "tail"
+                trace.status[position] = "tail"
             elif index not in judgement.unjudged:
-                self.status[position] = "backfilled"
+                trace.status[position] = "backfilled"
         if judgement.order_scores is not None:
             found = dict(zip(positions, judgement.order_scores, strict=True))
-            self.trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
+            trace.order_scores = [found.get(item) for item in range(len(self.candidates))]
         self.original = judgement.original
         self.degraded = judgement.degraded or bool(self.original)
         if judgement.stage_scores is not None:
-            self.stage_scores.update(zip(positions, judgement.stage_scores, strict=True))
+            trace.stage_scores = dict(zip(positions, judgement.stage_scores, strict=True))
         if judgement.spreads is not None:
-            self.trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
-        if judgement.spans is None:
-            return
-        for position, span in zip(positions, judgement.spans, strict=True):
-            if span is not None and self.status[position] == "scored":
+            trace.spreads = dict(zip(positions, judgement.spreads, strict=True))
+        for position, span in zip(positions, judgement.spans or (), strict=False):
+            if span is not None and trace.status[position] == "scored":
                 span_of_text = rendering.span_of_text(self.candidates[position], span)
                 if span_of_text is not None:
-                    self.spans[position] = span_of_text
+                    trace.spans[position] = span_of_text
 
     def rank(
         self, method: Method, blend: Blend | None, floor: Floor | None
     ) -> tuple[list[int], list[int]]:
         """The head in its new order, without the candidates below the threshold; and these."""
-        status, final = self.status, self.final_score
+        status, final = self.trace.status, self.trace.final_score
         scored = [position for position in self.head if status[position] == "scored"]
         scores, as_configured = self._final_scores(scored, method, blend)
         for position, score in zip(scored, scores, strict=True):
@@ -272,7 +219,7 @@ class Outcome:
             self.add_issue("floor_not_applied", message, (), method.name)
         elif floor is not None:
             self.trace.floor = floor
-            compared = final if floor.on == "final" else self.rerank_score
+            compared = final if floor.on == "final" else self.trace.rerank_score
             below = [item for item in scored if compared[item] < floor.at]  # type: ignore[operator]
             dropped = {*below}
             order = [item for item in order if item not in dropped] if below else order
@@ -282,9 +229,10 @@ class Outcome:
         self, scored: Sequence[int], method: Method, blend: Blend | None
     ) -> tuple[Sequence[float], bool]:
         """The final scores, and whether blend and threshold are set for scores like these."""
-        ordering = self.trace.order_scores or self.rerank_score
+        trace = self.trace
+        ordering = trace.order_scores or trace.rerank_score
         reranked: list[float] = [ordering[index] for index in scored]  # type: ignore[misc]
-        self.trace.scale = method.scale
+        trace.scale = method.scale
         if blend is None and not self.original:
             return reranked, True
         originals = [retrieval_score(self.candidates[position]) for position in scored]
@@ -295,8 +243,7 @@ class Outcome:
             originals = [retrieved[position] for position in scored]
             if distances and all(issue.code != "scores_ascending" for issue in self.issues):
                 self.add_issue("scores_ascending", DISTANCES)
-        self.trace.scored, self.trace.blend = scored, weighted
-        self.trace.originals = originals
+        trace.scored, trace.blend, trace.originals = scored, weighted, originals
         blended = weighted.mix(originals, reranked, method.scale)
         all_absent = len(blended.absent) == len(scored)
         if blended.absent and not (weighted.optional and all_absent):
@@ -327,27 +274,27 @@ class Outcome:
         """
         if floor is None or floor.nothing is None or self.original:
             return None
-        if any(score is not None and score >= floor.nothing for score in self.rerank_score):
+        if any(score is not None and score >= floor.nothing for score in self.trace.rerank_score):
             return False
         return True if self.head and self.complete(self.head, ("scored",)) else None
-
-    def keep_order(self, positions: Sequence[int]) -> None:
-        """Use the retrieval scores of these candidates as their final scores."""
-        for position in positions:
-            self.final_score[position] = retrieval_score(self.candidates[position])
 
     def reorder(self, order: list[int], ordering: Ordering, top_k: int | None) -> Plan[list[int]]:
         """Apply the ordering; return ``order`` if it fails or loses or adds items."""
         # Arranged beyond top_k, good items that are placed last would be cut off.
-        count = top_k if getattr(ordering, "arranges", False) else None
+        count = top_k if arranges(ordering) else None
         items, rest = order[:count], order[count:] if count else []
         try:
             ranked = self.trace.items(self.candidates, items)
-            moved = yield from reordered(ordering, ranked, self.call)
+            effects = getattr(ordering, "effects", None)
+            result = (yield from effects(ranked, self.call)) if effects else ordering(ranked)
+            moved = [item.position for item in result]
             self.order_followed = sorted(moved) == sorted(items)
         except Exception as error:
             self.on_exception(error, "the ordering")
-            self.add_issue("order_failed", failure(error))
+            # Messages of other exceptions may contain anything.
+            own = isinstance(error, MethodError)
+            reason = f"failed: {error}" if own else f"raised {type(error).__name__}"
+            self.add_issue("order_failed", f"the ordering {reason}")
             self.order_followed = False
             return order
         if not self.order_followed:
@@ -356,40 +303,22 @@ class Outcome:
         self.trace.reordered(order, ordering)
         return moved + rest
 
-    def reorder_unjudged(
-        self, order: list[int], ordering: Ordering, top_k: int | None
-    ) -> Plan[list[int]]:
-        """Apply an ordering by metadata to the input order, with an issue."""
-        if getattr(ordering, "arranges", False):  # it arranges a ranking, and there is none
-            return order
-        moved = yield from self.reorder(order, ordering, top_k)
-        if self.order_followed:
-            message = "nothing was judged; the ordering was applied to the input order"
-            self.add_issue("order_applied_unjudged", message)
-        return moved
-
-    def reorder_skipped(
-        self, order: list[int], ordering: Ordering | None, top_k: int | None, *, has_floor: bool
-    ) -> Plan[list[int]]:
-        """Apply the ordering to a head that no method was to judge."""
-        if has_floor:
-            message = "the pass was skipped, so there is no score to compare with the threshold"
-            self.add_issue("floor_not_applied", message)
-        if ordering is None:
-            return order
-        return (yield from self.reorder(order, ordering, top_k))
-
     def complete(
         self, positions: Sequence[int], statuses: Sequence[ItemStatus] = ("scored", "tail")
     ) -> bool:
         """Whether each of these candidates has one of these statuses."""
-        return all(self.status[position] in statuses for position in positions)
+        return all(self.trace.status[position] in statuses for position in positions)
 
     def add_issue(
         self, code: str, message: str, positions: Sequence[int] = (), method: str | None = None
     ) -> None:
         """Add an issue about these candidates."""
         self.issues.append(issue_about(self.candidates, code, message, positions, method))
+
+
+def arranges(ordering: object) -> bool:
+    """Whether an ordering only places items, as it states by ``arranges``."""
+    return bool(getattr(ordering, "arranges", False))
 
 
 def issue_about(
@@ -429,13 +358,7 @@ def completed(
     """The order of a head: scored candidates, best first, with the others.
 
     Candidates that failed calls left unjudged are merged with them; missing ones, other unjudged
-    ones and the tail follow, each in input order.
-
-    Args:
-        scored: positions of candidates.
-        head: all positions, in input order.
-        status: by position.
-        issues: about positions.
+    ones and the tail follow, each in input order. Integers are positions.
     """
     if len(scored) == len(head):
         return [*scored]
@@ -454,9 +377,7 @@ def merged(judged: Sequence[int], incoming: Iterable[int]) -> list[int]:
     ``judged / unjudged * (b + w * i)`` judged ones. The weight w is 1 if failures are spread over
     the list, and a quarter if they are all at its head.
 
-    Args:
-        judged: distinct integers.
-        incoming: the same and the unjudged ones, in the incoming order.
+    ``incoming`` has all of them in the incoming order.
     """
     known = {*judged}
     unjudged: list[tuple[int, int]] = []  # with the number of judged ones before it
@@ -485,10 +406,6 @@ def failed(unjudged: Collection[int], issues: Iterable[Issue]) -> set[int]:
     """Those of the unjudged candidates whose call failed, or that time did not suffice for.
 
     The others have no text, or the method declined to judge them.
-
-    Args:
-        unjudged: positions.
-        issues: about the same positions.
     """
     if not unjudged:
         return set()

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import MethodError
-from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id
+from secondpass.ranking.candidates import first_stage_scores, keep_best_of_each_id, retrieval_score
 from secondpass.ranking.diagnostics import log_exception
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.methods import Stage, checked, doubts, judged
-from secondpass.ranking.observers import RankingOperation, Running, end, observed, query_hash
+from secondpass.ranking.observers import RankingOperation, Running, end, query_hash, registrations
 from secondpass.ranking.options import PassSettings
-from secondpass.ranking.outcome import DISTANCES, Outcome, issue_about
+from secondpass.ranking.outcome import DISTANCES, Outcome, arranges, issue_about
 from secondpass.ranking.result import Ranking, RerankError
 from secondpass.ranking.scoring import DOUBTFUL, ScorerMethod
 from secondpass.ranking.when import When
@@ -54,7 +54,7 @@ class RankingPass:
 
     def observed_plan(self) -> Plan[Ranking]:
         """:meth:`plan`, reported to the observers if there are any."""
-        return self._observed_plan() if observed() else self.plan()
+        return self._observed_plan() if registrations() else self.plan()
 
     def _observed_plan(self) -> Plan[Ranking]:
         operation = RankingOperation(
@@ -151,35 +151,33 @@ class RankingPass:
 
     def _task(self) -> Task | None:
         """The task of the methods; None if no candidate has a text."""
-        rendering = self.settings.render
-        positions = self._to_judge
+        rendering, positions = self.settings.render, self._to_judge
         candidates = [rendering.named(self.candidates[position]) for position in positions]
-        texts = rendering.candidates(candidates)
+        rendered = rendering.candidates(candidates)
         if missing := rendering.missing(candidates):
             names = ", ".join(map(repr, missing))
             self._add_issue("field_missing", f"no candidate has these fields of render: {names}")
-        self.renderable = positions
-        if None in texts:
-            pairs = list(zip(positions, texts, strict=True))
-            empty = [position for position, text in pairs if text is None]
+        if None in rendered:
+            triples = list(zip(positions, candidates, rendered, strict=True))
+            empty = [position for position, _, text in triples if text is None]
             self._add_issue("no_text", "there is nothing of these to show to a method", empty)
-            self.renderable = [position for position, text in pairs if text is not None]
-            shown = zip(candidates, texts, strict=True)
-            candidates = [candidate for candidate, text in shown if text is not None]
-        if not self.renderable:
+            shown = [triple for triple in triples if triple[2] is not None]
+            positions = [position for position, _, _ in shown]
+            candidates = [candidate for _, candidate, _ in shown]
+        texts = [text for text in rendered if text is not None]
+        self.renderable = positions
+        if not texts:
             return None
-        texts_to_judge = [text for text in texts if text is not None]
         task = Task(
             rendering.query(self.query),
-            texts_to_judge,
+            texts,
             candidates,
             self.context,
             instruction=self.settings.instruction,
             call=PassCall(self.ledger),
         )
-        if self.settings.passages is not None:
-            task = with_windows(task, self.settings.passages, rendering)
-        return task
+        passages = self.settings.passages
+        return task if passages is None else with_windows(task, passages, rendering)
 
     def _heard(self, task: Task, stage: Stage, listener: Callable[[Ranking], None]) -> Task:
         """The task of a stage; the listener gets a ranking of each interim judgement of it."""
@@ -213,16 +211,15 @@ class RankingPass:
 
     def _outcome(self, on_exception: Callable[[BaseException, str], None]) -> Outcome:
         """The outcome before a judgement is applied."""
-        call = PassCall(self.ledger)
-        issues = [*self.issues]
+        call, issues = PassCall(self.ledger), [*self.issues]
         outcome = Outcome(self.candidates, self.head, self.renderable, issues, on_exception, call)
         for position in self.head[len(self._to_judge) :]:
-            outcome.status[position] = "tail"
+            outcome.trace.status[position] = "tail"
         return outcome
 
     def _ranking(self, outcome: Outcome, result: _Result, *, final: bool = True) -> Plan[Ranking]:
         """The ranking that follows from a judgement. Changes only the outcome."""
-        settings = self.settings
+        settings, trace = self.settings, outcome.trace
         left_out = dict(self.left_out)
         as_is = self.skipped is not None and not self._to_judge
         judgement: Judgement | None = None
@@ -234,41 +231,23 @@ class RankingPass:
                 # It does not judge lists like this one, such as a single candidate.
                 stage, as_is = None, outcome.complete(self.head)
         if stage is None:
-            order = list(self.head)
-            outcome.keep_order(self.kept)
             # A method that states the weight 1 has kept the original order on purpose.
-            outcome.trace.failed = bool(self.renderable) and not as_is and outcome.original != 1
-            if self.head and self.skipped is not None and as_is:
-                has_floor = settings.stages[0].floor is not None
-                order = yield from outcome.reorder_skipped(
-                    order, settings.order, settings.top_k, has_floor=has_floor
-                )
-            elif self.head and not as_is and settings.order is not None:
-                order = yield from outcome.reorder_unjudged(order, settings.order, settings.top_k)
+            trace.failed = bool(self.renderable) and not as_is and outcome.original != 1
+            order = yield from self._unscored_order(outcome, as_is)
         else:
             outcome.add_probabilities(stage.probabilities)
             order, left_out["floor"] = outcome.rank(stage.method, stage.blend, stage.threshold)
-            depth = settings.depth if self.skipped is None else self.skipped.depth
-            doubt = doubts(stage, depth, settings.instruction, self.ledger.engines)
-            if doubt is not None:
-                outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
-            if stage.floor is None and settings.stages[0].floor is not None:
-                reason = ": its scores are ranks" if stage.method.score_kind == "rank" else ""
-                message = (
-                    "the threshold applies to the method only; this fallback has none" + reason
-                )
-                outcome.add_issue("floor_not_applied", message, (), stage.method.name)
+            self._add_doubts(outcome, stage)
             if settings.order is not None:
                 order = yield from outcome.reorder(order, settings.order, settings.top_k)
         if settings.tail == "keep":
             order += self.tail
         else:
             left_out["tail"] = self.tail
-        outcome.trace.order = order
+        trace.order = order
         if settings.top_k is not None:
             left_out["top_k"] = sorted(order[settings.top_k :])
             order = order[: settings.top_k]
-        items = outcome.trace.items(self.candidates, order)
         report = Report(
             status=self._status(outcome, stage, as_is),
             method=stage.method.name if stage else None,
@@ -277,19 +256,52 @@ class RankingPass:
             usage=self.ledger.usage(),
             seconds=self.ledger.seconds,
             depth_asked=len(self._to_judge),
-            depth_done=outcome.status.count("scored"),
+            depth_done=trace.status.count("scored"),
             waiting_seconds=self.ledger.waiting_seconds,
             calling_seconds=self.ledger.calling_seconds,
-            left_out={
-                reason: tuple(positions) for reason, positions in left_out.items() if positions
-            },
+            left_out={reason: tuple(left) for reason, left in left_out.items() if left},
             engines=tuple(self.ledger.engines),
             final=final,
             skipped=self.skipped,
             threshold=outcome.threshold,
             nothing_relevant=outcome.nothing_relevant(stage.threshold if stage else None),
         )
-        return Ranking(self.query, items, report, outcome.trace)
+        return Ranking(self.query, trace.items(self.candidates, order), report, trace)
+
+    def _unscored_order(self, outcome: Outcome, as_is: bool) -> Plan[list[int]]:
+        """The head in the order of the input, to which an ordering by metadata is applied.
+
+        Its final scores are those of the retriever. ``as_is``: no method was to judge it.
+        """
+        order, ordering = list(self.head), self.settings.order
+        for position in self.kept:
+            outcome.trace.final_score[position] = retrieval_score(self.candidates[position])
+        skipped = self.skipped is not None and as_is
+        if not order or (as_is and not skipped):
+            return order
+        if skipped and self.settings.stages[0].floor is not None:
+            message = "the pass was skipped, so there is no score to compare with the threshold"
+            outcome.add_issue("floor_not_applied", message)
+        if ordering is None or (
+            arranges(ordering) and not skipped
+        ):  # there is no ranking to arrange
+            return order
+        moved = yield from outcome.reorder(order, ordering, self.settings.top_k)
+        if outcome.order_followed and not skipped:
+            message = "nothing was judged; the ordering was applied to the input order"
+            outcome.add_issue("order_applied_unjudged", message)
+        return moved
+
+    def _add_doubts(self, outcome: Outcome, stage: Stage) -> None:
+        """Report fits for another ranking, and a threshold that a fallback does not have."""
+        depth = self.settings.depth if self.skipped is None else self.skipped.depth
+        doubt = doubts(stage, depth, self.settings.instruction, self.ledger.engines)
+        if doubt is not None:
+            outcome.add_issue("fitted_otherwise", doubt, (), stage.method.name)
+        if stage.floor is None and self.settings.stages[0].floor is not None:
+            reason = ": its scores are ranks" if stage.method.score_kind == "rank" else ""
+            message = f"the threshold applies to the method only; this fallback has none{reason}"
+            outcome.add_issue("floor_not_applied", message, (), stage.method.name)
 
     def _status(self, outcome: Outcome, stage: Stage | None, as_is: bool) -> ReportStatus:
         if stage is None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import Span
-from secondpass.questions import RenderedText, joined, sliced, written_spans
+from secondpass.questions import joined, sliced
 from secondpass.ranking.candidates import field_value
 from secondpass.settings import configurable
 from secondpass.types import Candidate
@@ -16,11 +16,9 @@ from secondpass.types import Candidate
 if TYPE_CHECKING:
     from annotated_types import Ge, MinLen
 
-_MAX_ITEMS = 10_000
-"""Maximum number of items of lists and mappings that are rendered for one field."""
+_MAX_ITEMS = 10_000  # maximum number of items of lists and mappings that are rendered for one field
 
-_MAX_DEPTH = 8
-"""Maximum nesting of lists and mappings that is rendered."""
+_MAX_DEPTH = 8  # maximum nesting of lists and mappings that is rendered
 
 
 class _Field:
@@ -121,8 +119,6 @@ class Rendering:
 
     def query(self, query: str) -> str:
         """Return the text of the query for a method."""
-        if not (self.query_prefix or self.query_suffix):
-            return well_formed(query)
         parts = [(self.query_prefix, True), (query, False), (self.query_suffix, True)]
         return joined([(well_formed(text), written) for text, written in parts])
 
@@ -137,11 +133,7 @@ class Rendering:
         return [self._rendered(candidate) for candidate in candidates]
 
     def span_of_text(self, candidate: Candidate, span: Span) -> Span | None:
-        """Convert a span of a rendering to a span of the candidate's text.
-
-        Returns:
-            The part of it that is within the unchanged text; None if there is none.
-        """
+        """Convert a span of a rendering to one of the candidate's text; None if there is none."""
         text_range = self._text_range(candidate)
         if text_range is None:
             return None
@@ -175,14 +167,12 @@ class Rendering:
             if number:
                 pieces.append((self.separator, not self.separator.isspace()))
             pieces.append((label + value, False))
+        pieces.append((self.suffix, True))
         text = joined([(well_formed(piece), written) for piece, written in pieces])
-        if self.max_characters is not None and len(text) > self.max_characters:
-            text = sliced(text, (0, self.max_characters))
-        if not self.suffix:
-            return text
-        suffix = well_formed(self.suffix)
-        whole = (len(text), len(text) + len(suffix))
-        return RenderedText(text + suffix, (*written_spans(text), whole))
+        end = len(text) - len(self.suffix)
+        if self.max_characters is not None and end > self.max_characters:
+            text = sliced(text, (0, self.max_characters), (end, len(text)))
+        return text
 
     def _parts(self, candidate: Candidate) -> list[tuple[str, str]] | None:
         """The label and the value of each field; None if the candidate has none of the fields."""
@@ -192,10 +182,12 @@ class Rendering:
             return None
         if not self.labels:
             return [("", value) for _, value in values if value]
+        # The text of a framework's document is often a metadata field as well.
+        others = {value.strip() for name, value in values if name != "text" and value is not None}
         return [
-            (f"{name}: ", _indented(value))
-            for name, value in _without_repeated_text(values)
-            if value
+            (f"{name}: ", "\n  ".join(value.splitlines()))
+            for name, value in values
+            if value and (name != "text" or value.strip() not in others)
         ]
 
 
@@ -214,29 +206,12 @@ def well_formed(text: str) -> str:
 
 def _count(value: Any) -> Any:
     """Return the number of items of a list or mapping, and other values unchanged."""
+    if not isinstance(value, Sized) or isinstance(value, str | bytes):
+        return value
     try:
-        return (
-            len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else value
-        )
+        return len(value)
     except Exception:  # a foreign __len__ may raise anything
         return None
-
-
-def _without_repeated_text(fields: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
-    """Remove the text if another field has the same value.
-
-    The text of a framework's document is often a metadata field as well.
-    """
-    others = {value.strip() for name, value in fields if name != "text" and value is not None}
-    return [
-        (name, value)
-        for name, value in fields
-        if name != "text" or value is None or value.strip() not in others
-    ]
-
-
-def _indented(value: str) -> str:
-    return "\n  ".join(value.splitlines())
 
 
 def as_text(value: Any) -> str | None:

@@ -71,14 +71,14 @@ class Ranking(Sequence[Ranked]):
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
         """Return plain values; with ``text`` also the query, texts and metadata."""
         record: dict[str, Any] = {"query": self.query} if text else {}
-        record["ranking"] = [_item(item, text=text) for item in self]
+        record["ranking"] = [item_record(item, text=text) for item in self]
         record["report"] = self.report.to_dict()
         return record
 
     def to_pandas(self, *, text: bool = False) -> Any:
         """Return a pandas DataFrame of the items, one a row; with ``text`` also their texts."""
         columns = [*_COLUMNS, "text"] if text else _COLUMNS
-        return data_frame([_item(item, text=text) for item in self], columns)
+        return data_frame([item_record(item, text=text) for item in self], columns)
 
     def __repr__(self) -> str:
         # Status, size, method and first ids. Records are logged, so there is no text.
@@ -140,7 +140,8 @@ class RerankError(SecondPassError, RuntimeError):
         return RerankError, (self.ranking,)
 
 
-def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
+def item_record(item: Ranked, *, text: bool) -> dict[str, Any]:
+    """An item as plain values; with ``text`` also its text and metadata."""
     record: dict[str, Any] = {
         "rank": item.rank,
         "id": item.id,
@@ -160,11 +161,7 @@ def _item(item: Ranked, *, text: bool) -> dict[str, Any]:
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
-    """A DataFrame of these columns of the rows.
-
-    Raises:
-        MissingExtraError: pandas is not installed.
-    """
+    """A pandas DataFrame of these columns of the rows."""
     try:
         import pandas
     except ImportError:

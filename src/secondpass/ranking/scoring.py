@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import groupby, islice
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from secondpass.effects import Judgement, Method, Plan, Score, Scorer, Span, Task
 from secondpass.errors import ConfigurationError, MethodError, Problem, with_article
 from secondpass.settings import describe, registry, suggestion
 from secondpass.types import EngineInfo, Issue, ScoreKind
+
+T = TypeVar("T")
 
 _TOLERANCE = 1e-4
 """Rounding error by which float32 scores may lie outside their range; they are clipped."""
@@ -20,8 +23,7 @@ _TOLERANCE = 1e-4
 DOUBTFUL = "model_doubtful"
 """The issue of a model that does not find obvious answers. It makes a report ``degraded``."""
 
-_LEAST_EQUAL = 3
-"""Different texts whose scores are suspicious if they are all equal."""
+_LEAST_EQUAL = 3  # different texts whose scores are suspicious if they are all equal
 
 TRUNCATED = "text_truncated"
 """Code of the issue of texts that a model did not read whole."""
@@ -29,8 +31,7 @@ TRUNCATED = "text_truncated"
 SPLIT = "list_split"
 """Code of the issue of a list that a model did not read in one pass."""
 
-_DEFAULT_BATCH_SIZE = 32
-"""Texts per call if a deadline is set and the scorer has no ``batch_size``."""
+_DEFAULT_BATCH_SIZE = 32  # texts per call if a deadline is set and the scorer has no ``batch_size``
 
 
 class ScorerMethod:
@@ -73,46 +74,40 @@ class ScorerMethod:
         divided = self._at_most is not None and not any(
             callable(member(self.scorer, name, None)) for name in ("score_batches", "score_lists")
         )
+        sharing: AbstractContextManager[int | None] = nullcontext(self._at_most)
         if divided and self._at_most is not None:
-            with task.call.sharing(self.scorer, len(task.texts), self._at_most) as at_most:
-                raw = yield from Score(self.scorer, task.query, task.texts, at_most, instruction)
-        else:
-            raw = yield from Score(self.scorer, task.query, task.texts, self._at_most, instruction)
+            sharing = task.call.sharing(self.scorer, len(task.texts), self._at_most)
+        with sharing as at_most:
+            raw = yield from Score(self.scorer, task.query, task.texts, at_most, instruction)
         engine = _engine(self.scorer)
         if raw.called and engine is not None:
             task.call.ran(replace(engine, method=self.name))
-        unjudged: set[int] = set()
-        issues = [Issue(error.code, str(error), (), (), self.name) for error in raw.troubles]
+        issues = [self._issue(error.code, str(error)) for error in raw.troubles]
         doubt = member(self.scorer, "doubt", None)
         if isinstance(doubt, str):
-            issues.append(Issue(DOUBTFUL, doubt, (), (), self.name))
-        issues.extend(self._cache_issues())
+            issues.append(self._issue(DOUBTFUL, doubt))
+        cache_issues = self._stated("cache_issues", list) or ()
+        issues += [replace(item, method=self.name) for item in cache_issues if type(item) is Issue]
+        unjudged: set[int] = set()
         # One issue for successive ranges that failed for the same reason.
-        reasons = groupby(raw.failures, key=lambda failure: (failure[2].code, str(failure[2])))
-        for _, group in reasons:
-            failures = list(group)
-            error = failures[0][2]
-            indices = [index for start, stop, _ in failures for index in range(start, stop)]
+        for reason, group in groupby(raw.failures, key=lambda item: (item[2].code, str(item[2]))):
+            indices = [index for start, stop, _ in group for index in range(start, stop)]
             unjudged.update(indices)
-            issues.append(Issue(error.code, str(error), tuple(indices), (), self.name))
+            issues.append(self._issue(*reason, indices))
         if len(unjudged) == len(task.texts):
             raise raw.failures[0][2]
         issues.extend(raw.issues)
         if raw.original == 1:
-            nothing: list[float | None] = [None] * len(task.texts)
-            unjudged.update(range(len(task.texts)))
-            return Judgement(nothing, frozenset(unjudged), issues, original=1.0)
+            count = len(task.texts)
+            return Judgement([None] * count, frozenset(range(count)), issues, original=1.0)
         # Some scorers know their kind only once their model is loaded.
         kind = check_kind(member(self.scorer, "score_kind", self.score_kind))
-        scores, invalid = self._validated(raw.values, unjudged, kind)
-        issues.extend(invalid)
-        issues.extend(self._truncated(task))
-        issues.extend(self._split(task))
+        scores = self._validated(raw.values, unjudged, kind, issues)
+        issues += self._reading_issues(task)
         order = None
         if raw.order_scores is not None:
             unscored = {index for index, score in enumerate(scores) if score is None}
-            order, invalid = self._validated(raw.order_scores, unscored, kind)
-            issues.extend(invalid)
+            order = self._validated(raw.order_scores, unscored, kind, issues)
             pairs = zip(scores, order, strict=True)
             scores = [None if place is None else score for score, place in pairs]
         if engine is not None and self.score_kind != "rank":  # of a model
@@ -127,44 +122,32 @@ class ScorerMethod:
             order_scores=order,
         )
 
-    def _cache_issues(self) -> list[Issue]:
-        """What is wrong with the scorer's cache, if it has one that can say so."""
-        issues_of = member(self.scorer, "cache_issues", None)
-        try:
-            issues = list(issues_of()) if callable(issues_of) else []
-        except Exception:  # a foreign scorer may raise anything
-            return []
-        return [replace(issue, method=self.name) for issue in issues if type(issue) is Issue]
+    def _issue(self, code: str, message: str, indices: Iterable[int] = ()) -> Issue:
+        return Issue(code, message, tuple(indices), (), self.name)
 
-    def _split(self, task: Task) -> list[Issue]:
-        """The issue of a list that the scorer read in several passes."""
-        passes_of = member(self.scorer, "passes", None)
+    def _stated(self, name: str, convert: Callable[[Any], T], *arguments: object) -> T | None:
+        """What an optional member of the scorer returns, converted; None if it cannot be used."""
         try:
-            passes = passes_of(task.query, task.texts) if callable(passes_of) else 1
+            function = getattr(self.scorer, name, None)
+            return convert(function(*arguments)) if callable(function) else None
         except Exception:  # a foreign scorer may raise anything
-            return []
-        if type(passes) is not int or passes < 2:
-            return []
-        message = f"the list was read in {passes} passes, so its passages were not all compared"
-        return [Issue(SPLIT, message, (), (), self.name)]
+            return None
 
-    def _truncated(self, task: Task) -> list[Issue]:
-        """The issue of texts that the scorer did not read whole."""
-        indices_of = member(self.scorer, "truncated", None)
-        if not callable(indices_of):
-            return []
-        try:
-            indices = sorted({operator.index(item) for item in indices_of(task.query, task.texts)})
-        except Exception:  # a foreign scorer may raise anything
-            return []
-        if not indices or indices[0] < 0 or indices[-1] >= len(task.texts):
-            return []
-        message = "the model reads only the first tokens of these; split long texts by passages"
-        return [Issue(TRUNCATED, message, tuple(indices), (), self.name)]
+    def _reading_issues(self, task: Task) -> Iterator[Issue]:
+        """The issues of texts that were not read whole, and of a list read in several passes."""
+        indices = self._stated("truncated", _sorted_indices, task.query, task.texts)
+        if indices and indices[0] >= 0 and indices[-1] < len(task.texts):
+            message = "the model reads only the first tokens of these; split long texts by passages"
+            yield self._issue(TRUNCATED, message, indices)
+        passes = self._stated("passes", operator.index, task.query, task.texts)
+        if passes is not None and passes > 1:
+            message = f"the list was read in {passes} passes, so its passages were not all compared"
+            yield self._issue(SPLIT, message)
 
     def _validated(
-        self, values: Sequence[Any], unjudged: set[int], kind: ScoreKind
-    ) -> tuple[list[float | None], list[Issue]]:
+        self, values: Sequence[Any], unjudged: set[int], kind: ScoreKind, issues: list[Issue]
+    ) -> list[float | None]:
+        """The scores of the judged texts; adds issues of those that cannot be used."""
         low, high = bounds = range_of(kind, self.scale)
         scores: list[float | None] = []
         invalid: dict[str, list[int]] = {}
@@ -192,20 +175,17 @@ class ScorerMethod:
                 code = "score_not_finite"
             invalid.setdefault(code, []).append(index)
             scores.append(None)
-        issues = [
-            Issue(
-                code,
-                f"{len(indices)} of {len(values)} scores cannot be used",
-                tuple(indices),
-                (),
-                self.name,
-            )
-            for code, indices in invalid.items()
-        ]
-        if not any(score is not None for score in scores):
+        if all(score is None for score in scores):
             codes = ", ".join(invalid)
             raise MethodError(f"no score could be used ({codes})", next(iter(invalid)))
-        return scores, issues
+        for code, indices in invalid.items():
+            message = f"{len(indices)} of {len(values)} scores cannot be used"
+            issues.append(self._issue(code, message, indices))
+        return scores
+
+
+def _sorted_indices(indices: Iterable[Any]) -> list[int]:
+    return sorted({operator.index(index) for index in indices})
 
 
 def equal_scores(
@@ -213,10 +193,7 @@ def equal_scores(
 ) -> Iterator[Issue]:
     """The issue of a model that gives three or more different texts the same score.
 
-    Args:
-        texts: those that were to be scored.
-        scores: of each text; None for texts that were not scored.
-        name: of the method.
+    Texts with the score None were not scored; ``name`` is that of the method.
     """
     first = next((score for score in scores if score is not None), None)
     if any(score is not None and score != first for score in scores):  # the usual case
@@ -246,10 +223,7 @@ def in_range(number: float, bounds: tuple[float, float]) -> float | None:
 
 
 def to_float(value: object) -> float | None:
-    """Convert a number of any library to a float; None if the value is not a number.
-
-    Booleans and strings are not numbers here.
-    """
+    """Convert a number of any library, but no boolean, to a float; None if it is none."""
     if isinstance(value, bool | str | bytes | bytearray):
         return None
     try:
@@ -268,11 +242,7 @@ def is_finite(value: object) -> bool:
 
 
 def to_list(scores: object, count: int) -> list[Any]:
-    """Convert a list, tuple, array or tensor of ``count`` values to a list.
-
-    Raises:
-        MethodError: the type or the number of values is wrong.
-    """
+    """Convert a list, tuple, array or tensor of ``count`` values to a list."""
     tolist = getattr(scores, "tolist", None)
     if callable(tolist):
         scores = tolist()
@@ -300,11 +270,7 @@ def to_span(value: Any, length: int) -> Span | None:
 
 
 def check_kind(kind: object) -> ScoreKind:
-    """Check that ``kind`` is a score kind, and return it.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """Return a score kind; raises a ConfigurationError if it is none."""
     if isinstance(kind, str) and kind in get_args(ScoreKind):
         return kind  # type: ignore[return-value]
     hint = suggestion(str(kind), list(get_args(ScoreKind)))
@@ -344,11 +310,8 @@ def _engine(scorer: object) -> EngineInfo | None:
     engine = member(scorer, "engine", None)
     if type(engine) is not EngineInfo:
         return None
-    types = {"threads": int}
-    valid = all(
-        type(getattr(engine, name)) is types.get(name, str) for name in EngineInfo.__slots__
-    )
-    return engine if valid else None
+    kinds = [type(getattr(engine, name)) for name in EngineInfo.__slots__]
+    return engine if kinds == [str, str, str, int, str, str] else None
 
 
 def _scale(scorer: Scorer) -> tuple[float, float]:

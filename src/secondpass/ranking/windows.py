@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from secondpass.effects import Judgement, Method, Plan, Score, Span, Task, Windows
@@ -21,7 +22,6 @@ from secondpass.questions import affixes
 from secondpass.ranking.methods import converted, judged
 from secondpass.ranking.rendering import Rendering
 from secondpass.settings import configurable
-from secondpass.types import Issue
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -55,13 +55,10 @@ class Passages:
             raise ConfigurationError([Problem(("overlap",), message)])
 
     def windows(self, text: str, body: Span) -> Windows:
-        """Return the windows of a rendered text.
+        """Return the windows of a rendered text, of which the part ``body`` is split.
 
-        Args:
-            text: the rendered text.
-            body: the part of it that is split. The text before and after it, such as a title, is
-                part of every window if it takes at most half of ``size``. A prefix and a suffix of
-                the configuration are always part of it.
+        The text before and after it, such as a title, is part of every window if it takes at most
+        half of ``size``. A prefix and a suffix of the configuration are always part of it.
         """
         start, stop = body
         room = self.size - (len(text) - (stop - start))
@@ -217,9 +214,6 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
 
     The method's member ``windows`` is what it gets: ``each`` window as a separate text, ``one``
     window of each candidate (the default), or the ``task`` unchanged.
-
-    Raises:
-        MethodError: as :func:`~secondpass.ranking.methods.judged`; or no candidate has a score.
     """
     needed = getattr(method, "windows", "one")
     if task.windows is None or needed == "task":
@@ -232,52 +226,49 @@ def judged_by_windows(method: Method, task: Task) -> Plan[Judgement]:
 def _each_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have every window judged, and combine the results of each candidate."""
     owners = [index for index, item in enumerate(windows) for _ in item.spans]
-    texts = _window_texts(task, windows)
+    part = _part(task, _window_texts(task, windows), owners)
 
     def combine(judgement: Judgement) -> Judgement:
         return _combined(judgement, windows, owners, mean=task.mean)
 
-    part = converted(_part(task, texts, owners), task, combine)
-    return combine((yield from judged(method, part)))
+    return combine((yield from judged(method, converted(part, task, combine))))
 
 
 def _combined(
     judgement: Judgement, windows: Sequence[Windows], owners: Sequence[int], *, mean: bool
 ) -> Judgement:
-    """The judgement of the candidates, from that of their windows.
-
-    Raises:
-        MethodError: no candidate has a score.
-    """
-    scores: list[float | None] = []
-    order: list[float | None] = []
+    """The judgement of the candidates, from that of their windows."""
+    scores: list[float | None] = [None] * len(windows)
+    order: list[float | None] = [None] * len(windows)
+    spans: list[Span | None] = [None] * len(windows)
     ordering = judgement.scores if judgement.order_scores is None else judgement.order_scores
-    spans: list[Span | None] = []
-    best: list[int] = []
+    best: list[int] = []  # of each candidate, the index of its best window
     first = 0
-    for item in windows:
-        reported = judgement.scores[first : first + len(item.spans)]
-        values = ordering[first : first + len(item.spans)]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
-            scores.append(None)
-            order.append(None)
-            spans.append(None)
-            best.append(first)
-        else:
-            highest = values.index(max(known))
-            best.append(first + highest)
+    for index, item in enumerate(windows):
+        stop = first + len(item.spans)
+        best.append(first)
+        known = [value for value in ordering[first:stop] if value is not None]
+        if len(known) == len(item.spans):
+            highest = known.index(max(known))
+            best[index] += highest
             combined = _mean if mean else max
-            scores.append(combined([value for value in reported if value is not None]))
-            order.append(combined(known))
-            spans.append(_or_none(item.spans[highest]))
-        first += len(item.spans)
-    issues = [_about_owners(issue, owners) for issue in judgement.issues]
-    unjudged = _owners_of(judgement.unjudged, owners)
-    beyond = _owners_of(judgement.beyond, owners) - unjudged
+            reported = judgement.scores[first:stop]
+            scores[index] = combined([value for value in reported if value is not None])
+            order[index] = combined(known)
+            spans[index] = _or_none(item.spans[highest])
+        first = stop
+    issues = [
+        replace(issue, positions=tuple(sorted({owners[index] for index in issue.positions})))
+        for issue in judgement.issues
+    ]
+    unjudged = frozenset(owners[index] for index in judgement.unjudged)
+    beyond = frozenset(owners[index] for index in judgement.beyond) - unjudged
     unscored = all(score is None for score in scores)
     if unscored and judgement.original != 1 and len(beyond) < len(windows):
-        raise _error(issues)
+        for issue in issues:
+            if issue.positions:
+                raise MethodError(issue.message, issue.code)
+        raise MethodError("no candidate was scored in full", "nothing_judged")
     return replace(
         judgement,
         scores=scores,
@@ -300,15 +291,12 @@ def _mean(values: Sequence[float]) -> float:
 def _one_judged(method: Method, task: Task, windows: Sequence[Windows]) -> Plan[Judgement]:
     """Have one window of each candidate judged."""
     chosen = yield from _chosen(task, windows)
-    texts = [
-        item.text(text, span) for item, text, span in zip(windows, task.texts, chosen, strict=True)
-    ]
+    shown = zip(windows, task.texts, chosen, strict=True)
+    texts = [item.text(text, span) for item, text, span in shown]
 
     def with_spans(judgement: Judgement) -> Judgement:
-        spans = [
-            None if score is None else _or_none(span)
-            for span, score in zip(chosen, judgement.scores, strict=True)
-        ]
+        pairs = zip(chosen, judgement.scores, strict=True)
+        spans = [None if score is None else _or_none(span) for span, score in pairs]
         return replace(judgement, spans=spans)
 
     part = converted(_part(task, texts, range(len(texts))), task, with_spans)
@@ -327,13 +315,11 @@ def _chosen(task: Task, windows: Sequence[Windows]) -> Plan[list[Span]]:
             unknown.add(index)
     if not unknown:
         return chosen
-    scores = yield from _word_scores(task, windows)
-    first = 0
+    scores = iter((yield from _word_scores(task, windows)))
     for index, item in enumerate(windows):
-        window_scores = scores[first : first + len(item.spans)]
-        first += len(item.spans)
-        if index in unknown and window_scores:
-            chosen[index] = item.spans[window_scores.index(max(window_scores))]
+        of_windows = list(islice(scores, len(item.spans)))
+        if index in unknown and of_windows:
+            chosen[index] = item.spans[of_windows.index(max(of_windows))]
     return chosen
 
 
@@ -371,19 +357,3 @@ def _part(task: Task, texts: Sequence[str], owners: Iterable[int]) -> Task:
 
 def _or_none(span: Span) -> Span | None:
     return span if span[0] < span[1] else None
-
-
-def _owners_of(indices: Iterable[int], owners: Sequence[int]) -> frozenset[int]:
-    return frozenset(owners[index] for index in indices)
-
-
-def _about_owners(issue: Issue, owners: Sequence[int]) -> Issue:
-    return replace(issue, positions=tuple(sorted(_owners_of(issue.positions, owners))))
-
-
-def _error(issues: Sequence[Issue]) -> MethodError:
-    """Why no candidate has a score."""
-    for issue in issues:
-        if issue.positions:
-            return MethodError(issue.message, issue.code)
-    return MethodError("no candidate was scored in full", "nothing_judged")

@@ -48,11 +48,7 @@ class Connection:
             _connections.add(self)
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of ``work``.
-
-        Raises:
-            sqlite3.Error: it failed now or, with the same error, before.
-        """
+        """The result of ``work``; raises sqlite3.Error if this or an earlier work failed."""
         with self._lock:
             if self._failure is not None:  # threads that waited must not try one by one
                 raise type(self._failure)(str(self._failure))
@@ -118,65 +114,47 @@ def is_open(inode: tuple[int, int]) -> bool:
     return any(connection.inode == inode for connection in list(_connections))
 
 
+opening = threading.Lock()
+"""Held while files are opened outside of a :class:`Connection`, and during a fork."""
+_held_at_fork = False
+_locked_at_fork: list[Connection] = []
 _connections: WeakSet[Connection] = WeakSet()
 _left_open: list[sqlite3.Connection] = []
 
 
-class _Gate:
-    """Held while files are opened outside of a :class:`Connection`, and during a fork."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held_at_fork = False
-        self._locked: list[Connection] = []
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        self._lock.release()
-
-    def before_fork(self) -> None:
-        self._held_at_fork = self._lock.acquire(timeout=_FORK_WITHIN)
-        # Kept, or the garbage collector could close one that is locked, and wait forever.
-        self._locked = list(_connections)
-        for connection in self._locked:
-            connection.before_fork()
-
-    def after_fork_in_parent(self) -> None:
-        locked, self._locked = self._locked, []
-        for connection in locked:
-            connection.after_fork_in_parent()
-        if self._held_at_fork:
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        locked, self._locked = self._locked, []
-        for connection in locked:
-            connection.after_fork_in_child()
-        self._lock = threading.Lock()
+def _before_fork() -> None:
+    global _held_at_fork, _locked_at_fork  # noqa: PLW0603
+    _held_at_fork = opening.acquire(timeout=_FORK_WITHIN)
+    # Kept, or the garbage collector could close one that is locked, and wait forever.
+    _locked_at_fork = list(_connections)
+    for connection in _locked_at_fork:
+        connection.before_fork()
 
 
-opening = _Gate()
+def _after_fork_in_parent() -> None:
+    while _locked_at_fork:
+        _locked_at_fork.pop().after_fork_in_parent()
+    if _held_at_fork:
+        opening.release()
+
+
+def _after_fork_in_child() -> None:
+    global opening  # noqa: PLW0603
+    while _locked_at_fork:
+        _locked_at_fork.pop().after_fork_in_child()
+    opening = threading.Lock()
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=opening.before_fork,
-        after_in_parent=opening.after_fork_in_parent,
-        after_in_child=opening.after_fork_in_child,
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
     )
 
 
 def connect(uri: str, timeout: float) -> sqlite3.Connection:
-    """Open a file by its URI, whose mode says whether it is created.
-
-    Args:
-        uri: of the file.
-        timeout: seconds to wait for other processes that lock it.
-
-    Raises:
-        sqlite3.Error: it cannot be opened.
-    """
+    """Open a file by its URI; wait ``timeout`` seconds for other processes that lock it."""
     connection = sqlite3.connect(
         uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
     )
@@ -195,10 +173,9 @@ _SUFFIXES = ("", "-wal", "-shm")  # of the file, and of SQLite's log
 
 
 class WrongFileError(Exception):
-    """A file must not be used: it is not of the expected layout, or of another user.
+    """A file is not of the expected layout, or of another user.
 
-    Attributes:
-        version: of its schema if it is of the same kind, else None.
+    ``version`` is that of its schema if it is of the same kind, else None.
     """
 
     def __init__(self, reason: str, version: int | None = None) -> None:
@@ -207,15 +184,9 @@ class WrongFileError(Exception):
 
 
 def check_kind(path: Path, layout: Layout, *, again: bool = False) -> None:
-    """Check that the file does not exist, is empty, or is of this kind.
+    """Raise a WrongFileError unless the file is of this kind, is empty, or does not exist.
 
-    Args:
-        path: of the file.
-        layout: of its kind.
-        again: whether to read a file that is open, and not intact.
-
-    Raises:
-        WrongFileError: it is something else.
+    ``again``: read it even if it is open, since it is not intact.
     """
     with opening:
         _check_kind(path, layout, again)
@@ -224,25 +195,19 @@ def check_kind(path: Path, layout: Layout, *, again: bool = False) -> None:
 def _check_kind(path: Path, layout: Layout, again: bool = False) -> None:
     try:
         status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise WrongFileError("it is a folder")
+        if not stat.S_ISREG(status.st_mode):
+            raise WrongFileError("it is not a file")
         # Closing a file ends the locks of this process's other connections to it, so one that has
         # any was checked before, and is not opened again. If it was overwritten by a short one,
         # SQLite would take that for an empty database; by a longer one, it fails.
-        known = status.st_size >= _LEAST_SIZE and not again
-        known = known and is_open((status.st_dev, status.st_ino))
-        if not status.st_size or known:
-            header = None
-        elif not stat.S_ISREG(status.st_mode):
-            header = b""
-        else:
-            with open(path, "rb") as file:
-                header = file.read(72)
+        known = status.st_size >= _LEAST_SIZE and is_open((status.st_dev, status.st_ino))
+        if not status.st_size or (known and not again):
+            return
+        with open(path, "rb") as file:
+            header = file.read(72)
     except (OSError, ValueError):  # SQLite will say so
-        return
-    if stat.S_ISDIR(status.st_mode):
-        raise WrongFileError("it is a folder")
-    if not stat.S_ISREG(status.st_mode):
-        raise WrongFileError("it is not a file")
-    if header is None:
         return
     if not header.startswith(b"SQLite format 3\0"):
         raise WrongFileError("it is not a file of secondpass")
@@ -251,12 +216,7 @@ def _check_kind(path: Path, layout: Layout, again: bool = False) -> None:
 
 
 def remove(path: Path, layout: Layout) -> None:
-    """Remove a closed file and its log.
-
-    Raises:
-        WrongFileError: it is something else.
-        OSError: it cannot be removed.
-    """
+    """Remove a closed file and its log; raises a WrongFileError if it is something else."""
     check_kind(path, layout, again=True)
     for suffix in _SUFFIXES:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -268,16 +228,14 @@ def prepare(path: Path, layout: Layout) -> None:
     Only its owner can read and write it: a new file has the mode 0600, and an existing one gets it.
 
     Raises:
-        sqlite3.Error: it is damaged, or cannot be used.
-        OSError: its mode cannot be changed.
+        sqlite3.Error | OSError: it is damaged, or cannot be used.
         WrongFileError: it is something else, of another version, or of another user.
     """
     deadline = time.monotonic() + _OPEN_WITHIN
     while True:
         try:
             with opening:
-                _prepare(path, layout)
-            return
+                return _prepare(path, layout)
         except sqlite3.Error as error:
             # Switching to a write-ahead log fails at once if another process is doing the same.
             if "locked" not in str(error) or time.monotonic() > deadline:
@@ -325,11 +283,7 @@ def _check_owner(target: str) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Take the rights to a file of secondpass and its log from others.
-
-    Raises:
-        OSError: that is not possible.
-    """
+    """Take the rights to a file of secondpass and its log from others."""
     target = os.path.realpath(path)
     for suffix in _SUFFIXES:
         with suppress(FileNotFoundError):

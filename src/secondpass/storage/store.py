@@ -70,14 +70,7 @@ class Store(Generic[V]):
         """By "read" or "write": the last call that timed out."""
 
     def check(self, *setting: str) -> None:
-        """Check that the path is not that of something else.
-
-        Args:
-            setting: that has the path, for the error.
-
-        Raises:
-            ConfigurationError: it is.
-        """
+        """Raise a ConfigurationError about ``setting`` if its path is that of something else."""
         from secondpass.storage.files import WrongFileError, check_kind
 
         try:
@@ -108,12 +101,7 @@ class Store(Generic[V]):
             self._call("put_many", values)
 
     async def read(self, keys: Sequence[bytes], seconds: float | None) -> dict[bytes, V]:
-        """The stored values by key; none if the file does not respond in time.
-
-        Args:
-            keys: to look up.
-            seconds: until the deadline; None without one.
-        """
+        """The stored values by key; none if the file does not respond by the deadline."""
         if not keys:
             return {}
         return await self._in_thread("read", lambda: self.get_many(keys), seconds) or {}
@@ -137,11 +125,7 @@ class Store(Generic[V]):
                 start(call)
 
     async def written(self, seconds: float | None) -> None:
-        """Wait until all values are written, for a second at most.
-
-        Args:
-            seconds: until the deadline; None without one.
-        """
+        """Wait until all values are written: for a second at most, or until the deadline."""
         if self._waiting:
             await self._in_thread("write", self._write, seconds)
 
@@ -157,11 +141,7 @@ class Store(Generic[V]):
             self._call("close")
 
     def delete(self) -> None:
-        """Close and remove the file.
-
-        Raises:
-            OSError: it cannot be removed, or is something else.
-        """
+        """Close and remove the file; raises an OSError if that is not possible."""
         from secondpass.storage.files import WrongFileError, remove
 
         self.close()
@@ -200,13 +180,12 @@ class Store(Generic[V]):
 
     def _call(self, method: str, *args: Any) -> Any:
         """The result of a method of the file; None if the file cannot be used."""
-        if self._file is None:
-            from secondpass.storage.store_file import StoreFile
-
-            with self._lock:
-                if self._file is None:
-                    self._file = StoreFile(self._path, self._layout, *self._limits)
         try:
+            if self._file is None:
+                from secondpass.storage.store_file import StoreFile
+
+                with self._lock:
+                    self._file = self._file or StoreFile(self._path, self._layout, *self._limits)
             result = getattr(self._file, method)(*args)
         except StoreFileError as error:
             self._failures[method] = str(error)
@@ -220,7 +199,7 @@ class Store(Generic[V]):
     async def _in_thread(self, kind: str, call: Callable[[], T], seconds: float | None) -> T | None:
         """The result of a call in a thread; None if it takes too long.
 
-        None at once while an earlier call of the same kind, read or write, is still running.
+        At once while an earlier call of the same kind, read or write, is still running.
         """
         from secondpass.concurrency.threads import in_thread, with_timeout
 

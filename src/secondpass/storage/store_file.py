@@ -34,26 +34,22 @@ from secondpass.storage.files import (
 T = TypeVar("T")
 
 _READ, _WRITE, _OPEN = 0, 1, 2
-_RETRY_AFTER = 60.0
-"""Seconds after a failure, in which calls fail without touching the file."""
-_CLOCK_ERROR = 300.0
-"""Seconds by which the clocks of machines that share a file may differ."""
-_KEYS_PER_SELECT = 500
-"""Older versions of SQLite allow 999 parameters."""
-_DELETED_AT_ONCE = 20
-"""Rows that one statement deletes at least."""
-_MAX_DELETIONS = 50
-"""Such statements in one transaction."""
+_RETRY_AFTER = 60.0  # seconds after a failure, in which calls fail without touching the file
+_CLOCK_ERROR = 300.0  # seconds by which the clocks of machines that share a file may differ
+_KEYS_PER_SELECT = 500  # older versions of SQLite allow 999 parameters
+_DELETED_AT_ONCE = 20  # rows that one statement deletes at least
+_MAX_DELETIONS = 50  # such statements in one transaction
 _MAX_READ_AGAIN = 1000
 """Number of old rows read since the last write at which their use should be recorded."""
 _SIZE_FOR = 10.0
 """Seconds after which the size of a file is looked up again, which other processes may write."""
-_MAX_COUNTER = 2**62
-"""SQLite's whole numbers end below 2**63."""
+_MAX_COUNTER = 2**62  # SQLite's whole numbers end below 2**63
 
 
 class StoreFile:
     """A file with two connections, for any number of threads, and for forked children.
+
+    Its methods raise a StoreFileError if the file cannot be used.
 
     Args:
         path: of the file; created if it does not exist, readable by its owner only.
@@ -85,15 +81,7 @@ class StoreFile:
     # ------------------------------------------------------------------ rows
 
     def get_many(self, keys: Sequence[bytes], before: float | None = None) -> dict[bytes, Any]:
-        """The stored values, by key.
-
-        Args:
-            keys: at least one.
-            before: return only values written before this value of :func:`time.time`.
-
-        Raises:
-            StoreFileError: the file cannot be used.
-        """
+        """The stored values, by key: those written before a value of :func:`time.time`, or all."""
         rows, old = self._run(_READ, lambda connection: self._select(connection, keys))
         if before is not None or self._max_age is not None:
             now = time.time()
@@ -112,22 +100,14 @@ class StoreFile:
         return len(self._read_again) >= _MAX_READ_AGAIN
 
     def put_many(self, values: Mapping[bytes, Any]) -> None:
-        """Store values; None deletes that of its key.
-
-        Raises:
-            StoreFileError: the file cannot be written.
-        """
+        """Store values; None deletes that of its key."""
         read_again, self._read_again = self._read_again, {}
         # A copy: a thread that reads may still add to it.
         keys = list(read_again)
         self._run(_WRITE, lambda connection: self._update(connection, values, keys))
 
     def close(self) -> None:
-        """Close the file; a later call opens it again.
-
-        Raises:
-            StoreFileError: the file cannot be written.
-        """
+        """Close the file; a later call opens it again."""
         try:
             if self._read_again:
                 self.put_many({})
@@ -141,9 +121,6 @@ class StoreFile:
         """The rows of keys, and a value of ``used``: the use of rows below it has to be recorded.
 
         A row has its key, ``used``, value and, if that is kept, the time of writing.
-
-        Raises:
-            sqlite3.DatabaseError: a row is damaged.
         """
         table, columns = self._layout.table, self._layout.columns
         rows: list[tuple[Any, ...]] = []
@@ -219,14 +196,9 @@ class StoreFile:
     # ------------------------------------------------------------------ the file
 
     def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of ``work``; a damaged or outdated file is replaced first.
+        """The result of ``work`` with a connection; once more after a useless file was replaced.
 
-        Args:
-            number: _READ or _WRITE, each with its own connection.
-            work: is passed the connection; called again after the file was replaced.
-
-        Raises:
-            StoreFileError: the work failed now, or less than a minute ago.
+        ``number`` is that of the connection: _READ or _WRITE.
         """
         self._check(number)
         try:
@@ -248,11 +220,7 @@ class StoreFile:
         return result
 
     def _check(self, number: int) -> None:
-        """Raise the error of the last minute again.
-
-        Raises:
-            StoreFileError: there was one.
-        """
+        """Raise the error of the last minute again, if there was one."""
         until, message = self._failures.get(number, (0.0, ""))
         if time.monotonic() < until:
             raise StoreFileError(message)
@@ -277,12 +245,7 @@ class StoreFile:
         return False
 
     def _open(self) -> tuple[Connection, Connection]:
-        """The connections to read and to write.
-
-        Raises:
-            sqlite3.Error | OSError | ValueError | WrongFileError: the file cannot be used.
-            StoreFileError: it could not be opened less than a minute ago.
-        """
+        """The connections to read and to write."""
         with self._lock:
             if self._connections is None:
                 self._check(_OPEN)  # threads that waited for the lock must not try one by one
@@ -306,11 +269,7 @@ class StoreFile:
     def _set_aside(self, opened: tuple[Connection, Connection] | None) -> None:
         """Rename the file, unless another thread or process has done so already.
 
-        Args:
-            opened: the connections that met the damage; None if it prevented opening.
-
-        Raises:
-            OSError: it cannot be renamed.
+        ``opened`` are the connections that met the damage; None if it prevented opening.
         """
         with self._lock:
             if self._connections is not opened and self._connections is not None:
@@ -328,11 +287,7 @@ class StoreFile:
 
 
 def _counter(value: object) -> int:
-    """A value of ``used``.
-
-    Raises:
-        sqlite3.DatabaseError: it is not a whole number from 0, with room above it.
-    """
+    """A value of ``used``: a whole number from 0, with room above it."""
     if type(value) is not int or not 0 <= value <= _MAX_COUNTER:
         raise sqlite3.DatabaseError("a number in it is damaged")
     return value

@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+from secondpass.asking.life_cycle import call_if_present
 from secondpass.effects import LLM, Answer, Ask, Call, Judgement, Plan, Question, Service
-from secondpass.errors import ConfigurationError, LLMError, MethodError, Problem, ReplyError
-from secondpass.llms import has_logprobs
-from secondpass.prompts.replies.base import BatchScores, Order
+from secondpass.errors import LLMError, MethodError, ReplyError
+from secondpass.prompts.replies.base import BatchScores
 from secondpass.prompts.template import Prompting
 from secondpass.types import Issue
 
@@ -46,13 +46,6 @@ class IssueCollector:
             if error is not None:
                 self.add("asked_again", f"{error.code}: {error}")
 
-    def add_labels(self, order: Order) -> None:
-        """Add issues about the labels of an order."""
-        if order.doubled:
-            self.add("doubled_label", "the reply has documents twice; the first place counts")
-        if order.unknown:
-            self.add("unknown_label", "the reply has documents that were not shown")
-
     def issues(self) -> list[Issue]:
         """The issues, in the order in which they were first added."""
         return [
@@ -71,12 +64,8 @@ def error_message(error: MethodError) -> str:
 def ask_each(llm: LLM, makers: Iterable[Callable[[], Question[Any, T]]]) -> Plan[list[Answer[T]]]:
     """Ask questions side by side, as one round.
 
-    A question that cannot be built, because its prompt does not fit into the context window, has an
-    answer with that error; the others are asked.
-
-    Args:
-        llm: the language model.
-        makers: functions that build the questions; may raise MethodError.
+    A question whose maker raises a MethodError, because its prompt does not fit into the context
+    window, has an answer with that error; the others are asked.
     """
     questions: list[Question[Any, T]] = []
     failed: dict[int, Answer[T]] = {}
@@ -114,24 +103,6 @@ def unanswered(error: MethodError) -> MethodError:
     return ReplyError(message, error.code) if isinstance(error, ReplyError) else error
 
 
-def check_logprobs(llm: LLM) -> None:
-    """Check that a language model has log probabilities.
-
-    Raises:
-        ConfigurationError: it has none.
-    """
-    if not has_logprobs(llm):
-        message = "log probabilities are not supported by this model, and this method needs them"
-        raise ConfigurationError([Problem(("llm",), message)])
-
-
-def affordable(call: Call, runs: int, questions: int) -> int:
-    """How many of ``runs`` runs, each of ``questions`` questions, the limits allow; at least 1."""
-    while runs > 1 and call.rounds_left(runs * questions) == 0:
-        runs -= 1
-    return runs
-
-
 def split_batches(count: int, size: int | None) -> Iterator[range]:
     """Split ``count`` indices into ranges of at most ``size``.
 
@@ -147,14 +118,15 @@ def equal_scores(count: int, score: float = 0.0) -> BatchScores:
     return BatchScores((score,) * count, ())
 
 
+def why_missing(*, cut: bool) -> str:
+    """Why a reply has nothing about some documents: it was cut, or leaves them out."""
+    return "the reply broke off before them" if cut else "the reply leaves them out"
+
+
 def merge_batches(
-    count: int,
-    answers: Mapping[range, Answer[BatchScores]],
-    *,
-    word: str,
-    issues: IssueCollector,
+    count: int, answers: Mapping[range, Answer[BatchScores]], *, word: str, issues: IssueCollector
 ) -> Judgement:
-    """Merge the scores of all batches of a task.
+    """Merge the scores of all batches of a task of ``count`` texts.
 
     Args:
         count: number of texts of the task.
@@ -191,10 +163,7 @@ def merge_batches(
         if declined:
             issues.add("declined", "the model declined to judge these", declined)
         if missing:
-            reason = (
-                "the reply broke off before them" if result.cut else "the reply leaves them out"
-            )
-            issues.add("not_in_reply", reason, missing)
+            issues.add("not_in_reply", why_missing(cut=result.cut), missing)
         if result.unknown:
             issues.add("unknown_label", "the reply has documents that were not shown")
     errors = [answer.error for answer in answers.values() if answer.value is None]
@@ -206,15 +175,22 @@ def merge_batches(
 class LLMStrategy:
     """Base class of strategies that ask a language model.
 
-    Subclasses set ``role`` and ``instruction``, the defaults of their prompts.
+    Subclasses set ``kind``, for their name, and ``role`` and ``instruction``, the defaults of their
+    prompts.
     """
 
+    kind: ClassVar[str]
     role: ClassVar[str]
     instruction: ClassVar[str]
     takes_instruction: ClassVar[bool] = True
 
     llm: LLM
     prompt: Prompting
+
+    @property
+    def name(self) -> str:
+        """The method's name in reports."""
+        return f"{self.kind} by {self.llm.name}"
 
     @cached_property
     def prompting(self) -> Prompting:
@@ -227,26 +203,16 @@ class LLMStrategy:
         return [self.llm]
 
     def check_installed(self) -> None:
-        """Check that the packages of the language model are installed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
-        self._call_llm("check_installed")
+        """Raise a MissingExtraError unless the packages of the language model are installed."""
+        call_if_present(self.llm, "check_installed")
 
     def warm_up(self) -> None:
         """Load what the language model needs for its first call."""
-        self._call_llm("warm_up")
+        call_if_present(self.llm, "warm_up")
 
     def close(self) -> None:
         """Close the language model's connections."""
-        self._call_llm("close")
-
-    def _call_llm(self, method: str) -> None:
-        """Call an optional method of the language model."""
-        function = getattr(self.llm, method, None)
-        if function is not None:
-            function()
+        call_if_present(self.llm, "close")
 
 
 AskParts: TypeAlias = Callable[[Sequence[range], bool], Plan[Mapping[range, Answer[T]]]]
@@ -267,12 +233,7 @@ def ask_batches(
 ) -> Plan[dict[range, Answer[T]]]:
     """Ask a question about each batch, and about the halves of those that are refused.
 
-    Args:
-        call: that of the task.
-        service: what is asked.
-        question: builds the question about some texts of the task; may raise MethodError.
-        batches: their indices.
-        issues: gets the errors of questions whose halves were asked instead.
+    ``question`` builds the question about some texts of the task; it may raise a MethodError.
     """
 
     def ask(parts: Sequence[range], repairs: bool) -> Plan[Mapping[range, Answer[T]]]:
@@ -293,11 +254,7 @@ def ask_in_halves(
     ``limits.repair: 0`` turns that off. While nothing at all is answered, one batch alone is halved
     and followed down to a passage: a service that refuses everything is given up after that.
 
-    Args:
-        call: that of the task.
-        ask: asks about some texts of the task.
-        batches: indices of texts.
-        issues: gets the errors of questions whose halves were asked instead.
+    ``issues`` gets the errors of questions whose halves were asked instead.
 
     Returns:
         The answers, by the ranges that were asked about last.
@@ -312,9 +269,10 @@ def ask_in_halves(
             followed = len(refused[0]) == 2
         if call.rounds_left(2, repairs=True) == 0:
             break
-        halves = [half for part in refused for half in _halves(part)]
+        halves = []
         for part in refused:
             issues.add_recovered(answers.pop(part))
+            halves += [part[: len(part) // 2], part[len(part) // 2 :]]
         answers |= yield from ask(halves, True)
     return dict(sorted(answers.items(), key=lambda item: item[0].start))
 
@@ -327,21 +285,11 @@ def repairing(question: Question[Any, T]) -> Question[Any, T]:
     return replace(question, repairs=True, shrink=lambda: None)
 
 
-def _halves(part: range) -> tuple[range, range]:
-    middle = len(part) // 2
-    return part[:middle], part[middle:]
-
-
 def _is_refused(answer: Answer[Any]) -> bool:
     """Whether a question has no answer because of what it shows."""
     error = answer.error
-    if error is None or _on_another_scale(error, *answer.troubles):
-        return False
+    if error is None or "score_out_of_range" in {item.code for item in (error, *answer.troubles)}:
+        return False  # scores on another scale: none of any question is used
     if isinstance(error, ReplyError):
         return error.repairable and error.code != "bad_response"  # another server's page
     return error.code in _CONTENT or (isinstance(error, LLMError) and error.too_long)
-
-
-def _on_another_scale(*errors: MethodError) -> bool:
-    """Whether a reply had scores on another scale, so that none of any question is used."""
-    return any(error.code == "score_out_of_range" for error in errors)

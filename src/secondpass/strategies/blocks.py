@@ -11,6 +11,7 @@ calls in 2 rounds.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,8 @@ class Blocks(OrderStrategy):
     ordered once.
     """
 
+    kind = "blocks"
+
     def __init__(
         self,
         llm: Annotated[Any, LLM_SETTING],
@@ -77,17 +80,8 @@ class Blocks(OrderStrategy):
         self.final = final
         self.shuffles = shuffles
 
-    @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        return f"blocks by {self.llm.name}"
-
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`, for each shuffle; none for a single candidate.
-
-        Raises:
-            MethodError: no candidate could be ranked.
-        """
+        """The effects of :meth:`_order`, for each shuffle; none for a single candidate."""
         count = len(task.texts)
         groups = Groups(self, task)
         size, final = self._affordable(task, groups)
@@ -117,16 +111,15 @@ class Blocks(OrderStrategy):
         return (more, False) if more > self.block else (size, True)
 
     def _largest(self, task: Task, groups: Groups, left: Left, *, final: bool) -> int:
-        """The largest number of first candidates that fits."""
-        size, fails = 2, len(task.texts) + 1
-        middle = fails - 1  # if the limits allow all, the first check is enough
-        while fails - size > 1:
-            if self._fits(task, groups, middle, left, final=final):
-                size = middle
-            else:
-                fails = middle
-            middle = (size + fails) // 2
-        return size
+        """The largest number of first candidates that fits, at least 2."""
+        count = len(task.texts)
+
+        def exceeds(size: int) -> bool:
+            return not self._fits(task, groups, size, left, final=final)
+
+        if not exceeds(count):
+            return count
+        return bisect_left(range(count), True, lo=3, key=exceeds) - 1
 
     def _fits(self, task: Task, groups: Groups, count: int, left: Left, *, final: bool) -> bool:
         """Whether the limits allow all questions about the first ``count`` candidates."""
@@ -152,17 +145,7 @@ class Blocks(OrderStrategy):
     def _order(
         self, task: Task, groups: Groups, size: int | None = None, final: bool = True
     ) -> Plan[Judgement]:
-        """A round with a question for each block, and one with the best.
-
-        Args:
-            task: what is to be ordered.
-            groups: asks about its groups.
-            size: number of first candidates to ask about; None for all.
-            final: whether to ask the last question.
-
-        Raises:
-            MethodError: no block was answered.
-        """
+        """A round of questions about blocks of the first ``size``, and one about the best."""
         count = len(task.texts)
         blocks = design(size or count, self.block, self.copies)
         answers = yield from groups.ask(*blocks)
@@ -197,14 +180,11 @@ class Blocks(OrderStrategy):
 
 
 def design(count: int, size: int, copies: int) -> list[list[int]]:
-    """Blocks of nearly equal size, such that each index is in ``copies`` of them.
+    """Blocks of nearly equal size, ascending, such that each index is in ``copies`` of them.
 
     Indices are laid out in rows, one for each block of the first copy; the blocks of the others run
     along diagonals, so that they share as few indices as possible with each block of another copy.
     With one block for all there is one copy.
-
-    Returns:
-        The blocks, each in ascending order.
     """
     number = -(-count // size)
     if number == 1:

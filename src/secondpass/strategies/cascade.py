@@ -8,12 +8,13 @@ Calls, rounds and documents read are the sums over the stages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from secondpass.asking.life_cycle import call_if_present
 from secondpass.effects import LLM, Judgement, Method, Plan, Span, Task
 from secondpass.errors import ConfigurationError, MethodError
 from secondpass.ranking.blending import Blend
@@ -48,7 +49,6 @@ class CascadeStage:
     depth: Annotated[int, Ge(1)] | None = None
 
     def as_setting(self, where: str) -> dict[str, Any]:
-        """The settings of the method, and the depth."""
         return beside_as_setting(self, where)
 
 
@@ -103,19 +103,11 @@ class Cascade:
         return [llm for method in self.methods for llm in getattr(method, "language_models", ())]
 
     def check_installed(self) -> None:
-        """Check that the packages of all methods are installed.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
+        """Raise a MissingExtraError unless the packages of all methods are installed."""
         self._call_each("check_installed")
 
     def warm_up(self) -> None:
-        """Load the models of all methods.
-
-        Raises:
-            ModelLoadError: one cannot be loaded.
-        """
+        """Load the models of all methods."""
         self._call_each("warm_up")
 
     def close(self) -> None:
@@ -123,11 +115,8 @@ class Cascade:
         self._call_each("close")
 
     def _call_each(self, member: str) -> None:
-        """Call an optional member of each method."""
         for method in self.methods:
-            function: Callable[[], object] | None = getattr(inner(method), member, None)
-            if function is not None:
-                function()
+            call_if_present(inner(method), member)
 
     def judge(self, task: Task) -> Plan[Judgement]:
         """The effects of the stages, one stage after the other.
@@ -184,10 +173,9 @@ def scored_order(judgement: Judgement) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """The order of all indices of the task so far, and the results behind it.
+    """The order of all indices of the task so far, best first, and the results behind it.
 
     Attributes:
-        order: all indices, best first.
         tail: those beyond the depth of the first stage.
         issues: of all stages, with indices of the whole task.
         degraded: whether a stage failed, and another determined the order instead.

@@ -62,6 +62,7 @@ class Graded(LLMStrategy):
     The score kind is ``grade``.
     """
 
+    kind = "graded"
     role = "You grade how well documents answer a search query."
     instruction = (
         "Grade each of the {count} documents by how well it answers the query, from {lowest} (not "
@@ -104,26 +105,17 @@ class Graded(LLMStrategy):
         )
 
     @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        return f"graded by {self.llm.name}"
-
-    @property
     def isolated(self) -> bool:
         """Whether no question shows more than one candidate."""
         return self.batch_size == 1
 
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each batch of each shuffle; more for refused ones.
-
-        Raises:
-            MethodError: no batch was answered, or a grade is outside the scale.
-        """
+        """One Ask effect with a question for each batch of each shuffle; more for refused ones."""
         count = len(task.texts)
         if count == 1 and not self.judge_single:
             return returned(Judgement([None], beyond=frozenset({0})))
         shuffles = Shuffles(self.shuffles, self.scale)
-        rounds = [sum(1 for _ in split_batches(count, self.batch_size))]
+        rounds = [len(list(split_batches(count, self.batch_size)))]
         return shuffles.judge(self.name, self._judge_once, task, rounds)
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:

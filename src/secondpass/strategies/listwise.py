@@ -11,8 +11,7 @@ calls in 9 rounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from secondpass.effects import Judgement, Plan, Task
 from secondpass.errors import ConfigurationError
@@ -21,7 +20,7 @@ from secondpass.prompts.labels import LabelKind
 from secondpass.prompts.template import Prompting
 from secondpass.settings import configurable, nested
 from secondpass.strategies.base import unanswered
-from secondpass.strategies.orders import Groups, OrderedGroup, OrderReply, OrderStrategy
+from secondpass.strategies.orders import Groups, OrderReply, OrderStrategy
 
 if TYPE_CHECKING:
     from annotated_types import Ge
@@ -53,6 +52,8 @@ class Listwise(OrderStrategy):
     answered, no candidate gets a score.
     """
 
+    kind = "listwise"
+
     def __init__(
         self,
         llm: Annotated[Any, LLM_SETTING],
@@ -75,42 +76,47 @@ class Listwise(OrderStrategy):
         self.shuffles = shuffles
         self._stride = stride or max(1, (window or 0) // 2)
 
-    @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        return f"listwise by {self.llm.name}"
-
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
-        """Ask about one window at a time, from the end of the list to its top.
-
-        Raises:
-            MethodError: the topmost window was not answered.
-        """
+        """Ask about one window at a time, from the end of the list to its top."""
         count = len(task.texts)
         size = min(self.window or count, count)
-        state = _State(list(range(count)), size - self._stride)
+        order = list(range(count))
+        answered: list[_Window] = []
         start = count - size
         while True:
             rounds = task.call.rounds_left()
             if rounds is not None:
                 # Skip the last candidates if the windows could not reach the top otherwise.
                 start = min(start, max(0, rounds - 1) * self._stride)
-            indices = state.order[start : start + size]
+            indices = order[start : start + size]
             (answer,) = yield from groups.ask(indices)
             if start == 0 and answer.error is not None:
                 raise unanswered(answer.error)
             group = groups.read(answer, indices)
-            state.apply(group, start)
+            if group is not None:
+                # What the answer leaves out follows in its old order.
+                order[start : start + size] = group.ordered + group.missing
+                answered.append(_Window(start, start + len(indices), group.ordered))
             if start == 0:
                 break
             if group is not None:
-                yield from task.call.interim(task, lambda: groups.judgement(count, state.order))
+                yield from task.call.interim(task, lambda: groups.judgement(count, order))
             start = max(0, start - self._stride)
-        order, unjudged = state.joined()
+        # A window below an unanswered one has compared its candidates only with each other, so they
+        # must not be placed above those of the unanswered one.
+        end = 0
+        ordered: set[int] = set()
+        for window in reversed(answered):
+            if window.start and end - window.start < size - self._stride:
+                break
+            end = window.stop
+            ordered.update(window.ordered)
+        unjudged = frozenset(order[end:])
         if unjudged:
             message = "no unbroken run of answered windows joins these to the top"
             groups.issues.add("windows_not_joined", message, sorted(unjudged))
-        return groups.judgement(count, order, unjudged)
+        joined = [index for index in order[:end] if index in ordered]
+        return groups.judgement(count, joined, unjudged)
 
     def _rounds(self, count: int) -> list[int]:
         size = min(self.window or count, count)
@@ -118,50 +124,9 @@ class Listwise(OrderStrategy):
         return [1] * windows
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(NamedTuple):
     """An answered window: its bounds, and the indices that the answer ordered."""
 
     start: int
     stop: int
-    ordered: frozenset[int]
-
-
-@dataclass(slots=True)
-class _State:
-    """The order so far.
-
-    Attributes:
-        order: all indices of the task, best first.
-        overlap: number of places that successive windows share, at least.
-        windows: the answered ones, from the end of the list to its top.
-    """
-
-    order: list[int]
-    overlap: int
-    windows: list[_Window] = field(default_factory=list)
-
-    def apply(self, group: OrderedGroup | None, start: int) -> None:
-        """Order an answered window; what the answer leaves out follows in its old order."""
-        if group is None:
-            return
-        order = group.ordered + group.missing
-        stop = start + len(order)
-        self.order[start:stop] = order
-        self.windows.append(_Window(start, stop, frozenset(group.ordered)))
-
-    def joined(self) -> tuple[list[int], frozenset[int]]:
-        """The indices ordered by the unbroken run of answered windows from the top, and the rest.
-
-        A window below an unanswered one has compared its candidates only with each other, so they
-        must not be placed above those of the unanswered one.
-        """
-        joined = 0
-        ordered: set[int] = set()
-        for window in reversed(self.windows):
-            if window.start and joined - window.start < self.overlap:
-                break
-            joined = window.stop
-            ordered |= window.ordered
-        order = [index for index in self.order[:joined] if index in ordered]
-        return order, frozenset(self.order[joined:])
+    ordered: list[int]

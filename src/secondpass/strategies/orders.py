@@ -16,7 +16,7 @@ from secondpass.prompts.replies.base import Order, ReplyFormat
 from secondpass.prompts.replies.numbers import Keyed, Pairs, Ranks
 from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
-from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned
+from secondpass.strategies.base import IssueCollector, LLMStrategy, ask_each, returned, why_missing
 from secondpass.strategies.shuffles import Shuffles
 from secondpass.types import ScoreKind
 
@@ -70,17 +70,8 @@ class OrderStrategy(LLMStrategy):
         self.prompt = prompt or Prompting()
         self._format = _FORMATS[reply](labels, bare)
 
-    @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        raise NotImplementedError
-
     def judge(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`, for each shuffle; none for a single candidate.
-
-        Raises:
-            MethodError: no candidate could be ranked.
-        """
+        """The effects of :meth:`_order`, for each shuffle; none for a single candidate."""
         if len(task.texts) == 1:
             return returned(Judgement([None], beyond=frozenset({0})))
         shuffles = Shuffles(self.shuffles)
@@ -88,7 +79,6 @@ class OrderStrategy(LLMStrategy):
         return shuffles.judge(self.name, self._judge_once, task, rounds)
 
     def _judge_once(self, task: Task) -> Plan[Judgement]:
-        """The effects of :meth:`_order`."""
         return self._order(task, Groups(self, task))
 
     def _order(self, task: Task, groups: Groups) -> Plan[Judgement]:
@@ -127,21 +117,13 @@ class Groups:
         return tokens, cost
 
     def _about(self, group: Sequence[int]) -> Question[Prompt, Order]:
-        """The question about a group.
-
-        Raises:
-            MethodError: it does not fit into the context window.
-        """
+        """The question about a group; raises a MethodError if the context window is too small."""
         return replace(self._questions.about(group), assumed=Order(tuple(range(len(group))), 0, 0))
 
     def read(self, answer: Answer[Order], group: Sequence[int]) -> OrderedGroup | None:
-        """The order of a group by its answer; None if it was not answered.
-
-        Args:
-            answer: to the question about the group.
-            group: indices of the task.
-        """
-        self.issues.add_answer(answer, group)
+        """The order of a group, by the answer to the question about it; None without an answer."""
+        issues = self.issues
+        issues.add_answer(answer, group)
         result = answer.value
         if result is None:
             return None
@@ -151,13 +133,13 @@ class Groups:
         missing = [index for index in group if index not in known]
         left_out = sorted(set(missing) - set(refused))
         if refused:
-            self.issues.add("rank_refused", "the model's ranks of these cannot be used", refused)
+            issues.add("rank_refused", "the model's ranks of these cannot be used", refused)
         if left_out:
-            reason = (
-                "the reply broke off before them" if result.cut else "the reply leaves them out"
-            )
-            self.issues.add("not_in_reply", reason, left_out)
-        self.issues.add_labels(result)
+            issues.add("not_in_reply", why_missing(cut=result.cut), left_out)
+        if result.doubled:
+            issues.add("doubled_label", "the reply has documents twice; the first place counts")
+        if result.unknown:
+            issues.add("unknown_label", "the reply has documents that were not shown")
         return OrderedGroup(ordered, missing)
 
     def judgement(

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from secondpass.effects import LLM, Completion, Judgement, Plan, Prompt, Question, Task
-from secondpass.errors import ConfigurationError, ReplyError
-from secondpass.llms import LLM_SETTING
+from secondpass.errors import ConfigurationError, Problem, ReplyError
+from secondpass.llms import LLM_SETTING, has_logprobs
 from secondpass.prompts.labels import Labels
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.base import BatchScores, ReplyFormat
@@ -29,7 +29,6 @@ from secondpass.strategies.base import (
     IssueCollector,
     LLMStrategy,
     ask_batches,
-    check_logprobs,
     equal_scores,
     merge_batches,
     split_batches,
@@ -41,11 +40,7 @@ if TYPE_CHECKING:
 
 
 class YesNo(ReplyFormat[BatchScores]):
-    """One of two words, of which the first says that the document is relevant.
-
-    Args:
-        words: different in more than case and white space around them.
-    """
+    """One of two words, of which the first says that the document is relevant."""
 
     name = "yes_no"
     shape = "a word"
@@ -68,9 +63,6 @@ class YesNo(ReplyFormat[BatchScores]):
         """The probability of the first word, as a share of that of both.
 
         A word that is not listed gets the highest probability that the listed ones allow.
-
-        Raises:
-            ReplyError: as for :func:`word_probabilities`; or neither word is listed.
         """
         result = word_probabilities(completion, self.words)
         if result.listed == (None, None):
@@ -102,6 +94,7 @@ class Pointwise(LLMStrategy):
     probabilities, the candidate gets no score.
     """
 
+    kind = "pointwise"
     role = "You judge whether a document answers a search query."
     instruction = "Does the document answer the query?"
     score_kind: ScoreKind = "probability"
@@ -115,7 +108,11 @@ class Pointwise(LLMStrategy):
         words: Annotated[Sequence[Annotated[str, MinLen(1)]], Len(2, 2)] = ("Yes", "No"),
         prompt: Annotated[Prompting | None, nested(Prompting, optional=True)] = None,
     ) -> None:
-        check_logprobs(llm)
+        if not has_logprobs(llm):
+            message = (
+                "log probabilities are not supported by this model, and this method needs them"
+            )
+            raise ConfigurationError([Problem(("llm",), message)])
         first, second = map(plain, words)
         if not first or not second or first == second:
             raise ConfigurationError("words: must differ in more than case and white space")
@@ -124,17 +121,8 @@ class Pointwise(LLMStrategy):
         self.prompt = prompt or Prompting()
         self._format = YesNo(words)
 
-    @property
-    def name(self) -> str:
-        """The method's name in reports."""
-        return f"pointwise by {self.llm.name}"
-
     def judge(self, task: Task) -> Plan[Judgement]:
-        """One Ask effect with a question for each candidate.
-
-        Raises:
-            MethodError: no question was answered.
-        """
+        """One Ask effect with a question for each candidate."""
         count = len(task.texts)
         questions = Questions(task, self.llm, self.prompting, self._format)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean, median_low
@@ -24,12 +24,11 @@ from typing import Any, TypeVar
 
 from secondpass.effects import Answer, Ask, Call, Judgement, Left, Plan, Task
 from secondpass.errors import MethodError
-from secondpass.strategies.base import IssueCollector, affordable
+from secondpass.strategies.base import IssueCollector
 
 T = TypeVar("T")
 
-_FEW = 10
-"""Up to this many candidates, there may be fewer orders than shuffles."""
+_FEW = 10  # up to this many candidates, there may be fewer orders than shuffles
 _K = 60
 """The constant of reciprocal ranks, as in the paper. The larger it is, the less the first ranks
 count."""
@@ -48,36 +47,27 @@ class Shuffles:
     scale: tuple[float, float] | None = None
 
     def judge(
-        self,
-        name: str,
-        judge: Callable[[Task], Plan[Judgement]],
-        task: Task,
-        rounds: Sequence[int],
+        self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
     ) -> Plan[Judgement]:
-        """Judge the candidates of a task in every order.
+        """Judge the candidates of a task in every order; a single one is judged once.
 
         Args:
             name: of the method.
             judge: judges a task once.
-            task: with one candidate or more; a single candidate is judged once.
+            task: with one candidate or more.
             rounds: number of questions of each round of one run.
-
-        Raises:
-            MethodError: no run scored anything, or one has scores on another scale.
         """
         if self.runs == 1 or len(task.texts) == 1:
             return judge(task)
         return self._judge_in_orders(name, judge, task, rounds)
 
     def _judge_in_orders(
-        self,
-        name: str,
-        judge: Callable[[Task], Plan[Judgement]],
-        task: Task,
-        rounds: Sequence[int],
+        self, name: str, judge: Callable[[Task], Plan[Judgement]], task: Task, rounds: Sequence[int]
     ) -> Plan[Judgement]:
         issues = IssueCollector(name)
-        number = affordable(task.call, self.runs, sum(rounds))
+        number = self.runs
+        while number > 1 and task.call.rounds_left(number * sum(rounds)) == 0:
+            number -= 1
         orders = self.orders(len(task.texts))[:number]
         runs_together = SideBySide(task.call, len(rounds))
         plans = [judge(_in_order(task, order, runs_together)) for order in orders]
@@ -92,7 +82,7 @@ class Shuffles:
                 raise error
             issues.add(error.code, f"one of the shuffles scored nothing: {error}")
         runs = [
-            _Run(orders[number], result)
+            (orders[number], result)
             for number, result in results
             if not isinstance(result, MethodError)
         ]
@@ -114,25 +104,31 @@ class Shuffles:
             used.add(tuple(order))
         return orders
 
-    def _averaged(self, runs: Sequence[_Run], issues: IssueCollector) -> Judgement:
-        """The mean of the scores that the runs gave each candidate, and their spread."""
-        count = len(runs[0].order)
+    def _averaged(
+        self, runs: Sequence[tuple[list[int], Judgement]], issues: IssueCollector
+    ) -> Judgement:
+        """The mean of the scores that the runs gave each candidate, and their spread.
+
+        ``runs`` are the order of each, and its judgement.
+        """
+        count = len(runs[0][0])
         scores: list[list[float]] = [[] for _ in range(count)]  # of each candidate, in the runs
-        for run in runs:
-            for index, score in zip(run.order, run.judgement.scores, strict=True):
+        for order, judgement in runs:
+            for index, score in zip(order, judgement.scores, strict=True):
                 if score is not None:
                     scores[index].append(score)
-            for issue in run.judgement.issues:
-                issues.add(issue.code, issue.message, run.indices(issue.positions))
+            for issue in judgement.issues:
+                indices = [order[position] for position in issue.positions]
+                issues.add(issue.code, issue.message, indices)
         if disagreed := [index for index in range(count) if self._disagree(scores[index])]:
             message = "one of the shuffles puts these far higher than most do"
             issues.add("shuffles_disagree", message, disagreed)
-        unjudged = [frozenset(run.indices(run.judgement.unjudged)) for run in runs]
+        unjudged = [{order[position] for position in result.unjudged} for order, result in runs]
         return Judgement(
             _joint_ranks(scores) if self.scale is None else [_mean(values) for values in scores],
-            frozenset.intersection(*unjudged),
+            frozenset(set.intersection(*unjudged)),
             issues.issues(),
-            degraded=any(run.judgement.degraded for run in runs),
+            degraded=any(judgement.degraded for _, judgement in runs),
             spreads=[max(values) - min(values) if len(values) > 1 else None for values in scores],
         )
 
@@ -150,28 +146,12 @@ class Shuffles:
         return highest - usual > (self.scale[1] - self.scale[0]) / 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The judgement of a run, and the order of the candidates in it."""
-
-    order: list[int]
-    judgement: Judgement
-
-    def indices(self, positions: Iterable[int]) -> list[int]:
-        """The indices of the task at these positions of the run."""
-        return [self.order[position] for position in positions]
-
-
 class SideBySide(Call):
     """Runs that ask the same service, so that their questions share rounds; the handle of each.
 
     If a run asks how many rounds are left, and the limits do not allow the rounds of all runs, the
     last runs are abandoned: one complete run is worth more than several incomplete ones. Interim
-    judgements are ignored: each would be about one order only.
-
-    Args:
-        call: the handle of the method.
-        rounds: how many each run takes at most.
+    judgements are ignored: each would be about one order only. A run takes at most ``rounds``.
     """
 
     def __init__(self, call: Call, rounds: int) -> None:
@@ -200,12 +180,9 @@ class SideBySide(Call):
         return self._call.limits_left()
 
     def results(self, plans: Sequence[Plan[T]]) -> Plan[dict[int, T | MethodError]]:
-        """What each plan returned, or the error that it raised, by its index.
+        """What each plan returned, or the MethodError that it raised, by its index.
 
-        Abandoned ones are absent.
-
-        Args:
-            plans: at least one, of tasks with this handle.
+        Abandoned ones are absent. ``plans`` are one or more, of tasks with this handle.
         """
         results: dict[int, T | MethodError] = {}
         running = self._running = dict.fromkeys(range(len(plans)))
@@ -254,8 +231,7 @@ def _mean(scores: Sequence[float]) -> float | None:
 def _joint_ranks(scores: Sequence[Sequence[float]]) -> list[float | None]:
     """Scores of the kind ``rank``, by mean reciprocal ranks; equal means keep the input order.
 
-    Args:
-        scores: for each candidate, its scores of that kind in the runs.
+    ``scores`` has for each candidate its scores of that kind in the runs.
     """
     count = len(scores)
     means = {

@@ -56,11 +56,7 @@ def test_only_unjudged_are_reported_skipped():
     assert set(issue.positions) <= judgement.unjudged
 
 
-LIMITS = [
-    ({"calls": 9}, 9, "ok"),
-    ({"calls": 3}, 3, "partial"),
-    ({"calls": 1}, 1, "partial"),
-]
+LIMITS = [({"calls": 9}, 9, "ok"), ({"calls": 3}, 3, "partial"), ({"calls": 1}, 1, "partial")]
 
 
 @pytest.mark.parametrize(("limits", "calls", "status"), LIMITS)

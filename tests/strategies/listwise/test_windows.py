@@ -72,8 +72,6 @@ def test_reply_formats_and_labels(labels, wrapping):
 
 WRONG = [
     ({"window": 1}, "window"),
-    ({"window": 0}, "window"),
-    ({"window": "20"}, "window"),
     ({"stride": 0}, "stride"),
     ({"stride": 20}, "stride: must be smaller than the window"),
     ({"window": 5, "stride": 5}, "stride: must be smaller than the window"),
@@ -119,8 +117,6 @@ def keyed_ranks(*ranks):
         ((1, 0, 2), [2 / 3, 1.0, 1 / 3], []),  # models count from 0 as well
         ((0, 1, 0), [1.0, 1 / 3, 2 / 3], []),
         ((2, 1.5, 3), [1.0, None, 2 / 3], ["rank_refused"]),
-        ((2, None, 3), [1.0, None, 2 / 3], ["rank_refused"]),
-        ((2, 1), [2 / 3, 1.0, None], ["not_in_reply"]),
         ((1,), [1.0, None, None], ["not_in_reply"]),
     ],
 )
