@@ -9,8 +9,10 @@ import pytest
 
 from fakes import play, task_of
 from secondpass.apis.endpoint import Endpoint
-from secondpass.effects import Answer, Completion
+from secondpass.apis.wire import Response
+from secondpass.effects import Answer
 from secondpass.errors import ConfigurationError, LLMError, MethodError, ReplyError
+from secondpass.services.json_http import parse_json
 
 BASE = {"base_url": "http://h"}
 DOWN = LLMError("server error", "server_error")
@@ -30,7 +32,8 @@ def answering(respond):
 
     def answer(question):
         try:
-            return Answer(question.read(Completion(respond(question.request.documents))))
+            text = respond(question.request.documents)
+            return Answer(question.read(Response(text, body=parse_json(text))))
         except MethodError as error:
             return Answer(error=error)
 

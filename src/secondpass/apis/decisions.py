@@ -35,7 +35,6 @@ from secondpass.apis.method import ApiMethod
 from secondpass.apis.template import lookup
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
-from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, Problem, ReplyError
 from secondpass.limits import Prices
 from secondpass.prompts.fencing import fenced
@@ -44,7 +43,7 @@ from secondpass.prompts.template import call_instruction
 from secondpass.questions import estimate_tokens
 from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services import json_http
-from secondpass.services.diagnosis import Sent, names, words
+from secondpass.services.diagnosis import Sent
 from secondpass.services.json_http import Ambiguous
 from secondpass.settings import SECRET, Variables, configurable, nested
 from secondpass.types import ScoreKind
@@ -56,7 +55,6 @@ _ROUNDING = 0.005
 """By how much a probability with two decimals may be off."""
 _DECIMALS = 9
 """Digits of a grade, so that rounding errors of a sum do not order what is equal."""
-_DECLINED = object()
 
 
 class _UnusableError(Exception):
@@ -76,7 +74,7 @@ def read_answers(
         api: whose it is.
         question: that was asked about each document.
         ids: of the questions, in their order.
-        levels: of the scale; 0 for a yes or no.
+        levels: number of levels of the scale; not used for a yes or no.
 
     Raises:
         ReplyError: no answers, no usable one, or a probability on another scale.
@@ -90,64 +88,30 @@ def read_answers(
     refused: dict[int, str] = dict.fromkeys(doubled, "a question has two answers")
     declined: list[int] = []
     for place, answer in answers.items():
+        if api.declined is not None and lookup(answer, api.answer_type) == api.declined:
+            declined.append(place)
+            continue
         try:
-            value = _value(answer, api, question, levels)
+            values[place] = _score(answer, api, question, levels)
         except _UnusableError as error:
             refused[place] = str(error)
-            continue
-        if value is _DECLINED:
-            declined.append(place)
-        else:
-            values[place] = value
-    if all(value is None for value in values):
-        raise _unusable(refused, declined, question)
-    return ResponseScores(
-        tuple(values), tuple(sorted(refused)), unknown, declined=tuple(sorted(declined))
-    )
-
-
-def _unusable(
-    refused: Mapping[int, str], declined: Sequence[int], question: YesNo | Grades
-) -> ReplyError:
-    """The error for a response without a score."""
+    if any(value is not None for value in values):
+        return ResponseScores(
+            tuple(values), tuple(sorted(refused)), unknown, declined=tuple(sorted(declined))
+        )
     if declined:
         message = "it declines to decide about any document"
-        return ReplyError(message, "content_filter", repairable=False)
+        raise ReplyError(message, "content_filter", repairable=False)
     if not refused:
-        return ReplyError("it answers none of the questions", "bad_response")
+        raise ReplyError("it answers none of the questions", "bad_response")
     what = "probability" if isinstance(question, YesNo) else "distribution"
-    return ReplyError(f"it has no usable {what}: {next(iter(refused.values()))}", "bad_response")
-
-
-def lacks_answers(body: Any, api: DecisionApi) -> bool:
-    """Whether a response has no answers in the place where they are expected."""
-    expected = dict if api.answer_id is None else list
-    return not isinstance(lookup(body, api.answers), expected)
-
-
-def _remark(body: Any, api: DecisionApi, sent: Sent) -> str:
-    """What a response without answers has instead, for the end of a message.
-
-    Args:
-        body: the response.
-        api: whose it is.
-        sent: texts and keys that must not appear.
-    """
-    if said := words(body, sent):
-        return f"; the server says: {said}"
-    known = ", ".join(map(repr, names(body, sent))) if isinstance(body, dict) else ""
-    return f": {api.answers!r} is wanted, and it has {known}" if known else ""
+    raise ReplyError(f"it has no usable {what}: {next(iter(refused.values()))}", "bad_response")
 
 
 def _by_id(
     answers: Any, api: DecisionApi, ids: Sequence[str]
 ) -> tuple[dict[int, Any], int, set[int]]:
-    """The answers by the places of their questions, the number of others, and doubled places.
-
-    Raises:
-        ReplyError: they have another form, or belong to the questions by their order alone and
-            have another number.
-    """
+    """The answers by the places of their questions, the number of others, and doubled places."""
     places = {name: place for place, name in enumerate(ids)}
     if api.answer_id is None:
         if not isinstance(answers, dict):
@@ -181,18 +145,15 @@ def _by_id(
     return {place: found[place] for place in found if place not in doubled}, unknown, doubled
 
 
-def _value(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> Any:
-    """The score in an answer; ``_DECLINED`` for none.
+def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> float:
+    """The score in an answer.
 
     Raises:
         _UnusableError: there is no score that can be used.
         ReplyError: the probability of a yes is on another scale.
     """
-    kind = lookup(answer, api.answer_type)
-    if api.declined is not None and kind == api.declined:
-        return _DECLINED
     expected = lookup(question.question, api.answer_type)
-    if expected is not None and kind != expected:
+    if expected is not None and lookup(answer, api.answer_type) != expected:
         raise _UnusableError(f"answers are not of the type {expected!r}")
     if isinstance(answer, Ambiguous):
         raise _UnusableError("an answer states something twice")
@@ -218,24 +179,19 @@ def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
         )
         stated = dict(rows) if clear and len({label for label, _ in rows}) == len(rows) else None
     expected = [str(level) for level in range(levels)]
-    if (
-        not isinstance(stated, dict)
-        or isinstance(stated, Ambiguous)
-        or stated.keys() != set(expected)
-    ):
+    is_clear = isinstance(stated, dict) and not isinstance(stated, Ambiguous)
+    if not is_clear or stated.keys() != set(expected):
         raise _UnusableError(f"not one probability of each level, named 0 to {levels - 1}")
-    numbers = [to_float(stated[level]) for level in expected]
-    probabilities = [
-        in_range(number, (0.0, 1.0))
-        for number in numbers
-        if number is not None and math.isfinite(number)
-    ]
-    if len(probabilities) < levels or None in probabilities:
-        raise _UnusableError("not every probability is a number from 0 to 1")
-    known = [number for number in probabilities if number is not None]
-    if abs(math.fsum(known) - 1) > _ROUNDING * levels:
+    probabilities = []
+    for level in expected:
+        number = to_float(stated[level])
+        probability = None if number is None else in_range(number, (0.0, 1.0))
+        if probability is None:
+            raise _UnusableError("not every probability is a number from 0 to 1")
+        probabilities.append(probability)
+    if abs(math.fsum(probabilities) - 1) > _ROUNDING * levels:
         raise _UnusableError("the probabilities of the levels do not sum to 1")
-    return known
+    return probabilities
 
 
 def _expectation(probabilities: Sequence[float]) -> float:
@@ -321,12 +277,7 @@ class Decisions(ApiMethod[DecisionApi]):
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        described = DECISION_APIS.resolve(api)
-        try:
-            described = described.renamed(rename or {})
-        except ConfigurationError as error:
-            problems = [problem.under(("rename",)) for problem in error.problems]
-            raise ConfigurationError(problems) from None
+        described = DECISION_APIS.resolve(api).renamed(rename or {})
         self.rename = rename
         self.question = question
         self.levels = levels
@@ -353,11 +304,7 @@ class Decisions(ApiMethod[DecisionApi]):
         self.scale = None if question == "yes_no" else (0.0, 1.0)
 
     def _check_question(self, api: DecisionApi) -> None:
-        """Check the settings of the question against the API, and keep the question.
-
-        Raises:
-            ConfigurationError: the API does not support one, or they contradict each other.
-        """
+        """Check the settings of the question against the API, and keep the question."""
         asked = api.graded if self.question == "graded" else api.yes_no
         if asked is None:
             raise ConfigurationError(f"question: {self.question!r} is not supported by this API")
@@ -459,29 +406,21 @@ class Decisions(ApiMethod[DecisionApi]):
         return "\n".join(filter(None, [fenced("query", request.query), *documents, instruction]))
 
     async def _response(self, text: str, sent: Sent, _without: Sequence[str]) -> Response:
-        parsed = json_http.parse_json(text, mark_doubled=True)
-        tokens = wire.tokens_used(parsed, self._api.usage_tokens)
-        output = wire.tokens_used(parsed, self._api.usage_output_tokens)
-        units = wire.units_used(parsed, self._api.usage_units)
+        api, body = self._api, json_http.parse_json(text, mark_doubled=True)
+        tokens = wire.tokens_used(body, api.usage_tokens)
+        output = wire.tokens_used(body, api.usage_output_tokens)
+        units = wire.units_used(body, api.usage_units)
         remark = ""
-        if parsed is not json_http.INVALID and lacks_answers(parsed, self._api):
+        if not isinstance(lookup(body, api.answers), dict if api.answer_id is None else list):
             # In a thread: comparing megabytes takes seconds.
-            remark = await in_thread(lambda: _remark(parsed, self._api, sent))
-        return Response(text, False, tokens, output, units=units, body=parsed, remark=remark)
+            remark = await in_thread(lambda: wire.remark_without(api.answers, body, sent))
+        return Response(text, False, tokens, output, units=units, body=body, remark=remark)
 
-    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
-        remark = ""
-        if isinstance(completion, Response):
-            body, remark = completion.body, completion.remark
-        else:
-            body = json_http.parse_json(completion.text, mark_doubled=True)
-        if body is json_http.INVALID:
-            raise ReplyError("it is not JSON", "bad_response")
+    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
         ids = self._ids(request)
         try:
-            scores = read_answers(body, self._api, self._asked, ids, len(self._levels))
+            return read_answers(response.body, self._api, self._asked, ids, len(self._levels))
         except ReplyError as error:
             if error.code != "bad_response":
                 raise
-            raise ReplyError(f"{error}{remark}", error.code) from None
-        return wire.with_skipped(scores, request.skipped)
+            raise ReplyError(f"{error}{response.remark}", error.code) from None

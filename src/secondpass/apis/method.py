@@ -30,7 +30,7 @@ from secondpass.effects import (
     Question,
     Task,
 )
-from secondpass.errors import ConfigurationError, LLMError
+from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
 from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
@@ -61,16 +61,13 @@ _ROUNDS = 5
 
 
 class ApiMethod(Client[Pairs], Generic[A]):
-    """Scores candidates by an API that is described as data.
-
-    Subclasses have the settings, and implement ``_most_documents``, ``_body``, ``_response`` and
-    ``_read``. ``spans`` says whether the best spans are requested.
-    """
+    """Scores candidates by an API that is described as data. Subclasses have the settings."""
 
     package = "httpx"
     extra = "remote"
     score_kind: Any
     spans: bool = False
+    """Whether the best spans are requested."""
     _splits_long = False
     """Whether a batch of short texts that is too long is split rather than cut."""
     _fixed = api_template.FIXED
@@ -86,17 +83,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _describe(
         self, api: Any, description: A, template: Mapping[str, Any], **settings: Any
     ) -> None:
-        """Check and keep the settings that all of them have.
+        """Check and keep the settings that all of them have; ``description`` is what ``api`` names.
 
-        Args:
-            api: the setting.
-            description: what it names.
-            template: of the request, whose texts ``options`` cannot replace.
-            settings: ``model``, ``base_url``, ``path``, ``api_key``, ``api_key_env``, ``timeout``,
-                ``prices`` and ``options``.
-
-        Raises:
-            ConfigurationError: a missing base URL or model, or one that the API does not have.
+        ``options`` cannot replace the texts of the template of the request.
         """
         for name, value in settings.items():
             setattr(self, name, value)
@@ -104,6 +93,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         self.url = description.url or ""
         self.key_variables = tuple(description.key_variables)
         self._api = description
+        self._auth = description.auth or BEARER
         about = self._about = api if isinstance(api, str) else description.title or "this API"
         if self.base_url is None and description.url is None:
             example = description.example_url
@@ -113,15 +103,13 @@ class ApiMethod(Client[Pairs], Generic[A]):
             check_path(self.path, "path")
         if self.model is None and (description.needs_model or "$model" in (self.path or "")):
             raise ConfigurationError(f"model: is required for {about!r}")
-        if (description.auth or BEARER).sigv4 is not None and (
-            self.api_key is not None or self.api_key_env is not None
-        ):
+        has_key = self.api_key is not None or self.api_key_env is not None
+        if self._auth.sigv4 is not None and has_key:
             message = f"api_key: is not supported by {about!r}, which has AWS credentials"
             raise ConfigurationError(message)
         options = self.options or {}
         occupied = api_template.occupied(template, options, self._fixed)
-        occupied += {"model"} & options.keys()
-        if occupied:
+        if occupied := [*occupied, *({"model"} & options.keys())]:
             raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
         self._prepare()
 
@@ -163,11 +151,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _ask_in_rounds(
         self, task: Task, parts: Sequence[range], repairs: bool, issues: IssueCollector
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about ranges of the task, which are split where the server asks for it.
-
-        Of a request that is refused for a reason that is not known, the first half is asked, and
-        the rest if that is answered.
-        """
+        """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
         skips_empty = self._has_learned(EMPTY_REJECTED)
         half: range | None = None
@@ -206,12 +190,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
     def _parts(self, task: Task, whole: range) -> list[range]:
         """A range of the task, split into requests."""
-        tokens = self._max_tokens
-        sizes = (
-            None
-            if tokens is None
-            else [*map(self._estimate(task.query, self._instruction(task)), task.texts)]
-        )
+        tokens, sizes = self._max_tokens, None
+        if tokens is not None:
+            estimate = self._estimate(task.query, self._instruction(task))
+            sizes = [*map(estimate, task.texts)]
         return [*api_batches.split(whole, self._max_documents, sizes, tokens)]
 
     def _instruction(self, task: Task) -> str | None:
@@ -228,12 +210,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about ranges of the task.
 
-        Args:
-            task: the task.
-            parts: the ranges.
-            skips_empty: whether empty texts are not sent.
-            repairs: whether the ranges are parts of what was refused because of its content.
-            halved: whether they are parts of what was refused for another reason.
+        ``repairs`` says whether these are parts of what was refused because of its content, and
+        ``halved``, whether of what was refused for another reason.
         """
         answers: dict[range, Answer[ResponseScores]] = {}
         questions = {}
@@ -260,6 +238,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
         sent = [text for place, text in enumerate(texts) if place not in skipped]
         request = Pairs(task.query, sent, self._instruction(task), skipped)
 
+        def read(response: Any) -> ResponseScores:
+            if response.body is json_http.INVALID:
+                raise ReplyError("it is not JSON", "bad_response")
+            return wire.with_skipped(self._scores(response, request), skipped)
+
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > LONG for text in texts):
                 return self._question(task, [cut(text, LONG) for text in texts], skipped)
@@ -270,7 +253,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
         return Question(
             request,
-            lambda completion: self._read(completion, request),
+            read,
             None,
             shrink,
             Estimate(
@@ -317,17 +300,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
         raise NotImplementedError
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
-        """A response with status 200.
-
-        Args:
-            text: of the response.
-            sent: the texts and keys that must not appear in a message.
-            without: optional members that were not sent.
-        """
+        """The response with this text, to a request without some of its optional members."""
         raise NotImplementedError
 
-    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
-        """The scores of the documents that were sent.
+    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
+        """The scores in a response that is JSON.
 
         Raises:
             ReplyError: there are none.
@@ -354,13 +331,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return key
 
     def check_installed(self) -> None:
-        """Check that the packages are installed, without importing them.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
-        auth = self._api.auth or BEARER
-        require([self.package, *auth.packages], auth.extra, f"the model {self.name!r}")
+        """Check that the packages are installed, without importing them."""
+        packages = [self.package, *self._auth.packages]
+        require(packages, self._auth.extra, f"the model {self.name!r}")
 
     @property
     def _max_documents(self) -> int:
@@ -383,20 +356,18 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return wire.request_url(self._api, self.base_url, self.path, self.model)
 
     def _key(self) -> Secret:
-        auth = self._api.auth or BEARER
-        keyless = auth.sigv4 or auth.google or not self.key_variables
+        keyless = self._auth.sigv4 or self._auth.google or not self.key_variables
         if keyless and self.api_key is None and self.api_key_env is None:
             return Secret(NO_KEY)
         return super()._key()
 
     async def _complete(self, request: Pairs) -> Completion:
-        auth = self._api.auth or BEARER
+        auth = self._auth
         if (auth.sigv4 or auth.google) and self._key().reveal() == NO_KEY:
             self.check_installed()
             credentials = self._credentials = self._credentials or Credentials(auth)
-            await in_thread_of(
-                credentials, credentials.prepare
-            )  # may call a server of the provider
+            # It may call a server of the provider.
+            await in_thread_of(credentials, credentials.prepare)
         return await super()._complete(request)
 
     def _sent_with(self, key: Secret, request: Pairs) -> Sent:
@@ -404,11 +375,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return sent if self._credentials is None else sent.with_secrets(self._credentials.secrets)
 
     def _connect(self, key: str) -> Connection:
-        auth = self._api.auth or BEARER
-        if auth == BEARER or (auth.google and key != NO_KEY):
-            connection = json_http.connect(key, self.timeout, max_values=MAX_VALUES)
-        else:
-            connection = json_http.connect(NO_KEY, self.timeout, max_values=MAX_VALUES)
+        auth = self._auth
+        as_bearer = auth == BEARER or (auth.google and key != NO_KEY)
+        token = key if as_bearer else NO_KEY
+        connection = json_http.connect(token, self.timeout, max_values=MAX_VALUES)
+        if not as_bearer:
             authorize(connection.client, auth, key, self._credentials, self.model or "")
         if self._api.headers:
             connection.client.headers.update(self._api.headers)
@@ -434,11 +405,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return await self._response(response.content.decode("utf-8"), sent, without)
 
     def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
-        """Remember what the server accepts.
-
-        Raises:
-            LLMError: the request exceeded a limit, or had a part that the server rejects.
-        """
+        """Remember what the server accepts, and raise the error that has the request sent again."""
         count, now = len(request.documents), time.monotonic()
         if response.status in {400, 413, 422}:
             limit = api_batches.batch_limit(response.text)
@@ -448,9 +415,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
                 raise LLMError(message, BATCH_TOO_LARGE)
             tokens = api_batches.token_limit(response.text)
             if tokens is not None and count > 1:
-                size = sum(
-                    map(self._estimate(request.query, request.instruction), request.documents)
-                )
+                estimate = self._estimate(request.query, request.instruction)
+                size = sum(map(estimate, request.documents))
                 self._learned_tokens = _LEARNED_SHARE * size * tokens[0] / tokens[1], now
                 message = f"the server accepts {tokens[0]} tokens per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)

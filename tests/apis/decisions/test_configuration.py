@@ -113,6 +113,7 @@ WRONG = [
     ({"api": "systemone", "question": "yes_no", "levels": ["a", "b", "c"]}, "levels: give two"),
     ({"rename": {"stat": "input"}}, "rename.stat: is no field of this API"),
     ({"rename": {"input": "model"}}, "rename: 'model' is already the name"),
+    ({"rename": {"input": "x", "questions": "x"}}, "rename: 'x' is already the name"),
     ({"rename": {"input": ""}}, "rename"),
     ({"rename": {"a": "b", "c": "d", "e": "f", "g": "h"}}, "rename"),
     ({"base_url": "localhost"}, "base_url"),

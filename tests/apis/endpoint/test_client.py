@@ -48,7 +48,7 @@ def test_a_response_is_parsed_once(monkeypatch):
     endpoint = tei()
     completion = answered(endpoint, Client(200, rows(["3 a"])), 1)
     monkeypatch.setattr(module.json_http, "parse_json", None)
-    assert endpoint._read(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
+    assert endpoint._scores(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

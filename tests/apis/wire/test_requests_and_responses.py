@@ -20,6 +20,7 @@ from secondpass.errors import ReplyError
 
 SETTINGS = {"model": "m", "raw_scores": False, "options": None}
 COHERE = APIS["cohere"]
+FOUR = ["a", "b", "c", "d"]
 
 
 def test_every_api_has_a_dialect():
@@ -115,14 +116,16 @@ def response(name, rows, index=None):
 @pytest.mark.parametrize("name", APIS)
 def test_scores_are_put_in_order(name):
     body = response(name, [(1, 0.9), (2, 0.5), (0, 0.3)])
-    assert read_scores(body, APIS[name], 3, APIS[name].score_kind) == ResponseScores(
+    assert read_scores(body, APIS[name], FOUR[:3], APIS[name].score_kind) == ResponseScores(
         (0.3, 0.9, 0.5), ()
     )
 
 
 def test_index_field():
     api = replace(COHERE, index="position")
-    assert read_scores(response("cohere", [(0, 0.5)], "position"), api, 1, "probability").values
+    assert read_scores(
+        response("cohere", [(0, 0.5)], "position"), api, FOUR[:1], "probability"
+    ).values
 
 
 VALUES = [
@@ -148,7 +151,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("kind", "score", "read", "outside"), VALUES)
 def test_values(kind, score, read, outside):
-    scores = read_scores(response("cohere", [(0, score), (1, 0.5)]), COHERE, 2, kind)
+    scores = read_scores(response("cohere", [(0, score), (1, 0.5)]), COHERE, FOUR[:2], kind)
     assert scores.values == (read, 0.5)
     assert scores.refused == ((0,) if read is None else ())
     assert scores.outside == ((read,) if outside else ())
@@ -173,7 +176,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name):
     rows, values, refused, unknown = ROWS[name]
-    scores = read_scores(response("cohere", rows), COHERE, 3, "probability")
+    scores = read_scores(response("cohere", rows), COHERE, FOUR[:3], "probability")
     assert (scores.values, scores.refused, scores.unknown) == (values, refused, unknown)
 
 
@@ -203,10 +206,10 @@ def test_base_of_indices(indices, refused):
     body = response("cohere", [(index, 0.9) for index in indices])
     if refused:
         with pytest.raises(ReplyError, match="do not count from 0") as caught:
-            read_scores(body, COHERE, 4, "probability")
+            read_scores(body, COHERE, FOUR, "probability")
         assert caught.value.code == "reply_refused"
     else:
-        scores = read_scores(body, COHERE, 4, "probability").values
+        scores = read_scores(body, COHERE, FOUR, "probability").values
         assert [i for i, value in enumerate(scores) if value] == [
             index for index in indices if index in range(4)
         ]
@@ -217,13 +220,13 @@ def test_base_of_indices(indices, refused):
 def test_no_list(name, rows):
     body = {DIALECTS[name].rows: rows} if DIALECTS[name].rows else rows
     with pytest.raises(ReplyError, match="no list of results"):
-        read_scores(body, APIS[name], 3, "probability")
+        read_scores(body, APIS[name], FOUR[:3], "probability")
 
 
 @pytest.mark.parametrize("rows", [[], [None], [[0, 0.5]], [0.5, 0.3], [{"index": 0}]])
 def test_no_usable_score(rows):
     with pytest.raises(ReplyError, match="no usable score"):
-        read_scores({"results": rows}, COHERE, 2, "probability")
+        read_scores({"results": rows}, COHERE, FOUR[:2], "probability")
 
 
 # ---------------------------------------------------------------------- usage and limits
