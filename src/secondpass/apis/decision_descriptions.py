@@ -135,6 +135,8 @@ class DecisionApi(Api):
             is needed, or with a value that JSON does not have; or an invalid URL, path or header.
     """
 
+    _texts = TEXTS
+
     key_variables: Annotated[Sequence[str], OneOrMore()] = KEY_VARIABLES
     usage_tokens: Annotated[Sequence[str], OneOrMore()] = (
         "usage.input_tokens",
@@ -179,11 +181,6 @@ class DecisionApi(Api):
     @property
     def _needs_state(self) -> bool:
         return "state" in self.placeholders
-
-    @property
-    def text_members(self) -> list[str]:
-        names = api_template.placeholders
-        return [member for member, part in self.request.items() if names(part) & TEXTS]
 
     @property
     def needs_model(self) -> bool:
