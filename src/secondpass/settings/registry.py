@@ -120,11 +120,11 @@ def kind(family: Family, name: str) -> type:
 
 
 def names_in(folder: str) -> list[str]:
-    """The names of what a folder of ``data`` describes, in alphabetical order."""
+    """The names of what a folder of ``data`` describes, in the order of its files."""
     from importlib.resources import files  # costs more to import than this module
 
-    paths = (files("secondpass") / "data" / folder).iterdir()
-    return sorted(file.name[:-5] for file in paths if file.name.endswith(".yaml"))
+    names = sorted(file.name for file in (files("secondpass") / "data" / folder).iterdir())
+    return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml")]
 
 
 def preset_names() -> list[str]:
