@@ -17,11 +17,8 @@ _TIMEOUT = 60.0
 class FrameworkLLM:
     """Base class of language models that wrap a framework's model object.
 
-    Args:
-        timeout: seconds that one answer may take.
-
-    Attributes:
-        used: which interfaces of the object have been used: ``sync``, ``async``.
+    ``timeout`` is in seconds, of one answer; ``used`` are those interfaces of the object that have
+    been used: ``sync``, ``async``.
     """
 
     def __init__(self, timeout: float = _TIMEOUT) -> None:
@@ -58,11 +55,7 @@ class SavedByAdapter:
 
 
 def check_answered(finish_reason: object) -> None:
-    """Check that the model did not refuse to answer.
-
-    Raises:
-        LLMError: it refused.
-    """
+    """Check that the model did not refuse to answer."""
     if finish_reason in {"content_filter", "refusal", "safety"}:
         raise LLMError("the model refused to answer", "content_filter")
 
