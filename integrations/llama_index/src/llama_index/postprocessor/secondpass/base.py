@@ -446,7 +446,10 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
         return written_order(value)
 
     @field_serializer("reranker")
-    def _configuration(self, _value: object = None) -> str | dict[str, Any]:
+    def _serialised(self, _value: object) -> str | dict[str, Any]:
+        return self._configuration()
+
+    def _configuration(self) -> str | dict[str, Any]:
         """The ``reranker`` argument that creates the same postprocessor with the other fields."""
         is_preset = isinstance(self.reranker, str) and self.reranker in preset_names()
         if is_preset and not self._prompts:
