@@ -11,7 +11,7 @@ import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
-from secondpass.apis.descriptions import APIS, RerankApi, check_url
+from secondpass.apis.descriptions import APIS, check_url
 from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import request_body, request_url
 
@@ -66,8 +66,6 @@ WRONG = [
     ({"request": REQUEST, "max_documents": 0}, "max_documents: must be greater than or equal"),
     ({"request": REQUEST, "auth": "basic"}, "auth: give a mapping or an Auth, not 'basic'"),
     ({"request": REQUEST, "auth": {"header": "A b"}}, "auth.header: http allows no header"),
-    ({"request": REQUEST, "auth": {"header": "A", "query": "k"}}, "give one of them"),
-    ({"request": REQUEST, "auth": {"prefix": "x"}}, "header: is required with prefix"),
     ({"request": REQUEST, "headers": {"X-Api-Key": "sk"}}, "headers.X-Api-Key: cannot be set here"),
     ({"request": REQUEST, "headers": {"X": "\n"}}, "http allows no such value of 'X'"),
     ({"request": REQUEST, "headers": {"Content-Length": "5"}}, "headers: http allows no header"),
@@ -93,42 +91,6 @@ def test_wrong_descriptions(description, message):
         Reranker.from_config(config)
     assert message in str(caught.value)
     assert "method.api" in str(caught.value)
-
-
-NAMES = [
-    ("coher", "has no such name: 'coher'; did you mean 'cohere'?"),
-    ("no/such.yaml", "has no such file: 'no/such.yaml'"),
-    (5, "give the name of a rerank API, a mapping or a YAML path, not 5"),
-    (None, "give the name of a rerank API, a mapping or a YAML path, not nothing"),
-]
-
-
-@pytest.mark.parametrize(("name", "message"), NAMES)
-def test_wrong_names(name, message):
-    with pytest.raises(ConfigurationError) as caught:
-        APIS.resolve(name)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("[1]", "must hold a mapping"), ("a: [", "not YAML at line"), ("{}", "request: is required")],
-)
-def test_wrong_files(text, message, tmp_path):
-    path = tmp_path / "api.yaml"
-    path.write_text(text)
-    with pytest.raises(ConfigurationError) as caught:
-        APIS.resolve(str(path))
-    assert f"{path}: {message}" in str(caught.value)
-
-
-def test_a_file(tmp_path):
-    path = tmp_path / "api.yaml"
-    path.write_text("request: {q: $query, d: [{t: $document}]}\nrows: x.y\nindex: null\n")
-    request = {"q": "$query", "d": [{"t": "$document"}]}
-    assert (
-        APIS.resolve(path) == APIS.resolve(str(path)) == RerankApi(request, rows="x.y", index=None)
-    )
 
 
 def test_a_request_that_refers_to_itself():

@@ -8,6 +8,7 @@ from secondpass.settings.keys import HIDDEN, may_name_key, with_hidden_keys, wit
 
 KEY = "sk-test-SECRET-123"
 LLM = {"type": "openai", "model": "m"}
+GRADED = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
 
 HIDDEN_CASES = [
     # what is configured, and what is shown
@@ -92,10 +93,9 @@ def test_names_that_may_name_a_key(name, expected):
 
 def test_a_key_in_a_variable_need_not_be_set(monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
-    method = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
     with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
-        config.load({"method": method})
-    config.load(with_placeholder_keys({"method": method}))
+        config.load({"method": GRADED})
+    config.load(with_placeholder_keys({"method": GRADED}))
 
 
 @pytest.mark.parametrize("key", [{"env": ""}, {"env": 3}, {"env": []}, 3, ""])
@@ -108,16 +108,10 @@ def test_a_wrong_key_is_still_wrong(key):
 @pytest.mark.parametrize(
     "method",
     [
-        {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
+        GRADED,
         {"type": "cross_encoder", "model": "m", "token": {"env": "MY_KEY"}},
         {"type": "endpoint", "api": "cohere", "model": "m", "api_key": {"env": "MY_KEY"}},
-        {
-            "type": "cascade",
-            "stages": [
-                "lexical",
-                {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
-            ],
-        },
+        {"type": "cascade", "stages": ["lexical", GRADED]},
     ],
     ids=["llm", "token", "rerank API", "stage"],
 )
