@@ -151,7 +151,7 @@ def test_orders():
     reranker = Reranker("lexical", orders={"learn": "lost_in_the_middle"})
     for order in (None, "none", "learn", "lost_in_the_middle"):
         check_order(order, reranker)
-    with pytest.raises(ConfigurationError, match="^order"):
+    with pytest.raises(ConfigurationError, match=r"^order"):
         check_order({"type": "tires"}, reranker)
 
 

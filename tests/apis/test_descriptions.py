@@ -13,7 +13,7 @@ from rerank_dialects import DIALECTS, NUMBERS
 from secondpass import ConfigurationError, Reranker
 from secondpass.apis.descriptions import APIS, check_url
 from secondpass.apis.endpoint import Endpoint
-from secondpass.apis.wire import request_body, request_url
+from secondpass.apis.wire import Pairs, request_url
 
 CLIENTS = json.loads(
     (Path(__file__).parents[1] / "support" / "rerank_clients.json").read_text(encoding="utf-8")
@@ -37,8 +37,8 @@ def test_what_it_was_checked_against(name):
 @pytest.mark.parametrize("name", CLIENTS)
 def test_requests_are_those_of_the_client(name):
     client, api = CLIENTS[name], APIS[name]
-    settings = {"model": "m", "raw_scores": False, "options": None}
-    body = request_body(api, "q", NUMBERS, **settings, spans=True)
+    endpoint = Endpoint(name, model="m", base_url="http://h", spans=api.spans is not None)
+    body = endpoint._body(Pairs("q", NUMBERS), ())
     for member in body.keys() & client["body"].keys() - {"truncate"}:
         assert body[member] == client["body"][member]
     texts = json.dumps(NUMBERS[0])
@@ -98,14 +98,6 @@ def test_a_request_that_refers_to_itself():
     request["x"] = request
     with pytest.raises(ConfigurationError, match="request: is nested more than 64 deep"):
         APIS.resolve({"request": request})
-
-
-def test_wrong_paths_in_place_of_the_apis():
-    for path in ("/$query", "/a b", "/a#b"):
-        with pytest.raises(ConfigurationError, match="path: "):
-            Endpoint("tei", base_url="http://h", path=path)
-    with pytest.raises(ConfigurationError, match="model: is required"):
-        Endpoint("tei", base_url="http://h", path="/$model")
 
 
 @pytest.mark.parametrize(

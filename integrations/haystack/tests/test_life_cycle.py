@@ -82,12 +82,8 @@ class AsyncLife(Life):
         return self.run(messages)
 
 
-class BothLife(AsyncLife):
-    def warm_up(self) -> None:
-        self.note("warm_up")
-
-    def close(self) -> None:
-        self.note("close")
+class BothLife(AsyncLife, SyncLife):
+    pass
 
 
 @pytest.mark.parametrize(

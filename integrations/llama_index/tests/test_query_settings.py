@@ -7,7 +7,6 @@ import copy
 import json
 import re
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import Field
 
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_objects import ids
 from secondpass import ConfigurationError, InputError
 from secondpass.ranking.ordering import Tiers
 
@@ -44,10 +44,6 @@ def nodes() -> list[NodeWithScore]:
         )
         for index, level in enumerate(LEVELS)
     ]
-
-
-def ids(ranked: Sequence[NodeWithScore]) -> list[str]:
-    return [one.node_id for one in ranked]
 
 
 class Fixed(BaseRetriever):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from secondpass.apis import template as api_template
 from secondpass.apis import wire
 from secondpass.apis.batches import blank
 from secondpass.apis.descriptions import API_SETTING, APIS, RerankApi
@@ -165,18 +166,19 @@ class Endpoint(ApiMethod[RerankApi]):
         return [*self._api.optional, *(self._api.span_members if self.spans else [])]
 
     def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
-        return wire.request_body(
-            self._api,
-            request.query,
-            request.documents,
-            model=self.model,
-            raw_scores=self.raw_scores,
-            options=self.options,
-            instruction=request.instruction,
-            document_tokens=self.document_tokens,
-            spans=self.spans,
-            without=without,
-        )
+        query, instruction = request.query, request.instruction
+        values = {
+            "query": query,
+            "instructed_query": f"{instruction}\n{query}" if instruction else query,
+            "instruction": instruction,
+            "model": self.model,
+            "raw_scores": self.raw_scores,
+            "document_tokens": self.document_tokens or self._api.document_tokens,
+        }
+        whole = self._api.template(with_spans=self.spans)
+        template = {name: part for name, part in whole.items() if name not in without}
+        body = api_template.filled(template, values, request.documents)
+        return api_template.laid_over(template, body, self.options or {})
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
         body = json_http.parse_json(text)

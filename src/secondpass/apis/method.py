@@ -56,6 +56,8 @@ _TOKEN_SHARE = 0.8
 _LEARNED_SHARE = 0.95
 """The same, once the server has reported the tokens of a request."""
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
+_DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
+"""Limits that a server has stated."""
 _ROUNDS = 5
 """Maximum number of times that a batch is sent, each time in another form."""
 
@@ -116,9 +118,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _prepare(self) -> None:
         super()._prepare()
         self._credentials: Credentials | None = None
-        self._learned_limit: tuple[int, float] | None = None
-        self._learned_tokens: tuple[float, float] | None = None
-        self._learned: dict[str, float] = {}
+        self._learned: dict[str, tuple[float, float]] = {}
 
     @property
     def name(self) -> str:
@@ -153,7 +153,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
-        skips_empty = self._has_learned(EMPTY_REJECTED)
+        skips_empty = self._known(EMPTY_REJECTED) is not None
         half: range | None = None
         halved = False
         for rounds_left in reversed(range(_ROUNDS)):
@@ -175,9 +175,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
             if not parts:
                 break
         if halved and all(answer.value is not None for answer in answers.values()):
-            self._learned_limit = max(map(len, answers)), time.monotonic()
+            self._remember(_DOCUMENTS, max(map(len, answers)))
         if skips_empty and any(answer.value is not None for answer in asked.values()):
-            self._learned[EMPTY_REJECTED] = time.monotonic()
+            self._remember(EMPTY_REJECTED)
         return answers
 
     def _judgement(
@@ -339,17 +339,14 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _max_documents(self) -> int:
         """Maximum documents per request, by the settings and by a recent error of the server."""
         limit = self._most_documents
-        if self._learned_limit is not None and _is_recent(self._learned_limit[1]):
-            limit = min(limit, self._learned_limit[0])
-        return limit
+        return int(min(limit, self._known(_DOCUMENTS) or limit))
 
     @property
     def _max_tokens(self) -> float | None:
         """Maximum estimated tokens per request, by the same; None if there is no limit."""
-        limits = [] if self._api.max_tokens is None else [_TOKEN_SHARE * self._api.max_tokens]
-        if self._learned_tokens is not None and _is_recent(self._learned_tokens[1]):
-            limits.append(self._learned_tokens[0])
-        return min(limits, default=None)
+        stated = self._api.max_tokens
+        limits = [None if stated is None else _TOKEN_SHARE * stated, self._known(_TOKENS)]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def _url(self) -> str:
@@ -389,12 +386,16 @@ class ApiMethod(Client[Pairs], Generic[A]):
         texts = (request.query, request.instruction, *request.documents)
         return [text for text in texts if text is not None]
 
-    def _has_learned(self, name: str) -> bool:
-        """Whether the server has rejected something of this name recently."""
-        return name in self._learned and _is_recent(self._learned[name])
+    def _remember(self, name: str, value: float = 0.0) -> None:
+        self._learned[name] = value, time.monotonic()
+
+    def _known(self, name: str) -> float | None:
+        """What the server has stated, or rejected by this name, recently."""
+        value, since = self._learned.get(name, (None, 0.0))
+        return value if time.monotonic() - since < REMEMBERED_SECONDS else None
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
-        without = [*filter(self._has_learned, self._optional)]
+        without = [name for name in self._optional if self._known(name) is not None]
         body = self._body(request, without)
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
@@ -406,24 +407,25 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
     def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
         """Remember what the server accepts, and raise the error that has the request sent again."""
-        count, now = len(request.documents), time.monotonic()
+        count = len(request.documents)
         if response.status in {400, 413, 422}:
             limit = api_batches.batch_limit(response.text)
             if limit is not None and 0 < limit < count:
-                self._learned_limit = limit, now
+                self._remember(_DOCUMENTS, limit)
                 message = f"the server accepts {limit} documents per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
             tokens = api_batches.token_limit(response.text)
             if tokens is not None and count > 1:
                 estimate = self._estimate(request.query, request.instruction)
                 size = sum(map(estimate, request.documents))
-                self._learned_tokens = _LEARNED_SHARE * size * tokens[0] / tokens[1], now
+                self._remember(_TOKENS, _LEARNED_SHARE * size * tokens[0] / tokens[1])
                 message = f"the server accepts {tokens[0]} tokens per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
         rejected = [name for name in self._optional if name in body and response.blames(name)]
         repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
         if rejected and not repeated:
-            self._learned |= dict.fromkeys(rejected, now)
+            for name in rejected:
+                self._remember(name)
             message = f"the server does not support {rejected[0]!r} {response.source}"
             raise LLMError(message, MEMBER_REJECTED)
         empty = api_batches.blank(request.documents)
@@ -446,7 +448,3 @@ def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
 def _cached_part(part: Any, _name: str) -> Any:
     """The form of a part of an API's description in the cache key; None if it has no effect."""
     return None if isinstance(part, Auth | Verified) else to_mapping(part, _cached_part)
-
-
-def _is_recent(since: float) -> bool:
-    return time.monotonic() - since < REMEMBERED_SECONDS

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from secondpass.apis import template as rerank_template
 from secondpass.apis.descriptions import USAGE_TOKENS, Api, RerankApi, RerankSpans
 from secondpass.apis.template import lookup
 from secondpass.effects import Answer, Completion
@@ -115,37 +114,6 @@ def request_url(api: Api, base_url: str | None, path: str | None, model: str | N
     if version is not None and re.search(rf"[^/]{version[0]}$", base):  # the host may be v1
         base = base.removesuffix(version[0])
     return base + path
-
-
-def request_body(
-    api: RerankApi,
-    query: str,
-    documents: Sequence[str],
-    *,
-    model: str | None,
-    raw_scores: bool,
-    options: Mapping[str, Any] | None,
-    instruction: str | None = None,
-    document_tokens: int | None = None,
-    spans: bool = False,
-    without: Collection[str] = (),
-) -> dict[str, Any]:
-    """The JSON body of a request, without some of its optional members.
-
-    The instruction follows one that is set in ``options``.
-    """
-    values = {
-        "query": query,
-        "instructed_query": f"{instruction}\n{query}" if instruction else query,
-        "instruction": instruction,
-        "model": model,
-        "raw_scores": raw_scores,
-        "document_tokens": document_tokens or api.document_tokens,
-    }
-    asked = api.template(with_spans=spans).items()
-    template = {name: part for name, part in asked if name not in without}
-    body = rerank_template.filled(template, values, documents)
-    return rerank_template.laid_over(template, body, options or {})
 
 
 # ---------------------------------------------------------------------- responses
