@@ -70,11 +70,6 @@ class YesNo:
     def __post_init__(self) -> None:
         _check(self.question, {"id", "instructions", "yes", "no"}, (), {"instructions"})
 
-    @property
-    def takes_meanings(self) -> bool:
-        """Whether what a yes and a no mean can be stated."""
-        return {"yes", "no"} <= api_template.placeholders(self.question)
-
 
 @configurable
 @dataclass(frozen=True)
@@ -161,7 +156,7 @@ class DecisionApi(Api):
     def __post_init__(self) -> None:
         known = {"model", "state", "state_text", *OF_REQUEST}
         _check(self.request, known, OF_REQUEST, {"question"}, "request")
-        if not self._needs_state and "state_text" not in self.placeholders:
+        if not self.needs_state and "state_text" not in self.placeholders:
             message = "must contain '$state' or '$state_text'"
             raise ConfigurationError([Problem(("request",), message)])
         if self.yes_no is None and self.graded is None:
@@ -174,22 +169,19 @@ class DecisionApi(Api):
             if template is not None:
                 needed = {"query", "document", *({"id"} if each else ())}
                 _check(template, states - {"id"} | needed, each, needed, name)
-        if self.each is None and self.together is None and self._needs_state:
+        if self.each is None and self.together is None and self.needs_state:
             raise ConfigurationError("each, together: give at least one of them, for '$state'")
         self._check()
 
     @property
-    def _needs_state(self) -> bool:
+    def needs_state(self) -> bool:
+        """Whether a request needs a state by the template of a layout."""
         return "state" in self.placeholders
 
     @property
     def needs_model(self) -> bool:
         """Whether a request needs the name of a model."""
         return "model" in self.placeholders
-
-    def has_layout(self, layout: Layout) -> bool:
-        """Whether the API has a state for a layout."""
-        return not self._needs_state or getattr(self, layout) is not None
 
     def takes_instruction(self, layout: Layout) -> bool:
         """Whether the state of a layout has a place for the instruction of a call."""

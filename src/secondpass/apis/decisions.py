@@ -308,14 +308,14 @@ class Decisions(ApiMethod[DecisionApi]):
         asked = api.graded if self.question == "graded" else api.yes_no
         if asked is None:
             raise ConfigurationError(f"question: {self.question!r} is not supported by this API")
-        if not api.has_layout(self._layout):
+        if api.needs_state and getattr(api, self._layout) is None:
             raise ConfigurationError(f"layout: {self._layout!r} is not supported by this API")
         self._asked: YesNo | Grades = asked
         self._levels = self.levels or (_LEVELS if isinstance(asked, Grades) else ())
         if isinstance(asked, Grades) and len(self._levels) > asked.max_levels:
             raise ConfigurationError(f"levels: this API takes {asked.max_levels} at most")
         if isinstance(asked, YesNo) and self.levels is not None:
-            if not asked.takes_meanings:
+            if not {"yes", "no"} <= api_template.placeholders(asked.question):
                 message = "levels: what a no and a yes mean is not supported by this API"
                 raise ConfigurationError(f"{message}; say it in instructions")
             if len(self.levels) != 2:

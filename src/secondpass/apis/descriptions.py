@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from secondpass.apis import template as rerank_template
 from secondpass.apis.auth import Auth, check_headers
 from secondpass.errors import ConfigurationError, Problem
+from secondpass.services.client import check_url
 from secondpass.settings import OneOrMore, configurable, describe, is_variable, nested
 from secondpass.settings.descriptions import Descriptions
 
@@ -212,23 +212,6 @@ class RerankApi(Api):
     def takes_instruction(self) -> bool:
         """Whether the request has a place for the instruction of a call."""
         return bool(self.placeholders & {"instruction", "instructed_query"})
-
-    @property
-    def named_by_string(self) -> bool:
-        """Whether responses name documents by their index as a string."""
-        return "id" in self.placeholders
-
-
-def check_url(url: str, setting: str) -> None:
-    """Check that a base URL is valid and contains no password."""
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{setting}: must begin with http:// or https://")
-    try:
-        host = urlsplit(url).netloc
-    except ValueError:
-        raise ConfigurationError(f"{setting}: is not a valid URL; give one with http") from None
-    if "@" in host:
-        raise ConfigurationError(f"{setting}: must not contain a password, as http allows it")
 
 
 def check_path(path: str, setting: str) -> None:

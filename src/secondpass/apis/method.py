@@ -293,7 +293,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
     def _estimate(self, query: str, instruction: str | None) -> Callable[[str], float]:
         """Estimates the tokens of a document with what is read along with it."""
-        return pair_tokens(query, instruction)
+        per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
+        return lambda document: estimate_tokens(document) + per_pair
 
     def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
         """The JSON body of a request, without some of its optional members."""
@@ -437,12 +438,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
         is_unknown = not long if response.status == 413 else refusal.code == "bad_request"
         if count > 1 and response.status in {400, 413, 422} and is_unknown:
             raise api_batches.BatchRefusedError(refusal.message, refusal.code)
-
-
-def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
-    """Estimates the tokens of a document with the query and the instruction."""
-    per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
-    return lambda document: estimate_tokens(document) + per_pair
 
 
 def _cached_part(part: Any, _name: str) -> Any:

@@ -136,6 +136,7 @@ def read_scores(
         ReplyError: no list of rows, no usable score, or indices that do not count from 0.
     """
     count, rows = len(texts), _rows(body, api)
+    by_string = "id" in api.placeholders
     if not isinstance(rows, list):
         raise ReplyError("it has no list of results")
     if api.index is None and len(rows) != count:
@@ -149,7 +150,7 @@ def read_scores(
     bounds = range_of(kind)
     for place, row in enumerate(rows):
         stated = place if api.index is None else lookup(row, api.index)
-        index = _from_string(stated, count) if api.named_by_string else stated
+        index = _from_string(stated, count) if by_string else stated
         if type(index) is not int or not 0 <= index < count:
             unknown += 1
             if (number := _as_integer(stated)) in {-1, count}:

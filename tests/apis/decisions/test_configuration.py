@@ -12,7 +12,7 @@ from decision_answers import KEY, NUMBERS, SHAPES, answer, probability
 from fake_provider import http, status
 from rankings import codes, shown
 from rotation import rotated
-from secondpass import Candidate, ConfigurationError, Reranker
+from secondpass import ConfigurationError, Reranker
 from secondpass.apis.decision_descriptions import DECISION_APIS
 from secondpass.apis.decisions import Decisions
 
@@ -195,15 +195,3 @@ def test_round_trip(shape):
         reranker = Reranker.from_config(config)
         assert reranker.to_config() == config
         assert pickle.loads(pickle.dumps(reranker)).to_config() == config
-
-
-def test_blend_and_floor(make):
-    candidates = [
-        Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)
-    ]
-    blend = {"original": 0.5, "normalize": "none"}
-    ranking = make(whole={"blend": blend, "floor": 0.46}).rerank("q", candidates)
-    assert [item.position for item in ranking] == [0]
-    assert ranking.report.left_out == {"floor": (1, 2)}
-    with pytest.raises(ConfigurationError, match="blend"):
-        make(whole={"blend": {"original": 0.5, "normalize": "sigmoid"}})

@@ -88,7 +88,7 @@ def test_learned_tokens():
     text = "The max allowed tokens per submitted batch is 100. Your batch has 200 tokens"
     with pytest.raises(LLMError, match="the server accepts 100 tokens per request"):
         answered(endpoint, Client(400, json.dumps({"detail": text})))
-    size = 4 * module.pair_tokens("q", None)("0 a")
+    size = 4 * endpoint._estimate("q", None)("0 a")
     assert endpoint._max_tokens == 0.95 * size * 100 / 200
 
 

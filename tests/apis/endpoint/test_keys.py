@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 import fake_provider as fake
-from fake_provider import http, status
+from fake_provider import FakeProvider, http, status
 from rankings import codes, shown
 from rerank_answers import KEY, answer, documents, rows, where
 from rerank_dialects import NUMBERS
@@ -120,3 +120,14 @@ def test_an_explicit_key_is_not_written_out(make):
             write()
         assert KEY not in str(caught.value)
     assert KEY not in repr(vars(reranker.method))
+
+
+def test_no_key_follows_a_redirect(make, rank, provider):
+    with FakeProvider() as elsewhere:
+        there = f"http://127.0.0.1:{elsewhere.port}/tei/rerank"
+        for code in (301, 302, 303, 307, 308):
+            provider.play(fake.raw(http(code, b"", {"Location": there})))
+            ranking = rank(make(api_key=KEY, limits={"retries": 2}), "q", NUMBERS)
+            assert codes(ranking) == {"redirected"}
+            assert len(provider.requests) == 1
+        assert elsewhere.connections == 0

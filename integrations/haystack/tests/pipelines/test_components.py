@@ -142,8 +142,6 @@ class Choices:
         floor=float,
         order=str,
         rule=dict[str, Any],
-        context=dict[str, Any],
-        instruction=str,
     )
     def run(self, query: str) -> Result:
         return {
@@ -152,8 +150,6 @@ class Choices:
             "floor": 2.5,
             "order": "learn",
             "rule": {"type": "tiers", "field": "at", "tiers": [4, 2]},
-            "context": {"user": 7},
-            "instruction": "prefer owls",
         }
 
 
