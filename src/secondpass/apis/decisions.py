@@ -13,6 +13,7 @@ what these mean differs between servers.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -112,37 +113,33 @@ def _by_id(
     answers: Any, api: DecisionApi, ids: Sequence[str]
 ) -> tuple[dict[int, Any], int, set[int]]:
     """The answers by the places of their questions, the number of others, and doubled places."""
-    places = {name: place for place, name in enumerate(ids)}
     if api.answer_id is None:
         if not isinstance(answers, dict):
             raise ReplyError("it has no object of answers", "bad_response")
+        named = [*answers.items()]
         twice = answers.doubled if isinstance(answers, Ambiguous) else frozenset()
-        known = {places[name]: answer for name, answer in answers.items() if name in places}
-        doubled = {places[name] for name in twice if name in places}
-        rest = {place: answer for place, answer in known.items() if place not in doubled}
-        return rest, len(answers) - len(known), doubled
-    if not isinstance(answers, list):
-        raise ReplyError("it has no list of answers", "bad_response")
-    stated = [lookup(answer, api.answer_id) for answer in answers]
-    if len(answers) == len(ids):
-        # By their order; one that names another question contradicts it.
-        return {
-            place: answer if stated[place] in {None, ids[place]} else None
-            for place, answer in enumerate(answers)
-        }, 0, set()  # fmt: skip
-    if not all(isinstance(name, str) for name in stated):
-        message = f"it has {len(answers)} answers to {len(ids)} questions"
-        raise ReplyError(message, "bad_response")
-    found: dict[int, Any] = {}
-    doubled, unknown = set(), 0
-    for name, answer in zip(stated, answers, strict=True):
-        if name not in places:
-            unknown += 1
-        elif places[name] in found:
-            doubled.add(places[name])
-        else:
-            found[places[name]] = answer
-    return {place: found[place] for place in found if place not in doubled}, unknown, doubled
+    else:
+        if not isinstance(answers, list):
+            raise ReplyError("it has no list of answers", "bad_response")
+        named = [(lookup(answer, api.answer_id), answer) for answer in answers]
+        if len(named) == len(ids):
+            # By their order; one that names another question contradicts it.
+            in_order = [
+                answer if stated in (None, name) else None
+                for name, (stated, answer) in zip(ids, named, strict=True)
+            ]
+            return dict(enumerate(in_order)), 0, set()
+        if not all(isinstance(stated, str) for stated, _ in named):
+            message = f"it has {len(answers)} answers to {len(ids)} questions"
+            raise ReplyError(message, "bad_response")
+        counts = Counter(stated for stated, _ in named)
+        twice = frozenset(stated for stated, count in counts.items() if count > 1)
+    places = {name: place for place, name in enumerate(ids)}
+    by_place = {
+        places[name]: answer for name, answer in named if name in places and name not in twice
+    }
+    unknown = sum(name not in places for name, _ in named)
+    return by_place, unknown, {places[name] for name in twice if name in places}
 
 
 def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> float:
