@@ -56,13 +56,13 @@ class SavedByAdapter:
 
 def check_answered(finish_reason: object) -> None:
     """Check that the model did not refuse to answer."""
-    if finish_reason in {"content_filter", "refusal", "safety"}:
+    if finish_reason in ("content_filter", "refusal", "safety"):  # it may be any object
         raise LLMError("the model refused to answer", "content_filter")
 
 
 def is_truncated(finish_reason: object) -> bool:
     """Whether the reply ends because the limit of tokens was reached."""
-    return finish_reason in {"length", "max_tokens"}
+    return finish_reason in ("length", "max_tokens")
 
 
 def completion(text: str, finish_reason: object, usage: Any) -> Completion:
