@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from secondpass.errors import ConfigurationError
+from secondpass.errors import ConfigurationError, Problem
 from secondpass.ranking.methods import Stage
 from secondpass.reranker import Reranker
 from secondpass.settings import loading, schema
 from secondpass.settings.loading import merged, preset, preset_purpose, presets, read_yaml
-from secondpass.settings.overrides import Override, beside_ready, with_llm
+from secondpass.settings.messages import REQUIRED
+from secondpass.settings.overrides import Override, with_llm
 from secondpass.settings.registry import preset_names
 
 __all__ = [
@@ -72,19 +73,31 @@ def resolve(
             have, was set in a mapping too, or was given beside a ready Reranker.
     """
     if isinstance(reranker, Reranker):
-        if problems := beside_ready(flat or {}):
+        message = "can't be used beside a ready Reranker; set {!r} on that"
+        if problems := [
+            Problem((name,), message.format(override.places[0]))
+            for name, override in (flat or {}).items()
+        ]:
             raise ConfigurationError(problems)
         if llm is not None:
             raise ConfigurationError("a language model: set it on the Reranker that you give")
         return reranker
-    return loading.resolve(
-        Reranker,
-        reranker,
-        llm=llm,
-        flat=flat or {},
-        defaults=defaults or {},
-        llm_parameter=llm_parameter,
-    )
+    config, about = loading.read(reranker)
+    # What a mapping sets itself; a preset's settings may be overridden.
+    own = reranker if isinstance(reranker, Mapping) else {}
+    try:
+        return loading.construct(
+            Reranker, config, about, defaults=defaults or {}, llm=llm, flat=flat or {}, own=own
+        )
+    except ConfigurationError as error:
+        hint = f"; give it as {llm_parameter}=, or in the configuration"
+        problems = [
+            Problem(problem.path, REQUIRED + hint)
+            if problem.path[-1:] == ("llm",) and problem.message == REQUIRED
+            else problem
+            for problem in error.problems
+        ]
+        raise ConfigurationError(problems, error.about) from None
 
 
 def json_schema() -> dict[str, Any]:

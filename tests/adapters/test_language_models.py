@@ -86,7 +86,9 @@ def test_saved_as_its_timeout():
 
 @pytest.mark.parametrize("reason", ["content_filter", "refusal", "safety"])
 def test_refusals_raise(reason):
-    check_answered("stop")
+    for other in ("stop", None, ["stop"]):
+        check_answered(other)
+        assert not completion("text", other, None).cut
     with pytest.raises(LLMError, match="refused") as caught:
         check_answered(reason)
     assert caught.value.code == "content_filter"
@@ -106,4 +108,3 @@ def test_token_counts(usage, tokens):
     reply = completion("text", "length", usage)
     assert (reply.input_tokens, reply.output_tokens) == tokens
     assert reply.cut
-    assert not completion("text", "stop", usage).cut

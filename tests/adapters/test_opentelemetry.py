@@ -125,21 +125,15 @@ def test_the_tree_of_a_cascade(telemetry, how, deadline):
         rank(reranker, how)
     asked = ("chat function", ("inside the model",))
     name = "by-table, then listwise by function"
-    assert telemetry.tree() == [
-        (
-            "request",
-            (
-                f"rerank {name}",
-                (
-                    name,
-                    ("by-table", ("score by-table", ("inside the scorer",))),
-                    ("listwise by function", asked, asked),
-                ),
-            ),
-        )
-    ]
+    scored = ("by-table", ("score by-table", ("inside the scorer",)))
+    cascade = (name, scored, ("listwise by function", asked, asked))
+    assert telemetry.tree() == [("request", (f"rerank {name}", cascade))]
     assert len({span.context.trace_id for span in telemetry.spans}) == 1
     assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def own(**values):
+    return {f"secondpass.{name}": value for name, value in values.items()}
 
 
 def test_attributes(telemetry):
@@ -150,65 +144,36 @@ def test_attributes(telemetry):
     with telemetry.instrument():
         reranker.rerank(QUERY, TEXTS)
     attributes = [(span.name, dict(span.attributes)) for span in telemetry.spans]
+    usage = {"calls": 3, "rounds": 2, "pairs": 7, "input_tokens": 120, "output_tokens": 8,
+             "units": 1.5, "retries": 1, "repairs": 0, "cached": 0}  # fmt: skip
+    ranking = {
+        "openinference.span.kind": "RERANKER",
+        "reranker.model_name": NAME,
+        "reranker.top_k": 2,
+        **own(candidates=4, status="ok", method=NAME, score_kind="rank", issues=("asked_again",)),
+        **{f"secondpass.usage.{name}": value for name, value in usage.items()},
+    }
     request = {
         "openinference.span.kind": "LLM",
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "Model",
         "gen_ai.request.model": "model",
-        "secondpass.documents": 3,
     }
+    answered = {
+        "gen_ai.usage.input_tokens": 120,
+        "gen_ai.usage.output_tokens": 8,
+        "secondpass.usage.units": 1.5,
+        "gen_ai.response.finish_reasons": ("length",),
+    }
+    chain = {"openinference.span.kind": "CHAIN"}
     assert attributes == [
-        (
-            f"rerank {NAME}",
-            {
-                "openinference.span.kind": "RERANKER",
-                "reranker.model_name": NAME,
-                "reranker.top_k": 2,
-                "secondpass.candidates": 4,
-                "secondpass.status": "ok",
-                "secondpass.method": NAME,
-                "secondpass.score_kind": "rank",
-                "secondpass.issues": ("asked_again",),
-                "secondpass.usage.calls": 3,
-                "secondpass.usage.rounds": 2,
-                "secondpass.usage.pairs": 7,
-                "secondpass.usage.input_tokens": 120,
-                "secondpass.usage.output_tokens": 8,
-                "secondpass.usage.units": 1.5,
-                "secondpass.usage.retries": 1,
-                "secondpass.usage.repairs": 0,
-                "secondpass.usage.cached": 0,
-            },
-        ),
-        (
-            NAME,
-            {"openinference.span.kind": "CHAIN", "secondpass.texts": 4, "secondpass.scored": 4},
-        ),
-        (
-            "by-table",
-            {"openinference.span.kind": "CHAIN", "secondpass.texts": 4, "secondpass.scored": 4},
-        ),
-        (
-            "score by-table",
-            {"openinference.span.kind": "CHAIN", "secondpass.queries": 1, "secondpass.pairs": 4},
-        ),
-        (
-            "listwise by model",
-            {"openinference.span.kind": "CHAIN", "secondpass.texts": 3, "secondpass.scored": 3},
-        ),
-        ("chat model", {**request, "secondpass.attempt": 1, "error.type": "server_error"}),
-        (
-            "chat model",
-            {
-                **request,
-                "secondpass.attempt": 2,
-                "secondpass.after": "server_error",
-                "gen_ai.usage.input_tokens": 120,
-                "gen_ai.usage.output_tokens": 8,
-                "secondpass.usage.units": 1.5,
-                "gen_ai.response.finish_reasons": ("length",),
-            },
-        ),
+        (f"rerank {NAME}", ranking),
+        (NAME, chain | own(texts=4, scored=4)),
+        ("by-table", chain | own(texts=4, scored=4)),
+        ("score by-table", chain | own(queries=1, pairs=4)),
+        ("listwise by model", chain | own(texts=3, scored=3)),
+        ("chat model", request | own(documents=3, attempt=1) | {"error.type": "server_error"}),
+        ("chat model", request | own(documents=3, attempt=2, after="server_error") | answered),
     ]
     kinds = {span.kind for span in telemetry.spans if span.name == "chat model"}
     assert kinds == {trace.SpanKind.CLIENT}

@@ -7,13 +7,7 @@ from secondpass.adapters.shared import rerank_grouped
 REQUESTS = [("q", ["a", "bb", "ccc"][: count + 1]) for count in range(3)]
 
 
-def test_rankings_keep_the_order_of_the_requests():
-    options = [{"top_k": 1}, {}, {"top_k": 1}]
-    rankings = rerank_grouped(Reranker(Batching()), REQUESTS, options)
-    assert [ranking.order for ranking in rankings] == [(0,), (1, 0), (2,)]
-
-
-def test_equal_options_are_one_call(monkeypatch):
+def test_equal_options_are_one_call_and_rankings_keep_their_order(monkeypatch):
     calls = []
     reranker = Reranker(Batching())
     rerank_many = reranker.rerank_many
@@ -23,5 +17,6 @@ def test_equal_options_are_one_call(monkeypatch):
         lambda requests, **options: calls.append(options) or rerank_many(requests, **options),
     )
     options = [{"top_k": 1, "depth": 2}, {"top_k": 2}, {"depth": 2, "top_k": 1}]
-    rerank_grouped(reranker, REQUESTS, options)
+    rankings = rerank_grouped(reranker, REQUESTS, options)
+    assert [ranking.order for ranking in rankings] == [(0,), (1, 0), (1,)]
     assert calls == [{"top_k": 1, "depth": 2}, {"top_k": 2}]

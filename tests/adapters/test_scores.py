@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from fakes import InOrder
 from secondpass import Candidate, Reranker
-from secondpass.adapters.scores import (
-    KEYS,
-    falling_scores,
-    provenance,
-    results,
-    served_scores,
-)
+from secondpass.adapters.scores import KEYS, falling_scores, provenance, results, served_scores
 from secondpass.effects import ListScores
 
 
@@ -43,6 +37,7 @@ def test_scores_never_rise_along_the_list(scores, settings, falling):
 
 HALF = 0.5
 BLEND = {"blend": {"original": 0.5, "normalize": "minmax"}}
+AGAINST = {"blend": {"original": 0.9, "normalize": "minmax"}}
 UNIT = {
     "probability": ("probability", {}, [0.2, 0.9], [0.9, 0.2], "rerank"),
     "similarity": ("similarity", {}, [-1.0, 0.9], [0.9, 0.0], "rerank"),
@@ -54,13 +49,7 @@ UNIT = {
     "unbounded": ("unbounded", {}, [0.2, 0.9], [1.0, HALF], "rank"),
     "blend": ("probability", BLEND, [0.3, 0.9], [0.9, 0.3], "rerank"),
     "blend of logits": ("logit", BLEND, [-1000.0, 0.0], [HALF, 0.0], "sigmoid"),
-    "blend against the order": (
-        "probability",
-        {"blend": {"original": 0.9, "normalize": "minmax"}},
-        [0.9, 0.3],
-        [0.9 + 1e-7, 0.9],
-        "rerank",
-    ),
+    "blend against the order": ("probability", AGAINST, [0.9, 0.3], [0.9 + 1e-7, 0.9], "rerank"),
     "unscored": ("probability", {}, [0.2, None], [0.2, 0.0], "rerank"),
     "beyond the depth": ("logit", {"depth": 1}, [0.0, 9.0], [HALF, 0.0], "sigmoid"),
     "none scored": ("logit", {}, [None, None], [1.0, HALF], "rank"),
@@ -171,86 +160,66 @@ OURS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("metadata", "added"),
-    [
-        ({}, OURS),
-        ({"title": 0}, OURS),
-        # Keys that something else wrote are left alone.
-        ({"rerank_score": "theirs"}, {k: v for k, v in OURS.items() if k != "rerank_score"}),
-        # A status that something else wrote: then no later pass could tell whose the others are.
-        ({"rerank_status": np.zeros(2)}, {}),
-        ({"rerank_status": "draft"}, {}),
-        # Those of an earlier pass are written anew, but for what the first retriever said.
-        (
-            {
-                "rerank_score": None,
-                "retrieval_score": 3,
-                "rerank_rank": 4,
-                "rerank_status": "tail",
-            },
-            {k: v for k, v in OURS.items() if k != "retrieval_score"},
-        ),
-        ({"rerank_status": "scored", "rerank_score": 7.0}, OURS),
-        # An earlier pass in which nothing was scored.
-        ({"rerank_status": "unjudged", "rerank_score": None, "rerank_final_score": 3.0}, OURS),
-        ({"rerank_status": "unjudged", "rerank_score": None, "rerank_final_score": None}, OURS),
-        # What an earlier pass cannot have written is not its.
-        (
-            {"rerank_status": "scored", "rerank_final_score": None},
-            {k: v for k, v in OURS.items() if k != "rerank_final_score"},
-        ),
-        (
-            {"rerank_status": "tail", "rerank_final_score": "theirs"},
-            {k: v for k, v in OURS.items() if k != "rerank_final_score"},
-        ),
-        (
-            {"rerank_status": "scored", "rerank_score": "theirs", "rerank_rank": "theirs"},
-            {k: v for k, v in OURS.items() if k not in {"rerank_score", "rerank_rank"}},
-        ),
-    ],
-)
+def ours_but(*names):
+    return {key: value for key, value in OURS.items() if key not in names}
+
+
+TAIL = {"rerank_status": "tail"}
+SCORED = {"rerank_status": "scored"}
+UNJUDGED = {"rerank_status": "unjudged", "rerank_score": None}
+ADDED = [
+    ({}, OURS),
+    ({"title": 0}, OURS),
+    # Keys that something else wrote are left alone.
+    ({"rerank_score": "theirs"}, ours_but("rerank_score")),
+    # A status that something else wrote: then no later pass could tell whose the others are.
+    ({"rerank_status": np.zeros(2)}, {}),
+    ({"rerank_status": "draft"}, {}),
+    # Those of an earlier pass are written again, but for what the first retriever said.
+    ({**TAIL, "rerank_score": None, "retrieval_score": 3, "rerank_rank": 4},
+     ours_but("retrieval_score")),
+    ({**SCORED, "rerank_score": 7.0}, OURS),
+    # An earlier pass in which nothing was scored.
+    ({**UNJUDGED, "rerank_final_score": 3.0}, OURS),
+    ({**UNJUDGED, "rerank_final_score": None}, OURS),
+    # What an earlier pass cannot have written is not its.
+    ({**SCORED, "rerank_final_score": None}, ours_but("rerank_final_score")),
+    ({**TAIL, "rerank_final_score": "theirs"}, ours_but("rerank_final_score")),
+    ({**SCORED, "rerank_score": "theirs", "rerank_rank": "theirs"},
+     ours_but("rerank_score", "rerank_rank")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("metadata", "added"), ADDED)
 def test_what_is_added(metadata, added):
     assert provenance(ranked([0.9])[0], metadata) == added
 
 
 @pytest.mark.parametrize(
-    ("span", "metadata", "added"),
+    ("name", "value", "written", "earlier"),
     [
-        (None, {}, {}),
-        ((1, 3), {}, {"rerank_span": [1, 3]}),
-        ((1, 3), {"rerank_span": "theirs"}, {}),
-        ((1, 3), {**OURS, "rerank_span": [0, 9]}, {"rerank_span": [1, 3]}),
-        ((1, 3), {**OURS, "rerank_span": None}, {"rerank_span": [1, 3]}),
-        ((1, 3), {**OURS, "rerank_span": "theirs"}, {}),
-        # Of an earlier pass, which this one does not confirm.
-        (None, {**OURS, "rerank_span": [0, 9]}, {"rerank_span": None}),
-        (None, {"rerank_span": [0, 9]}, {}),
+        ("span", (1, 3), [1, 3], [0, 9]),
+        ("spread", 0.25, 0.25, 0.5),
+        ("probability", 0.25, 0.25, 0.5),
     ],
 )
-def test_a_span(span, metadata, added):
-    item = replace(ranked([0.9])[0], span=span)
-    found = provenance(item, metadata)
-    assert {key: value for key, value in found.items() if key == "rerank_span"} == added
-
-
-@pytest.mark.parametrize(
-    ("spread", "metadata", "added"),
-    [
+def test_what_only_some_items_have(name, value, written, earlier):
+    key = f"rerank_{name}"
+    cases = [
+        # the item's value, the metadata, what is added
         (None, {}, {}),
-        (0.25, {}, {"rerank_spread": 0.25}),
-        (0.25, {"rerank_spread": "theirs"}, {}),
-        (0.25, {**OURS, "rerank_spread": 0.5}, {"rerank_spread": 0.25}),
-        (0.25, {**OURS, "rerank_spread": "theirs"}, {}),
+        (value, {}, {key: written}),
+        (value, {key: "theirs"}, {}),
+        (value, {**OURS, key: earlier}, {key: written}),
+        (value, {**OURS, key: None}, {key: written}),
+        (value, {**OURS, key: "theirs"}, {}),
         # Of an earlier pass, which this one does not confirm.
-        (None, {**OURS, "rerank_spread": 0.5}, {"rerank_spread": None}),
-        (None, {"rerank_spread": 0.5}, {}),
-    ],
-)
-def test_a_spread(spread, metadata, added):
-    item = replace(ranked([0.9])[0], spread=spread)
-    found = provenance(item, metadata)
-    assert {key: value for key, value in found.items() if key == "rerank_spread"} == added
+        (None, {**OURS, key: earlier}, {key: None}),
+        (None, {key: earlier}, {}),
+    ]
+    for own, metadata, added in cases:
+        found = provenance(replace(ranked([0.9])[0], **{name: own}), metadata)
+        assert {one: found[one] for one in found if one == key} == added
 
 
 def test_a_prefix():

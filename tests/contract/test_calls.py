@@ -40,17 +40,6 @@ def levels(adapter: Any) -> list[Any]:
     return documents
 
 
-@pytest.mark.parametrize(
-    ("row", "own", "expected"),
-    [(0, None, [1, 2, 0]), (1, 2, [1, 2]), (2, 1, [1]), (3, 9, [1, 2, 0])],
-)
-def test_top_k(adapter: Any, row: int, own: int | None, expected: list[int]) -> None:
-    way = way_of(adapter, row)
-    component = adapter.make({"method": Numbers()}, top_k=own)
-    ranked, _ = adapter.run(component, way, QUERY, numbered(adapter, 1, 3, 2))
-    assert places(adapter, ranked) == expected
-
-
 @needs("options")
 @pytest.mark.parametrize(
     ("row", "own", "of_the_call"), [(0, 2, 1), (1, 1, 3), (2, None, 2), (3, 3, 1), (2, 2, None)]

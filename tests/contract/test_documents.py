@@ -159,19 +159,6 @@ def test_a_prefix_avoids_keys_of_others(adapter: Any, way: str) -> None:
     assert all(adapter.carried(one).metadata.keys() == keys for one in ranked)
 
 
-def test_a_second_pass_renews_what_the_first_added(adapter: Any) -> None:
-    way = WAYS[adapter.name]["sync"][0]
-    documents = numbered(adapter, 0.2, 0.9)
-    failing = adapter.make(quiet(Answers(OSError())))
-    once, _ = adapter.run(failing, way, QUERY, documents)
-    assert values(adapter, once, "rerank_status") == ["unjudged", "unjudged"]
-    twice, _ = adapter.run(adapter.make({"method": Numbers()}), way, QUERY, once)
-    assert values(adapter, twice, "rerank_final_score") == [0.9, 0.2]
-    retrieved = [adapter.carried(document).score for document in documents[::-1]]
-    assert values(adapter, twice, "retrieval_score") == retrieved
-    assert values(adapter, twice, "rerank_rank") == [1, 2]
-
-
 class Spans(Numbers):
     """The first character of each text but the first matches best."""
 

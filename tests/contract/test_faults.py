@@ -15,29 +15,22 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from types import coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import fake_provider as fake
 from contract import CANNOT, WAYS, Adapter, Carried, Odd, adapter_of
 from fault_cases import BEST_FIRST, CANDIDATES, GROUPS, MARKER, Case
-from fault_checks import (
-    DEADLINE,
-    KEY,
-    SLACK,
-    expected,
-    has_happened,
-    promises,
-)
+from fault_checks import DEADLINE, KEY, SLACK, expected, has_happened, promises
 from fault_fixtures import _quick_retries  # noqa: F401 - a fixture
 from patience import patiently
 from rankings import KEYS
+from rotation import rotated
 from sampling import sampled
 from secondpass import Candidate, EngineInfo, Issue, Ranking, Report, RerankError, Usage
 from secondpass.errors import LLMError
@@ -90,14 +83,7 @@ def report_of(values: Mapping[str, Any]) -> Report:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a case came to.
-
-    Attributes:
-        ranking: what came out as a ranking, or what the error carried; None without a report.
-        order: the places of what came out.
-        seconds: how long it took.
-        error: under ``strict``.
-    """
+    """What came out, or what the error under ``strict`` carried; None without a report."""
 
     ranking: Ranking | None
     order: tuple[int, ...]
@@ -226,22 +212,19 @@ def falling(scores: Sequence[Any]) -> None:
 
 
 def survives_llm(
-    adapter: Adapter,
-    make: Callable[[Case], tuple[Any, Any]],
-    way: str,
+    how: How,
+    make: Callable[[Adapter, Case], tuple[Any, Any]],
     case: Case,
     caplog: pytest.LogCaptureFixture,
-    *,
-    strict: bool,
 ) -> None:
     """A case of the table of language models, through the adapter.
 
-    Args:
-        make: the component for a case, and what counts as its provider.
+    ``make`` returns the component for a case, and what counts as its provider.
     """
+    adapter = adapter_of(how.adapter)
     for attempt in patiently(case):
-        component, provider = make(attempt)
-        outcome = played(adapter, component, way, case.candidates, caplog, strict)
+        component, provider = make(adapter, attempt)
+        outcome = played(adapter, component, how.way, case.candidates, caplog, how.strict)
         ranking = outcome.ranking
         if ranking is None or has_happened(ranking, case, provider):
             break
@@ -251,7 +234,7 @@ def survives_llm(
         return
     promises(ranking, case, provider.calls)
     expected(ranking, case, provider)
-    assert (outcome.error is not None) == (strict and ranking.report.status != "ok")
+    assert (outcome.error is not None) == (how.strict and ranking.report.status != "ok")
 
 
 def order_without_report(outcome: Outcome, case: Any) -> None:
@@ -264,11 +247,10 @@ def order_without_report(outcome: Outcome, case: Any) -> None:
 # ---------------------------------------------------------------------- the tables
 
 
-@cache
-def spoken_cases() -> list[tuple[str, Case]]:
-    """The cases that a framework's own model object can play, and their groups."""
+def spoken_cases() -> list[Case]:
+    """The cases that a framework's own model object can play."""
     return [
-        (group, case)
+        case
         for group in ("envelope", "payload")
         for case in GROUPS[group]
         if "openai" in case.flavours and is_sayable(case)
@@ -336,56 +318,48 @@ PLAIN = Case("a model of a framework's", (), "unchanged", "*", (1, 3))
 """For faults that need no script."""
 
 
-def spoken_config(case: Case) -> dict[str, Any]:
-    """The method of a case, and limits; the model comes by another way."""
-    return {
+def asking(adapter: Adapter, how: How, case: Case, answer: Callable[..., Any]) -> Any:
+    """The component of a case, which asks a model of the framework."""
+    config = {
         "method": {"type": "graded", **case.method},
         "limits": {"deadline": DEADLINE, "retries": 1, "repair": 1, **case.limits},
     }
+    llm = adapter.llm(adapter.llms[how.kind], answer)
+    return adapter.make(config, llm=llm, strict=how.strict)
 
 
-def in_turn(names: Iterable[Any], usual: int = 1) -> list[Any]:
-    """Each with each kind of model of each adapter, by each first entry point, strict or not.
+class How(NamedTuple):
+    """An adapter, which of its kinds of model, an entry point, and whether it is strict."""
 
-    Args:
-        names: strings, or pairs of a group and a case.
-        usual: how many of these are not ``long``, in turn.
-    """
-    ways = [
-        (name, kind, WAYS[name][mode][0], strict)
-        for strict in (False, True)
-        for mode in ("sync", "async")
-        for kind in (0, 1)
-        for name in LANGUAGE_MODELS
-    ]
-    rows = []
-    for number, one in enumerate(names):
-        shown = one if isinstance(one, str) else f"{one[0]}-{one[1].name}"
-        for index, (name, kind, way, strict) in enumerate(ways):
-            # The second of two differs from the first in every respect.
-            places = [number * 5 % len(ways), len(ways) - 1 - number * 5 % len(ways)][:usual]
-            marks = () if index in places else (pytest.mark.long,)
-            mode = "strict" if strict else "tolerant"
-            value = one if isinstance(one, str) else one[1]
-            id_ = f"{shown}-{name}-{kind}-{way}-{mode}"
-            rows.append(pytest.param(name, value, kind, way, strict, id=id_, marks=marks))
-    return rows
+    adapter: str
+    kind: int
+    way: str
+    strict: bool
+
+    @property
+    def name(self) -> str:
+        """For the id of a test."""
+        return f"{self.adapter}-{self.kind}-{self.way}-{'strict' if self.strict else 'tolerant'}"
 
 
-@pytest.mark.parametrize(
-    ("name", "case", "kind", "way", "strict"), sampled(in_turn(spoken_cases()), 24)
-)
+HOWS = [
+    How(name, kind, WAYS[name][mode][0], strict)
+    for strict in (False, True)
+    for mode in ("sync", "async")
+    for kind in (0, 1)
+    for name in LANGUAGE_MODELS
+]
+
+
+@pytest.mark.parametrize(("case", "how"), sampled(rotated(spoken_cases(), HOWS), 24))
 def test_replies_of_a_frameworks_model(
-    name: str, case: Case, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
+    case: Case, how: How, caplog: pytest.LogCaptureFixture
 ) -> None:
-    adapter = adapter_of(name)
-
-    def make(attempt: Case) -> tuple[Any, Script]:
+    def make(adapter: Adapter, attempt: Case) -> tuple[Any, Script]:
         script = Script(case)
-        llm = adapter.llm(adapter.llms[kind], script)
-        return adapter.make(spoken_config(attempt), llm=llm, strict=strict), script
+        return asking(adapter, how, attempt, script), script
 
-    survives_llm(adapter, make, way, case, caplog, strict=strict)
+    survives_llm(how, make, case, caplog)
 
 
 SECRET = f"{MARKER}, the key {KEY}"
@@ -453,36 +427,35 @@ RETURNED: dict[str, Callable[[], Any]] = {
 """What is a response of neither framework."""
 
 
-@pytest.mark.parametrize(
-    ("name", "returned", "kind", "way", "strict"), sampled(in_turn(RETURNED, 2), 36)
-)
+@pytest.mark.parametrize(("returned", "how"), sampled(rotated(RETURNED, HOWS), 36))
 def test_what_a_frameworks_model_may_return_or_raise(
-    name: str, returned: str, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
+    returned: str, how: How, caplog: pytest.LogCaptureFixture
 ) -> None:
-    adapter = adapter_of(name)
     odd = Returns(RETURNED[returned])
-    llm = adapter.llm(adapter.llms[kind], odd)
-    component = adapter.make(spoken_config(PLAIN), llm=llm, strict=strict)
-    survives_llm(adapter, lambda _: (component, odd), way, PLAIN, caplog, strict=strict)
+    survives_llm(how, lambda adapter, _: (asking(adapter, how, PLAIN, odd), odd), PLAIN, caplog)
 
 
 # ---------------------------------------------------------------------- deadlines and cancellation
 
 
-@pytest.mark.parametrize(("name", "hanging", "kind", "way", "strict"), in_turn(["hanging"], 2))
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(how, id=how.name, marks=() if how in {HOWS[0], HOWS[-1]} else pytest.mark.long)
+        for how in HOWS
+    ],
+)
 def test_a_model_that_hangs_is_left_at_the_deadline(
-    name: str, hanging: str, kind: int, way: str, strict: bool, caplog: pytest.LogCaptureFixture
+    how: How, caplog: pytest.LogCaptureFixture
 ) -> None:
-    adapter = adapter_of(name)
     let_go = threading.Event()
     case = Case("", (), "unchanged", "deadline", 1, None, limits={"deadline": 0.15})
 
-    def make(attempt: Case) -> tuple[Any, Script]:
+    def make(adapter: Adapter, attempt: Case) -> tuple[Any, Script]:
         odd = Returns(lambda: let_go.wait(60))
-        llm = adapter.llm(adapter.llms[0], odd)
-        return adapter.make(spoken_config(attempt), llm=llm, strict=strict), odd
+        return asking(adapter, how._replace(kind=0), attempt, odd), odd
 
-    survives_llm(adapter, make, way, case, caplog, strict=strict)
+    survives_llm(how, make, case, caplog)
     let_go.set()
 
 
@@ -516,8 +489,8 @@ def test_cancellation_passes_while_a_model_hangs(
             return Odd(let_go.wait(60))
         return script(messages)
 
-    component = adapter.make(spoken_config(case), llm=adapter.llm(adapter.llms[0], answer))
+    how = How(name, 0, WAYS[name]["async"][0], False)
+    component = asking(adapter, how, case, answer)
     cancelled(adapter, component, hanging.is_set)
     let_go.set()
-    way = WAYS[name]["async"][0]
-    survives_llm(adapter, lambda _: (component, script), way, case, caplog, strict=False)
+    survives_llm(how, lambda *_: (component, script), case, caplog)

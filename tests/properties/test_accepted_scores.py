@@ -10,8 +10,10 @@ from fakes import InOrder, play, task_of
 from sampling import examples
 from secondpass import Reranker
 from secondpass.apis.endpoint import Endpoint
-from secondpass.effects import Answer, Completion
+from secondpass.apis.wire import Response
+from secondpass.effects import Answer
 from secondpass.errors import LLMError, MethodError
+from secondpass.services.json_http import parse_json
 
 SLACK = 1e-4
 REFUSED = "refused"
@@ -127,7 +129,7 @@ def test_endpoint_accepts_what_its_answers_state(batches, api):
         if question.repairs:  # about a half of one that was refused
             return Answer(error=LLMError("no time", "deadline"))
         try:
-            return Answer(question.read(Completion(next(replies))))
+            return Answer(question.read(Response("", body=parse_json(next(replies)))))
         except MethodError as error:
             return Answer(error=error)
 

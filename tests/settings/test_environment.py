@@ -2,6 +2,7 @@
 
 import pytest
 
+from fakes import Model
 from secondpass import ConfigurationError, Reranker, config
 from secondpass.settings import OptionalVariables, environment, model_of, registry
 from secondpass.settings.overrides import Override
@@ -73,32 +74,19 @@ def test_lists_and_mappings_are_no_values(monkeypatch, text):
 def test_every_absent_variable_is_listed():
     with pytest.raises(ConfigurationError) as caught:
         Reranker.from_config({"method": {"env": "ABSENT"}, "render": {"prefix": {"env": "EMPTY"}}})
-    assert [problem.path for problem in caught.value.problems] == [
-        ("method",),
-        ("render", "prefix"),
-    ]
+    paths = [problem.path for problem in caught.value.problems]
+    assert paths == [("method",), ("render", "prefix")]
 
 
-class Model:
-    name = "model"
-    timeout = 1.0
-
-    async def complete(self, prompt):
-        raise NotImplementedError
-
-
+ASKED = {"llm": Model(timeout=1.0)}
 MODEL = {"flat": {"model": Override("m", ("method.model", "method.llm.model"))}}
 GRADED = {"type": "graded", "llm": {"type": "openai", "timeout": {"env": "ABSENT"}}}
 TAKEN = {
     # a configuration and other arguments of resolve; the place of the absent variable
     "method": ({"method": {"env": "ABSENT"}}, MODEL, "method"),
     "type": ({"method": {"type": {"env": "ABSENT"}}}, MODEL, "method.type"),
-    "type beside a model": (
-        {"method": {"type": {"env": "ABSENT"}}},
-        {"llm": Model()},
-        "method.type",
-    ),
-    "timeout of a replaced model": ({"method": GRADED}, {"llm": Model()}, "method.llm.timeout"),
+    "type beside a model": ({"method": {"type": {"env": "ABSENT"}}}, ASKED, "method.type"),
+    "timeout of a replaced model": ({"method": GRADED}, ASKED, "method.llm.timeout"),
     "preset": ({"preset": {"env": "ABSENT"}}, MODEL, "preset"),
 }
 
@@ -117,26 +105,21 @@ def test_an_absent_variable_may_be_replaced(tmp_path):
         "method: {type: graded, llm: {type: openai, model: {env: ABSENT}}}\ntop_k: {env: ABSENT}"
     )
     flat = {"top_n": Override(3, ("top_k",))}
-    reranker = config.resolve(path, llm=Model(), flat=flat)
+    reranker = config.resolve(path, **ASKED, flat=flat)
     assert (reranker.top_k, reranker.method.llm.name) == (3, "model")
 
 
+HELD = {"env": "SOME_VARIABLE"}
 HIDDEN = {
-    "depth": ({"method": "lexical", "depth": {"env": "SOME_VARIABLE"}}, {}),
-    "order": ({"method": "lexical", "order": {"env": "SOME_VARIABLE"}}, {}),
-    "fallback": ({"method": "lexical", "fallback": {"env": "SOME_VARIABLE"}}, {}),
-    "type": ({"method": {"type": {"env": "SOME_VARIABLE"}}}, {}),
-    "method": ({"method": {"env": "SOME_VARIABLE"}}, {}),
-    "method under a parameter": ({"method": {"env": "SOME_VARIABLE"}}, MODEL),
-    "fallback beside a model": (
-        {"method": "graded", "fallback": {"env": "SOME_VARIABLE"}},
-        {"llm": Model()},
-    ),
-    "with a default": (
-        {"method": {"type": "lexical", "k1": {"env": "SOME_VARIABLE", "default": 1.2}}},
-        {},
-    ),
-    "preset": ({"preset": {"env": "SOME_VARIABLE"}}, {}),
+    "depth": ({"method": "lexical", "depth": HELD}, {}),
+    "order": ({"method": "lexical", "order": HELD}, {}),
+    "fallback": ({"method": "lexical", "fallback": HELD}, {}),
+    "type": ({"method": {"type": HELD}}, {}),
+    "method": ({"method": HELD}, {}),
+    "method under a parameter": ({"method": HELD}, MODEL),
+    "fallback beside a model": ({"method": "graded", "fallback": HELD}, ASKED),
+    "with a default": ({"method": {"type": "lexical", "k1": {**HELD, "default": 1.2}}}, {}),
+    "preset": ({"preset": HELD}, {}),
 }
 
 

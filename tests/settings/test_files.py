@@ -22,15 +22,12 @@ WRONG_FILES = {
     "list": ("- a", "must hold a mapping, not a list"),
     "words": ("just words", "must hold a mapping, not 'just words'"),
     "too large": ("# comment\n" * 30_000, "is too large: more than 262144 characters"),
-    "wrong setting": (
-        "method: {type: lexical}\ndepth: many",
-        "depth: must be a valid integer, not 'many'",
-    ),
+    "wrong setting": ("method: lexical\ndepth: many", "depth: must be a valid integer, not 'many'"),
     "null method": ("method:\n", "method: give a scorer"),
     "number as a key": ("5: 6\n", "keys must be words, not 5"),
     "huge number": (
         "method: lexical\nfloor: 1" + "0" * 399,
-        "not YAML at line 2, column 8: a number that is too large",
+        "not YAML at line 2, column 8: a num",
     ),
     "cascades of cascades": (
         "method: " + "{type: cascade, stages: [lexical, " * 60 + "x" + "]}" * 60,
@@ -81,28 +78,18 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize(("name", "method"), HOLDERS.values(), ids=HOLDERS)
-def test_a_key_in_a_file_is_refused(path, monkeypatch, name, method):
+def test_a_file_names_the_variable_of_a_key(path, monkeypatch, name, method):
     monkeypatch.setenv("KIND", "cross_encoder")
     for value in (KEY, {"env": "SOME_KEY", "default": KEY}):
         path.write_text(json.dumps({"method": method({"model": "m", name: value})}))
         with pytest.raises(ConfigurationError, match=f"{name}_env") as caught:
             Reranker.from_config(path)
         assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize(("name", "method"), [*HOLDERS.values()][:4], ids=[*HOLDERS][:4])
-def test_keys_from_python_or_variables(path, monkeypatch, name, method):
-    monkeypatch.setenv("KIND", "cross_encoder")
-    assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
-    monkeypatch.setenv("SOME_KEY", KEY)
-    path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
-    assert Reranker.from_config(path)
-
-
-def test_presets():
-    assert {"default", "embedded", "lexical", "cross_encoder_hybrid"} <= set(config.preset_names())
-    assert Reranker.from_preset("embedded").depth == 50  # docs/evidence.md, "How deep"
-    assert config.preset_purpose("lexical").startswith("For tests and unordered lists: BM25")
+    if method({})["type"] != "zork":
+        monkeypatch.setenv("SOME_KEY", KEY)
+        assert Reranker.from_config({"method": method({"model": "m", name: KEY})})
+        path.write_text(json.dumps({"method": method({"model": "m", name: {"env": "SOME_KEY"}})}))
+        assert Reranker.from_config(path)
 
 
 # ---------------------------------------------------------------------- presets
@@ -115,8 +102,6 @@ UNKNOWN = {
     "empty": ("", "no preset is named ''"),
     "None": (None, "no preset is named nothing"),
     "number": (7, "no preset is named 7"),
-    "rerank API": ("contextual", "no preset is named 'contextual'; it is a rerank API, use {'me"),
-    "method": ("graded", "no preset is named 'graded'; it is a method: use Reranker('graded')"),
 }
 
 
@@ -132,11 +117,11 @@ def test_overrides_are_merged():
     assert reranker.to_config() == {"method": {"type": "lexical", "k1": 2.0}, "top_k": 5}
     reranker = Reranker.from_preset("cross_encoder_hybrid", method={"type": "lexical"})
     assert reranker.to_config() == {"method": {"type": "lexical"}, "depth": 50}
-
-
-def test_a_blend_expects_scores():
+    # A blend that is set explicitly expects scores.
     assert config.preset("embedded")["blend"]["optional"]
     assert "optional" not in config.preset("embedded", blend={"original": 0.1})["blend"]
+    with pytest.raises(ConfigurationError, match="cannot extend another"):
+        Reranker.from_preset("embedded", preset="lexical")
 
 
 # ---------------------------------------------------------------------- the key `preset`
@@ -144,13 +129,11 @@ def test_a_blend_expects_scores():
 
 def test_a_preset_is_extended(path):
     path.write_text("preset: cross_encoder_hybrid\nmethod: {device: cpu}\ndepth: 7\n")
-    expected = Reranker.from_preset(
-        "cross_encoder_hybrid", method={"device": "cpu"}, depth=7
-    ).to_config()
-    assert Reranker.from_config(path).to_config() == expected
-    assert config.resolve(path).to_config() == expected
-    mapping = {"preset": "cross_encoder_hybrid", "method": {"device": "cpu"}, "depth": 7}
-    assert Reranker.from_config(mapping).to_config() == expected
+    changes = {"method": {"device": "cpu"}, "depth": 7}
+    expected = Reranker.from_preset("cross_encoder_hybrid", **changes).to_config()
+    for source in (path, {"preset": "cross_encoder_hybrid", **changes}):
+        assert Reranker.from_config(source).to_config() == expected
+        assert config.resolve(source).to_config() == expected
     assert "preset" not in expected
 
 
@@ -162,32 +145,19 @@ def test_parameters_override_only_the_preset():
         config.resolve(described, flat={"top_n": Override(5, ("top_k",))})
 
 
+AT_THE_TOP = "a preset can be named only at the top"
 WRONG_PRESETS = {
-    "misspelt": (
-        {"preset": "embeded"},
-        "preset: no preset is named 'embeded'; did you mean 'embedded'",
-    ),
-    "method": (
-        {"preset": "cross_encoder"},
-        "preset: no preset is named 'cross_encoder'; it is a method",
-    ),
-    "number": ({"preset": 5}, "preset: no preset is named 5"),
-    "in a method": (
-        {"method": {"preset": "x"}},
-        "method.preset: a preset can be named only at the top",
-    ),
+    "misspelt": ({"preset": "embeded"}, "preset: no preset is named 'embeded'; did you mean"),
+    "in a method": ({"method": {"preset": "x"}}, f"method.preset: {AT_THE_TOP}"),
     "beside a type": (
         {"method": {"type": "lexical", "preset": "x"}},
-        "method.preset: unknown key; a preset can be named only at the top",
+        f"method.preset: unknown key; {AT_THE_TOP}",
     ),
     "in a fallback": (
         {"method": "lexical", "fallback": [{"preset": "x"}]},
-        "fallback[0].preset: a preset can be named only at the top",
+        f"fallback[0].preset: {AT_THE_TOP}",
     ),
-    "a wrong key beside it": (
-        {"preset": "embedded", "dept": 5},
-        "dept: unknown key; did you mean 'depth'",
-    ),
+    "a wrong key beside it": ({"preset": "embedded", "dept": 5}, "dept: unknown key; did you mean"),
 }
 
 
@@ -199,12 +169,9 @@ def test_wrong_presets(described, message):
         assert str(caught.value).startswith(f"configuration: {message}")
 
 
-def test_a_preset_extends_no_preset():
-    with pytest.raises(ConfigurationError, match="cannot extend another"):
-        Reranker.from_preset("embedded", preset="lexical")
-
-
 def test_presets_are_listed_with_their_purposes():
     purposes = config.presets()
     assert list(purposes) == config.preset_names()
     assert all(purposes.values())
+    assert purposes["lexical"].startswith("For tests and unordered lists: BM25")
+    assert Reranker.from_preset("embedded").depth == 50  # docs/evidence.md, "How deep"

@@ -1,5 +1,7 @@
 """Copies of configurations without keys."""
 
+import json
+
 import pytest
 
 from secondpass import ConfigurationError, config
@@ -8,94 +10,71 @@ from secondpass.settings.keys import HIDDEN, may_name_key, with_hidden_keys, wit
 
 KEY = "sk-test-SECRET-123"
 LLM = {"type": "openai", "model": "m"}
+GRADED = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
 
-HIDDEN_CASES = [
+KEYS_ALONE = [
+    {"type": "endpoint", "api_key": KEY},
+    {"type": "endpoint", "api_key": None},
+    {"type": "endpoint", "api_key_env": "CO"},
+    {"type": "nosuch", "token": KEY},
+    {"type": "cross_encoder", "token": {"env": "HF", "default": KEY}},
+    {"model_kwargs": {"token": KEY}},
+    {"options": [{"password": KEY}]},
+    {"options": {"extra_headers": {"X-Any": KEY}, "keys": [KEY, [KEY]]}},
+    {"options": {"url": "http://host/v1", "key": None, "use_auth": True, "max_tokens": 5}},
+    {"base_url": "http://host/v1"},
+]
+"""Of which nothing but the keys is hidden."""
+MORE = [
     # what is configured, and what is shown
-    ({"type": "endpoint", "api_key": KEY}, {"type": "endpoint", "api_key": HIDDEN}),
-    ({"type": "endpoint", "api_key": None}, {"type": "endpoint", "api_key": None}),
-    ({"type": "nosuch", "token": KEY}, {"type": "nosuch", "token": HIDDEN}),
     (
-        {"type": "cross_encoder", "token": {"env": "HF", "default": KEY}},
-        {"type": "cross_encoder", "token": {"env": "HF", "default": HIDDEN}},
+        {"options": {"headers": {"User-Agent": "x"}}},
+        {"options": {"headers": {"User-Agent": HIDDEN}}},
     ),
-    ({"type": "endpoint", "api_key_env": "CO"}, {"type": "endpoint", "api_key_env": "CO"}),
+    ({"options": {"token": 5}}, {"options": {"token": HIDDEN}}),
     (
-        {"options": {"headers": {"X-API-Key": KEY, "User-Agent": "x"}, "max_tokens": 5}},
-        {"options": {"headers": {"X-API-Key": HIDDEN, "User-Agent": HIDDEN}, "max_tokens": 5}},
+        {"options": {"proxies": {"https": f"http://me:{KEY}@proxy:80"}}},
+        {"options": {"proxies": {"https": f"http://proxy:80?{HIDDEN}"}}},
     ),
-    (
-        {"options": {"extra_headers": {"X-Any": KEY}, "keys": [KEY, [KEY]], "token": 5}},
-        {
-            "options": {
-                "extra_headers": {"X-Any": HIDDEN},
-                "keys": [HIDDEN, [HIDDEN]],
-                "token": HIDDEN,
-            }
-        },
-    ),
-    (
-        {"options": {"proxies": {"https": f"http://me:{KEY}@proxy:80"}, "use_auth": True}},
-        {"options": {"proxies": {"https": f"http://proxy:80?{HIDDEN}"}, "use_auth": True}},
-    ),
-    (
-        {"options": {"url": "http://host/v1", "key": None}},
-        {"options": {"url": "http://host/v1", "key": None}},
-    ),
-    ({"model_kwargs": {"token": KEY}}, {"model_kwargs": {"token": HIDDEN}}),
-    ({"options": [{"password": KEY}]}, {"options": [{"password": HIDDEN}]}),
-    (
-        {"base_url": f"https://host/v1?key={KEY}#{KEY}"},
-        {"base_url": f"https://host/v1?{HIDDEN}"},
-    ),
+    ({"base_url": f"https://host/v1?key={KEY}#{KEY}"}, {"base_url": f"https://host/v1?{HIDDEN}"}),
     (
         {"base_url": {"env": "URL", "default": f"http://me:{KEY}@host/v1"}},
         {"base_url": {"env": "URL", "default": f"http://host/v1?{HIDDEN}"}},
     ),
-    ({"base_url": "http://host/v1"}, {"base_url": "http://host/v1"}),
 ]
 
 
-@pytest.mark.parametrize(("method", "shown"), HIDDEN_CASES)
+@pytest.mark.parametrize(("method", "shown"), [*((one, None) for one in KEYS_ALONE), *MORE])
 def test_keys_are_hidden_wherever_they_are(method, shown):
     stages = [{"type": "lexical"}, {"type": "graded", "llm": {**LLM, "api_key": KEY}}]
     whole = {"method": {"type": "cascade", "stages": stages}, "fallback": [method]}
     found = with_hidden_keys(whole)
-    assert found["fallback"] == [shown]
+    assert found["fallback"] == [shown or json.loads(json.dumps(method).replace(KEY, HIDDEN))]
     assert found["method"]["stages"][1]["llm"]["api_key"] == HIDDEN
     assert KEY not in str(found)
     assert stages[1]["llm"]["api_key"] == KEY
 
 
+NAMES = """
+    api_key OPENAI_API_KEY xApiKey Authorization token HF_TOKEN accessToken ACCESSTOKEN PGPASSWORD
+    pwd client-secret CLIENTSECRET extra_headers AZURE_PAT
+""".split()
+OTHER_NAMES = "max_tokens depth PATH keyed SECONDPASS_DEBUG passages monkey model".split()
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [
-        *[
-            (name, True)
-            for name in (
-                "api_key", "OPENAI_API_KEY", "xApiKey", "Authorization", "token", "HF_TOKEN",
-                "accessToken", "ACCESSTOKEN", "PGPASSWORD", "pwd", "client-secret",
-                "CLIENTSECRET", "extra_headers", "AZURE_PAT",
-            )
-        ],
-        *[
-            (name, False)
-            for name in (
-                "max_tokens", "depth", "PATH", "keyed", "SECONDPASS_DEBUG", "passages", "monkey",
-                "model", "",
-            )
-        ],
-    ],
-)  # fmt: skip
+    [*((name, True) for name in NAMES), *((name, False) for name in (*OTHER_NAMES, ""))],
+)
 def test_names_that_may_name_a_key(name, expected):
     assert may_name_key(name) is expected
 
 
 def test_a_key_in_a_variable_need_not_be_set(monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
-    method = {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}}
     with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
-        config.load({"method": method})
-    config.load(with_placeholder_keys({"method": method}))
+        config.load({"method": GRADED})
+    config.load(with_placeholder_keys({"method": GRADED}))
 
 
 @pytest.mark.parametrize("key", [{"env": ""}, {"env": 3}, {"env": []}, 3, ""])
@@ -108,16 +87,10 @@ def test_a_wrong_key_is_still_wrong(key):
 @pytest.mark.parametrize(
     "method",
     [
-        {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
+        GRADED,
         {"type": "cross_encoder", "model": "m", "token": {"env": "MY_KEY"}},
         {"type": "endpoint", "api": "cohere", "model": "m", "api_key": {"env": "MY_KEY"}},
-        {
-            "type": "cascade",
-            "stages": [
-                "lexical",
-                {"type": "graded", "llm": {**LLM, "api_key": {"env": "MY_KEY"}}},
-            ],
-        },
+        {"type": "cascade", "stages": ["lexical", GRADED]},
     ],
     ids=["llm", "token", "rerank API", "stage"],
 )

@@ -2,16 +2,8 @@
 
 import pytest
 
+from fakes import Model
 from secondpass import ConfigurationError, config
-
-
-class Model:
-    name = "given"
-    timeout = 1.0
-
-    async def complete(self, prompt):
-        raise NotImplementedError
-
 
 LLM = {"type": "openai", "model": "m"}
 
@@ -32,13 +24,6 @@ def test_asks_the_given_model(described):
     assert repr(changed).count("'llm': 'MODEL'") == 1
     assert repr(LLM) not in repr(changed)
     assert repr(described) == before
-
-
-def test_a_preset_asks_it():
-    model = Model()
-    assert config.resolve({"preset": "listwise_guided"}, llm=model).method.llm.name == "given"
-    reranker = config.resolve({"method": "lexical", "fallback": "listwise"}, llm=model)
-    assert reranker.fallback[0].method.llm is model
 
 
 @pytest.mark.parametrize("method", ["lexical", {"type": "lexical"}, "zork", None, object()])
@@ -66,7 +51,7 @@ def test_reads_variables(described, monkeypatch):
     assert "Model object" in str(result)
 
 
-def test_timeout_from_a_variable(monkeypatch):
+def test_the_timeout_is_that_of_the_model_it_replaces(monkeypatch):
     monkeypatch.setenv("T", "5")
     described = {"method": {"type": "listwise", "llm": {**LLM, "timeout": {"env": "T"}}}}
-    assert config.with_llm(described, Model())["method"]["llm"].timeout == 5
+    assert config.with_llm(described, Model(timeout=1.0))["method"]["llm"].timeout == 5

@@ -51,8 +51,6 @@ def test_a_full_round_trip(tmp_path):
     path.write_text(yaml.safe_dump(FULL))
     for place in (path, str(path)):
         assert Reranker.from_config(place).to_config() == FULL
-        resolved = config.resolve(place, flat={"top_n": Override(3, ("top_k",))})
-        assert resolved.to_config() == {**FULL, "top_k": 3}
 
 
 @pytest.mark.parametrize("name", config.preset_names())
@@ -72,26 +70,25 @@ def test_a_subclass_is_not_written():
 
 # ---------------------------------------------------------------------- wrong configurations
 
-LLM = {"type": "openai", "model": "m"}
+GRADED = {"type": "graded", "llm": {"type": "openai", "model": "m"}}
 TIERS = {"type": "tiers", "field": "d"}
+
+
+def lexical(**settings):
+    return {"type": "lexical", **settings}
+
+
 WRONG = [
     # a change to a working configuration; how the message begins
     ({"depht": 3}, "depht: unknown key; did you mean 'depth'?"),
     ({"method": None}, "method: give a scorer"),
     ({"method": {"kind": "lexical"}}, "method.type: is required; known are: cross_encoder"),
     ({"method": {"type": 3}}, "method.type: must be a name, not 3"),
-    (
-        {"method": {"type": "crossencoder"}},
-        "method.type: no kind is named 'crossencoder'; did you mean 'cross_encoder'?",
-    ),
+    ({"method": {"type": "crossencoder"}}, "method.type: no kind is named 'crossencoder'; did you"),
     ({"method": {"type": "os.system"}}, "method.type: no kind is named 'os.system'"),
-    ({"method": {"type": "lexical", "k_1": 1}}, "method.k_1: unknown key; did you mean 'k1'?"),
-    (
-        {"method": {"type": "lexical", "b": 2}},
-        "method.b: must be less than or equal to 1, not 2",
-    ),
+    ({"method": lexical(k_1=1)}, "method.k_1: unknown key; did you mean 'k1'?"),
+    ({"method": lexical(b=2)}, "method.b: must be less than or equal to 1, not 2"),
     ({"depth": 0}, "depth: must be greater than or equal to 1, not 0"),
-    ({"depth": -1}, "depth: must be greater than or equal to 1, not -1"),
     ({"depth": "10"}, "depth: must be a valid integer, not '10'"),
     ({"depth": True}, "depth: must be a valid integer, not True"),
     ({"floor": float("nan")}, "floor: must be a finite number, not nan"),
@@ -101,35 +98,15 @@ WRONG = [
     ({"limits": 20}, "limits: give a mapping or a Limits, not 20"),
     ({"blend": {}}, "blend.original: is required"),
     ({"blend": {"original": 0.4}}, "blend.normalize: 'none' cannot make scores of kind 'unb"),
-    (
-        {"blend": {"original": 0.4, "normalize": "sigmoid"}},
-        "blend.normalize: 'sigmoid' cannot make scores of kind 'unbounded' comparable; "
-        "choose one of: minmax, zscore, rrf",
-    ),
     ({"order": "middle_lost"}, "order: no ordering is named 'middle_lost'"),
     ({"order": {**TIERS, "tiers": []}}, "order.tiers: "),
-    (
-        {"order": {**TIERS, "tiers": ["a"], "default": "b"}},
-        "order.default: 'b' is not one of the tiers",
-    ),
+    ({"order": {**TIERS, "tiers": ["a"], "default": "b"}}, "order.default: 'b' is not one of the"),
     ({"fallback": {"type": "lexical"}}, "fallback: must be a list, not a dict"),
-    (
-        {"fallback": ["lexical", {"type": "lexicla"}]},
-        "fallback[1].type: no kind is named 'lexicla'; did you mean 'lexical'?",
-    ),
-    (
-        {"fallback": [{"type": "lexical", "blend": {"original": 0.5}}]},
-        "fallback[0].blend.normalize: 'none' cannot",
-    ),
+    ({"fallback": ["lexical", {"type": "lexicla"}]}, "fallback[1].type: no kind is named 'lex"),
+    ({"fallback": [lexical(blend={"original": 0.5})]}, "fallback[0].blend.normalize: 'none'"),
     ({"render": {"fields": "text"}}, "render.fields: must be a list, not 'text'"),
-    (
-        {"method": {"type": "graded", "llm": LLM, "scale": 5}},
-        "method.scale: must be a list, not 5",
-    ),
-    (
-        {"method": {"type": "graded", "llm": LLM, "scale": [0]}},
-        "method.scale: must have at least 2 items, not 1",
-    ),
+    ({"method": {**GRADED, "scale": 5}}, "method.scale: must be a list, not 5"),
+    ({"method": {**GRADED, "scale": [0]}}, "method.scale: must have at least 2 items, not 1"),
     ({"tail": "cut"}, "tail: must be 'keep' or 'drop', not 'cut'"),
     ({5: 1}, "keys must be words, not 5"),
 ]
@@ -166,6 +143,9 @@ HINTS = [
     (lambda: Reranker.from_config("graded"), r"no such file.*is a method"),
     (lambda: Reranker.from_preset("graded"), r"it is a method: use Reranker\('graded'\)"),
     (lambda: config.resolve("cross_encoder"), "it is a method"),
+    (lambda: config.resolve(7), "give a preset name"),
+    (lambda: config.resolve("lexicl"), "no preset is named 'lexicl'"),
+    (lambda: config.resolve("lexicl.yaml"), "no such file"),
     (lambda: Reranker("lexical", model="x"), "model: unknown key; known are: blend,"),
 ]
 
@@ -190,20 +170,6 @@ def test_resolves_each_kind(tmp_path):
         }
     ready = Reranker("lexical")
     assert config.resolve(ready) is ready
-
-
-UNRESOLVED = {
-    "parameter": (Reranker("lexical"), {"top_n": Override(3, ("top_k",))}, "set 'top_k' on that"),
-    "number": (7, {}, "give a preset name"),
-    "misspelt preset": ("lexicl", {}, "no preset is named 'lexicl'"),
-    "missing file": ("lexicl.yaml", {}, "no such file"),
-}
-
-
-@pytest.mark.parametrize(("source", "flat", "message"), UNRESOLVED.values(), ids=UNRESOLVED)
-def test_does_not_resolve(source, flat, message):
-    with pytest.raises(ConfigurationError, match=message):
-        config.resolve(source, flat=flat)
 
 
 # ---------------------------------------------------------------------- orders by name

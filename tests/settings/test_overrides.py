@@ -2,6 +2,7 @@
 
 import pytest
 
+from fakes import ByTable, Model
 from secondpass import ConfigurationError, Reranker
 from secondpass.config import resolve
 from secondpass.ranking.floors import Floor, moved
@@ -9,22 +10,9 @@ from secondpass.ranking.rendering import Rendering
 from secondpass.settings.overrides import Override, overlay, without
 
 LLM = {"type": "openai", "model": "small"}
+LISTWISE = {"type": "listwise", "llm": LLM}
 MODEL = ("method.model", "method.llm.model")
 TOKEN = ("method.token_env", "method.api_key_env", "method.llm.api_key_env")
-
-
-class Asked:
-    name = "asked"
-
-    async def complete(self, prompt):
-        raise NotImplementedError
-
-
-class Scorer:
-    model_name = "mine"
-
-    def score_pairs(self, query, documents):
-        return [0.0] * len(documents)
 
 
 LANDS = [
@@ -54,25 +42,16 @@ def test_a_parameter_lands_where_the_method_has_the_setting(config, places, path
     assert resolve(rest, flat=flat).to_config() == reranker.to_config()
 
 
+RENDERED = {"method": "lexical", "render": Rendering(prefix="p")}
 REFUSED = [
     # the configuration; the parameter's places; an LLM is given; what is told
     ("lexical", MODEL, False, "name: the method 'lexical' has no such setting"),
     ("accurate", MODEL, False, "the method 'cascade' has no such setting; its stages do: set it"),
-    ({"method": {"type": "listwise", "llm": LLM}}, MODEL, False, "sets 'method.llm.model'"),
+    ({"method": LISTWISE}, MODEL, False, "sets 'method.llm.model'"),
     ({"method": "cross_encoder", "floor": 0}, ("floor",), False, "sets 'floor'"),
-    ({"method": Scorer()}, MODEL, False, "can't be set on a Scorer"),
-    (
-        {"method": "lexical", "render": Rendering(prefix="p")},
-        ("render.suffix",),
-        False,
-        "can't be set on a Rendering that is ready; set 'suffix' on that",
-    ),
-    (
-        {"method": {"type": "cross_encoder", "token": "t"}},
-        TOKEN,
-        False,
-        "sets 'method.token', which is the same",
-    ),
+    ({"method": ByTable()}, MODEL, False, "can't be set on a ByTable"),
+    (RENDERED, ("render.suffix",), False, "on a Rendering that is ready; set 'suffix' on that"),
+    ({"method": {"type": "cross_encoder", "token": "t"}}, TOKEN, False, "sets 'method.token', wh"),
     ("listwise_ids", MODEL, True, "language model object has its own settings"),
     ({"method": "listwise"}, TOKEN, True, "language model object has its own settings"),
     (Reranker("lexical"), MODEL, False, "beside a ready Reranker; set 'method.model'"),
@@ -82,7 +61,7 @@ REFUSED = [
 @pytest.mark.parametrize(("config", "places", "llm", "told"), REFUSED)
 def test_a_parameter_that_would_be_lost_is_refused(config, places, llm, told):
     with pytest.raises(ConfigurationError, match=told) as caught:
-        resolve(config, llm=Asked() if llm else None, flat={"name": Override("VALUE", places)})
+        resolve(config, llm=Model() if llm else None, flat={"name": Override("VALUE", places)})
     assert str(caught.value).startswith("name: ")
 
 
@@ -105,13 +84,13 @@ def test_a_configuration_without_end_is_refused_before_it_is_walked():
     method = {"type": "cascade"}
     method["stages"] = [method, method]
     with pytest.raises(ConfigurationError, match="refers to itself"):
-        resolve({"method": method}, llm=Asked(), flat={"model": Override("x", MODEL)})
+        resolve({"method": method}, llm=Model(), flat={"model": Override("x", MODEL)})
 
 
 def test_a_language_model_leaves_the_method_s_own_settings_to_parameters():
     config = {"method": {"type": "graded", "scale": [0, 3]}}
     flat = {"size": Override(4, ("method.batch_size", "method.window"))}
-    assert resolve(config, llm=Asked(), flat=flat).method.batch_size == 4
+    assert resolve(config, llm=Model(), flat=flat).method.batch_size == 4
 
 
 @pytest.mark.parametrize(

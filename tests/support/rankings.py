@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from secondpass import Ranking
+import json
+import pickle
+from typing import Any
+
+from secondpass import Ranking, Reranker
 
 KEYS = {
     "rerank_score",
@@ -27,3 +31,12 @@ def scores(ranking: Ranking) -> dict[int, float | None]:
 def order(ranking: Ranking) -> str:
     """The texts, one after the other."""
     return "".join(item.text for item in ranking)
+
+
+def shown(reranker: Reranker, ranking: Ranking, caplog: Any) -> str:
+    """All that is printed, logged, stored or sent of a ranking and its reranker."""
+    report, method = ranking.report, reranker.method
+    texts = [repr(reranker), repr(method), str(method), repr(ranking), repr(report)]
+    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
+    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
+    return "\n".join(texts)

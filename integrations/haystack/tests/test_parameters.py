@@ -15,16 +15,7 @@ from haystack.utils.device import Device, DeviceMap
 
 from contract import Numbers
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
-from haystack_objects import (
-    BY_INDEX,
-    CROSS_ENCODER,
-    QUERY,
-    Call,
-    Says,
-    four,
-    ids,
-    indices,
-)
+from haystack_objects import BY_INDEX, CROSS_ENCODER, QUERY, Call, Says, four, ids, indices
 from secondpass import ConfigurationError, Reranker
 
 DEFAULTS: dict[str, Any] = {
@@ -43,72 +34,36 @@ def test_omitted_parameters_have_saved_defaults() -> None:
     }
 
 
-GIVEN: list[tuple[str, Any, Any, tuple[str, ...], Any]] = [
-    ("top_k", np.int64(3), 3, ("top_k",), 3),
-    ("score_threshold", np.float32(0.5), 0.5, ("floor",), 0.5),
-    ("scale_score", True, True, ("method", "activation"), "sigmoid"),
-    ("scale_score", False, False, ("method", "activation"), None),
-    (
-        "meta_fields_to_embed",
-        ["a", "b.c"],
-        ["a", "b.c"],
-        ("render", "fields"),
-        ["a", "b.c", "text"],
-    ),
-    ("embedding_separator", "", "", ("render", "separator"), ""),
-    ("query_prefix", "query: ", "query: ", ("render", "query_prefix"), "query: "),
-    ("query_suffix", "\n", "\n", ("render", "query_suffix"), "\n"),
-    ("document_prefix", "passage: ", "passage: ", ("render", "prefix"), "passage: "),
-    ("document_suffix", "\n", "\n", ("render", "suffix"), "\n"),
-    (
-        "device",
-        ComponentDevice.from_str("cuda:1"),
-        {"type": "single", "device": "cuda:1"},
-        ("method", "device"),
-        "cuda:1",
-    ),
-    (
-        "token",
-        Secret.from_env_var("MY_TOKEN", strict=False),
-        {"type": "env_var", "env_vars": ["MY_TOKEN"], "strict": False},
-        ("method", "token_env"),
-        ["MY_TOKEN"],
-    ),
-    (
-        "token",
-        Secret.from_env_var(["ONE", "OTHER"]),
-        {"type": "env_var", "env_vars": ["ONE", "OTHER"], "strict": True},
-        ("method", "token_env"),
-        ["ONE", "OTHER"],
-    ),
-    (
-        "model_kwargs",
-        {"dtype": torch.float16, "attn_implementation": "eager"},
-        {"dtype": "float16", "attn_implementation": "eager"},
-        ("method", "model_kwargs"),
-        {"dtype": "float16", "attn_implementation": "eager"},
-    ),
-    ("backend", "torch", "torch", ("method", "backend"), "torch"),
-    (
-        "tokenizer_kwargs",
-        {"model_max_length": 128},
-        {"model_max_length": 128},
-        ("method", "tokenizer_kwargs"),
-        {"model_max_length": 128},
-    ),
-    (
-        "config_kwargs",
-        {"dtype": torch.float16},
-        {"dtype": "float16"},
-        ("method", "config_kwargs"),
-        {"dtype": "float16"},
-    ),
+HALF = {"dtype": "float16", "a": "b"}
+CUDA = {"type": "single", "device": "cuda:1"}
+TOKEN = {"type": "env_var", "env_vars": ["MY_TOKEN"], "strict": False}
+TOKENS = {"type": "env_var", "env_vars": ["ONE", "OTHER"], "strict": True}
+LIMIT = {"model_max_length": 128}
+GIVEN: list[tuple[str, Any, Any, str, Any]] = [
+    # a parameter, its value, how it is saved, its setting
+    ("top_k", np.int64(3), 3, "top_k", 3),
+    ("score_threshold", np.float32(0.5), 0.5, "floor", 0.5),
+    ("scale_score", True, True, "method.activation", "sigmoid"),
+    ("scale_score", False, False, "method.activation", None),
+    ("meta_fields_to_embed", ["a", "b.c"], ["a", "b.c"], "render.fields", ["a", "b.c", "text"]),
+    ("embedding_separator", "", "", "render.separator", ""),
+    ("query_prefix", "query: ", "query: ", "render.query_prefix", "query: "),
+    ("query_suffix", "\n", "\n", "render.query_suffix", "\n"),
+    ("document_prefix", "passage: ", "passage: ", "render.prefix", "passage: "),
+    ("document_suffix", "\n", "\n", "render.suffix", "\n"),
+    ("device", ComponentDevice.from_str("cuda:1"), CUDA, "method.device", "cuda:1"),
+    ("token", Secret.from_dict(TOKEN), TOKEN, "method.token_env", ["MY_TOKEN"]),
+    ("token", Secret.from_dict(TOKENS), TOKENS, "method.token_env", ["ONE", "OTHER"]),
+    ("model_kwargs", {"dtype": torch.float16, "a": "b"}, HALF, "method.model_kwargs", HALF),
+    ("backend", "torch", "torch", "method.backend", "torch"),
+    ("tokenizer_kwargs", LIMIT, LIMIT, "method.tokenizer_kwargs", LIMIT),
+    ("config_kwargs", {"dtype": torch.float16, "a": "b"}, HALF, "method.config_kwargs", HALF),
 ]
 
 
 @pytest.mark.parametrize(("name", "value", "saved", "place", "setting"), GIVEN)
 def test_each_parameter_is_a_setting_and_is_saved(
-    name: str, value: Any, saved: Any, place: tuple[str, ...], setting: Any
+    name: str, value: Any, saved: Any, place: str, setting: Any
 ) -> None:
     ranker = SecondPassRanker(CROSS_ENCODER, **{name: value})
     parameters = ranker.to_dict()["init_parameters"]
@@ -120,7 +75,7 @@ def test_each_parameter_is_a_setting_and_is_saved(
     assert back.to_dict() == ranker.to_dict()
     for one in (ranker, back):
         inside: Any = one.reranker.to_config()
-        for step in place:
+        for step in place.split("."):
             inside = inside.get(step) if isinstance(inside, dict) else None
         assert inside == setting
 
@@ -160,56 +115,32 @@ def test_plain_token_works_but_is_not_saved(reranker: Any) -> None:
     assert "hf_abc" not in str(raised.value) + repr(ranker.reranker)
 
 
-@pytest.mark.parametrize(
-    ("flat", "own", "place"),
-    [
-        (
-            {"scale_score": True},
-            {"method": {"type": "cross_encoder", "activation": "none"}},
-            "method.activation",
-        ),
-        ({"document_suffix": "."}, {"render": {"suffix": "."}}, "render.suffix"),
-        (
-            {"token": Secret.from_env_var("A")},
-            {"method": {"type": "cross_encoder", "token_env": "B"}},
-            "method.token_env",
-        ),
-        (
-            {"model_kwargs": {"a": 1}},
-            {"method": {"type": "cross_encoder", "model_kwargs": {"b": 2}}},
-            "method.model_kwargs",
-        ),
-    ],
-)
-def test_parameter_beside_the_same_setting_is_refused(
+TWICE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    # a parameter, the setting that is the same, its place
+    ({"scale_score": True}, {"activation": "none"}, "method.activation"),
+    ({"token": Secret.from_env_var("A")}, {"token_env": "B"}, "method.token_env"),
+    ({"model_kwargs": {"a": 1}}, {"model_kwargs": {"b": 2}}, "method.model_kwargs"),
+    ({"device": ComponentDevice.from_str("cpu")}, {"device": "cpu"}, "method.device"),
+]
+
+
+@pytest.mark.parametrize(("flat", "own", "place"), TWICE)
+def test_a_parameter_that_would_be_lost_is_refused(
     flat: dict[str, Any], own: dict[str, Any], place: str
 ) -> None:
     (name,) = flat
-    with pytest.raises(ConfigurationError, match=rf"{name}: .*mapping.*'{place}'.*keep one"):
-        SecondPassRanker({**CROSS_ENCODER, **own}, **flat)
-    ready = Reranker.from_config({**CROSS_ENCODER, **own})
-    with pytest.raises(ConfigurationError, match=rf"{name}: .*ready Reranker.*'{place}'"):
-        SecondPassRanker(ready, **flat)
-
-
-@pytest.mark.parametrize(
-    "flat",
-    [
-        {"device": ComponentDevice.from_str("cpu")},
-        {"token": Secret.from_env_var("A")},
-        {"scale_score": False},
-    ],
-    ids=lambda flat: next(iter(flat)),
-)
-def test_parameter_unknown_to_the_method_is_refused(flat: dict[str, Any]) -> None:
-    (name,) = flat
-    with pytest.raises(ConfigurationError, match=rf"{name}: the method 'lexical' has no such"):
-        SecondPassRanker("lexical", **flat)
+    config = {"method": {"type": "cross_encoder", **own}}
     staged = {"method": {"type": "cascade", "stages": ["lexical", {"type": "cross_encoder"}]}}
-    with pytest.raises(ConfigurationError, match=rf"{name}: .*'cascade'.*its stages do"):
-        SecondPassRanker(staged, **flat)
-    with pytest.raises(ConfigurationError, match=rf"{name}: .*[Nn]umbers.*its own settings"):
-        SecondPassRanker({"method": Numbers()}, **flat)
+    refused: list[tuple[Any, str]] = [
+        (config, rf"mapping.*'{place}'.*keep one"),
+        (Reranker.from_config(config), rf"ready Reranker.*'{place}'"),
+        ("lexical", "the method 'lexical' has no such"),
+        (staged, "'cascade'.*its stages do"),
+        ({"method": Numbers()}, "[Nn]umbers.*its own settings"),
+    ]
+    for reranker, message in refused:
+        with pytest.raises(ConfigurationError, match=f"{name}: .*{message}"):
+            SecondPassRanker(reranker, **flat)
 
 
 @pytest.mark.parametrize("names", ["title", ["title", "text"], ["id"], ["score"]])

@@ -32,22 +32,11 @@ def test_run_and_run_async_have_the_same_sockets() -> None:
     ranker: Any = SecondPassRanker("lexical")
     assert inspect.signature(ranker.run) == inspect.signature(ranker.run_async)
     sockets = ranker.__haystack_input__._sockets_dict
-    assert {name: socket.is_mandatory for name, socket in sockets.items()} == {
-        "query": True,
-        "documents": True,
-        "top_k": False,
-        "score_threshold": False,
-        "scale_score": False,
-        "depth": False,
-        "order": False,
-        "context": False,
-        "instruction": False,
-    }
-    outputs = ranker.__haystack_output__._sockets_dict
-    assert {name: socket.type for name, socket in outputs.items()} == {
-        "documents": list[Document],
-        "report": dict[str, Any],
-    }
+    names = inspect.signature(ranker.run).parameters
+    mandatory = {name: socket.is_mandatory for name, socket in sockets.items()}
+    assert mandatory == {name: name in {"query", "documents"} for name in names}
+    outputs = {n: one.type for n, one in ranker.__haystack_output__._sockets_dict.items()}
+    assert outputs == {"documents": list[Document], "report": dict[str, Any]}
 
 
 def test_it_connects_to_its_neighbours_without_naming_sockets() -> None:
@@ -144,11 +133,6 @@ def test_an_optional_secret(
     assert sent == key if key else sent in {"", "none"}
 
 
-def test_a_token_stands_in_no_attribute_in_plain_text() -> None:
-    ranker = SecondPassRanker("cohere", token=Secret.from_token("sk-SECRET"))
-    assert "sk-SECRET" not in repr(vars(ranker))
-
-
 # ---------------------------------------------------------------------- attributes and copies
 
 
@@ -172,15 +156,13 @@ def test_pickles_like_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     ranker.depth = 5
     written = pickle.dumps(ranker)
     assert b"sk-very-secret" not in written
-    loaded = pickle.loads(written)
-    assert loaded.to_dict() == ranker.to_dict()
-    documents = numbered(1, 2, 3)
-    again = pickle.loads(pickle.dumps(SecondPassRanker("lexical", top_k=1)))
-    assert len(again.run(QUERY, documents)["documents"]) == 1
+    assert pickle.loads(written).to_dict() == ranker.to_dict()
     with pytest.raises(NotSerializableError, match="Numbers"):
         pickle.dumps(SecondPassRanker({"method": Numbers()}))
+    plain = SecondPassRanker("cohere", token=Secret.from_token("sk-very-secret"))
+    assert "sk-very-secret" not in repr(vars(plain))
     with pytest.raises(ValueError, match="Cannot serialize token-based secret"):
-        pickle.dumps(SecondPassRanker("cohere", token=Secret.from_token("sk-very-secret")))
+        pickle.dumps(plain)
 
 
 @pytest.mark.parametrize("name", sorted(FIXED))

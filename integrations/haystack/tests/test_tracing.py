@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from haystack import Document, Pipeline, component, default_from_dict, default_to_dict
-from haystack.dataclasses import ChatMessage
+from haystack import Document, Pipeline
 from haystack.tracing import Span, Tracer, disable_tracing, enable_tracing, tracer
 
-from contract import Numbers
+from contract import Numbers, says
+from contract_haystack import Both, SyncOnly
 from haystack_integrations.components.rankers.secondpass import SecondPassRanker
 from haystack_objects import BY_INDEX, QUERY, Says, four
 from secondpass import Reranker
@@ -168,55 +168,22 @@ def recording() -> Iterator[Recording]:
     tracer.actual_tracer = before
 
 
-def graded(messages: list[ChatMessage]) -> dict[str, Any]:
-    """A grade for each document shown, and what it cost."""
-    shown = (messages[-1].text or "").split('<doc id="')[1:]
-    text = json.dumps({one.split('"')[0]: 5 for one in shown})
-    usage = {"prompt_tokens": 11, "completion_tokens": len(shown)}
-    return {"replies": [ChatMessage.from_assistant(text, meta={"usage": usage})]}
+def graded(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """A grade for each document shown, and what it cost; opens a span of its own."""
+    shown = messages[-1]["content"].split('<doc id="')[1:]
+    with tracer.trace("inside"):
+        text = json.dumps({one.split('"')[0]: 5 for one in shown})
+        return says(text, prompt_tokens=11, completion_tokens=len(shown))
 
 
-@component
-class SyncGrades:
-    """Grades in `run` alone, and opens a span of its own there."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return default_to_dict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> SyncGrades:
-        return default_from_dict(cls, data)
-
-    @component.output_types(replies=list[ChatMessage])
-    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        with tracer.trace("inside"):
-            return graded(messages)
-
-
-@component
-class BothGrades:
-    """The same, with an asynchronous side that gives way to others."""
-
-    @component.output_types(replies=list[ChatMessage])
-    def run(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        with tracer.trace("inside"):
-            return graded(messages)
-
-    @component.output_types(replies=list[ChatMessage])
-    async def run_async(self, messages: list[ChatMessage]) -> dict[str, Any]:
-        with tracer.trace("inside"):
-            await asyncio.sleep(0)
-            return graded(messages)
-
-
-@pytest.mark.parametrize("generator", [SyncGrades, BothGrades])
+@pytest.mark.parametrize("generator", [SyncOnly, Both])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_generator_calls_are_traced_under_the_component(
     recording: Recording, generator: type, asynchronous: bool
 ) -> None:
     pipeline = Pipeline()
     config = {"method": {"type": "graded", "batch_size": 2}}
-    pipeline.add_component("ranker", SecondPassRanker(config, chat_generator=generator()))
+    pipeline.add_component("ranker", SecondPassRanker(config, chat_generator=generator(graded)))
     data = {"ranker": {"query": QUERY, "documents": four()}}
     result = asyncio.run(pipeline.run_async(data)) if asynchronous else pipeline.run(data)
     assert result["ranker"]["report"]["status"] == "ok"

@@ -31,6 +31,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_objects import ids
 from tiny_models import write_classifier
 
 QUERY = "wombats"
@@ -129,20 +130,16 @@ def nodes_of(grades: Sequence[int]) -> list[NodeWithScore]:
     ]
 
 
-def order(nodes: Sequence[NodeWithScore]) -> list[str]:
-    return [node.node_id for node in nodes]
-
-
 def scored(nodes: Sequence[NodeWithScore]) -> list[tuple[str, float | None]]:
     return [(node.node_id, node.score) for node in nodes]
 
 
 def both_ways(
-    reranker: Any, make: Callable[[], list[NodeWithScore]]
+    reranker: Any, make: Callable[[], list[NodeWithScore]], query: str = QUERY
 ) -> Iterator[list[NodeWithScore]]:
     """What it gives synchronously and asynchronously, of fresh nodes: some peers write to them."""
-    yield reranker.postprocess_nodes(make(), query_str=QUERY)
-    yield asyncio.run(reranker.apostprocess_nodes(make(), query_str=QUERY))
+    yield reranker.postprocess_nodes(make(), query_str=query)
+    yield asyncio.run(reranker.apostprocess_nodes(make(), query_str=query))
 
 
 LLM_RERANK = {"method": {"type": "graded", "scale": [1, 10], "whole": True}}
@@ -176,7 +173,7 @@ def test_unnamed_nodes_are_dropped_by_a_cutoff_like_llm_rerank(peer: Any) -> Non
     theirs = peer(llm=llm, choice_batch_size=10, top_n=10)
     ours = SecondPassRerank(LLM_RERANK, llm=llm, similarity_cutoff=4)
     expected = next(both_ways(theirs, lambda: nodes_of(grades)))
-    assert order(expected) == ["3", "1", "7", "5", "2"]
+    assert ids(expected) == ["3", "1", "7", "5", "2"]
     for found in both_ways(ours, lambda: nodes_of(grades)):
         assert scored(found) == scored(expected)
 
@@ -187,8 +184,8 @@ def test_property_rank_gpt(grades: list[int], top_n: int) -> None:
     llm = OneMind()
     theirs = RankGPTRerank(llm=llm, top_n=top_n)
     ours = SecondPassRerank(RANK_GPT, llm=llm, top_n=top_n)
-    expected = order(theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY))
-    assert order(ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)) == expected
+    expected = ids(theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY))
+    assert ids(ours.postprocess_nodes(nodes_of(grades), query_str=QUERY)) == expected
 
 
 # ---------------------------------------------------------------- SentenceTransformerRerank
@@ -218,31 +215,19 @@ def folder(request: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_classifier(folder, seed=request.param))
 
 
-def cross_encoder(folder: str) -> dict[str, Any]:
-    """What the docs give as the equal of SentenceTransformerRerank."""
-    return {
-        "method": {
-            "type": "cross_encoder",
-            "model": folder,
-            "activation": "sigmoid",
-            "max_length": 512,
-            "precision": "exact",
-        }
-    }
-
-
 @pytest.mark.parametrize("top_n", [1, 3, 7])
 def test_sentence_transformer_rerank(folder: str, top_n: int) -> None:
     theirs = SentenceTransformerRerank(
         model=folder, top_n=top_n, device="cpu", keep_retrieval_score=True, trust_remote_code=False
     )
-    ours = SecondPassRerank(
-        cross_encoder(folder), top_n=top_n, device="cpu", metadata_mode=MetadataMode.EMBED
-    )
+    # What the docs give as its equal.
+    method = {"type": "cross_encoder", "activation": "sigmoid", "max_length": 512}
+    config = {"method": {**method, "model": folder, "precision": "exact"}}
+    ours = SecondPassRerank(config, top_n=top_n, device="cpu", metadata_mode=MetadataMode.EMBED)
     expected = theirs.postprocess_nodes(about_cats(), query_str="cat food")
     assert len(expected) == top_n
-    for found in both_ways_about_cats(ours):
-        assert order(found) == order(expected)
+    for found in both_ways(ours, about_cats, "cat food"):
+        assert ids(found) == ids(expected)
         assert [one.score for one in found] == pytest.approx(
             [float(one.score or 0) for one in expected], abs=1e-5
         )
@@ -250,11 +235,6 @@ def test_sentence_transformer_rerank(folder: str, top_n: int) -> None:
             one.metadata["retrieval_score"] for one in expected
         ]
         assert all(type(one.score) is float for one in found)
-
-
-def both_ways_about_cats(reranker: SecondPassRerank) -> Iterator[list[NodeWithScore]]:
-    yield reranker.postprocess_nodes(about_cats(), query_str="cat food")
-    yield asyncio.run(reranker.apostprocess_nodes(about_cats(), query_str="cat food"))
 
 
 # ---------------------------------------------------------------- APIs, by packages of their own
@@ -301,7 +281,7 @@ def test_rerank_apis(flavour: str, provider: FakeProvider) -> None:
     theirs, ours = on_loopback(flavour, provider.base_url(flavour))
     grades = [2, 9, 4, 10, 1, 7]
     expected = theirs.postprocess_nodes(nodes_of(grades), query_str=QUERY)
-    assert order(expected) != order(nodes_of(grades))[:3]
+    assert ids(expected) != ids(nodes_of(grades))[:3]
     for found in both_ways(ours, lambda: nodes_of(grades)):
         assert scored(found) == scored(expected)
     first, *others = provider.requests
@@ -345,7 +325,7 @@ def test_jev(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
         highest = 3 if mode == "score" else 1
         assert len(expected) == 5
         for found in both_ways(ours, lambda: nodes_of(grades)):
-            assert order(found) == order(expected)
+            assert ids(found) == ids(expected)
             scores = [(one.score or 0) * highest for one in found]
             assert scores == pytest.approx([one.score for one in expected], abs=1e-6)
         ours._reranker.close()

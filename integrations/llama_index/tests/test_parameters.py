@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr
 
 from fake_provider import FakeProvider
 from llama_index.postprocessor.secondpass import SecondPassRerank
-from llama_index.postprocessor.secondpass.parameters import holds_a_key, written_order
+from llama_index.postprocessor.secondpass.parameters import holds_a_key
 from llama_objects import KEY, QUERY, lengths, nodes_of
 from secondpass import ConfigurationError, Reranker
 from secondpass.ranking.ordering import LostInTheMiddle
@@ -50,14 +50,11 @@ def test_an_api_key_reaches_the_provider(
 
 CONFLICTS = [
     # the reranker; a parameter; both names
-    ({"method": "lexical", "floor": 0.1}, {"similarity_cutoff": 0.5}, "floor"),
-    ({"method": {"type": "cross_encoder", "model": "m"}}, {"model": "x"}, "method.model"),
     ({"method": {"type": "cross_encoder", "device": "cpu"}}, {"device": "cpu"}, "method.device"),
     ({"method": {"type": "endpoint", "api": "cohere", "model": "m", "api_key": "k"}},
      {"api_key": KEY}, "method.api_key"),
     (Reranker({"type": "lexical"}), {"device": "cpu"}, "method.device"),
     (Reranker({"type": "lexical"}), {"api_key": KEY}, "ready Reranker"),
-    (Reranker({"type": "lexical"}, floor=0.0), {"similarity_cutoff": 0.0}, "floor"),
     ("lexical", {"device": "cpu"}, "lexical"),
     ("lexical", {"api_key": KEY}, "lexical"),
     ("cohere", {"device": "cpu"}, "endpoint"),
@@ -116,10 +113,17 @@ def test_what_holds_a_key(value: Any, expected: bool) -> None:
     assert holds_a_key(value) == expected
 
 
-@pytest.mark.parametrize("order", [None, "lost_in_the_middle", {"type": "lost_in_the_middle"}])
-def test_orders_that_json_can_hold_are_written_as_they_are(order: Any) -> None:
-    assert written_order(order) == order
+IN_THE_MIDDLE = {"type": "lost_in_the_middle"}
 
 
-def test_other_orders_are_written_by_their_settings() -> None:
-    assert written_order(LostInTheMiddle()) == {"type": "lost_in_the_middle"}
+@pytest.mark.parametrize(
+    ("order", "written"),
+    [
+        (None, None),
+        ("lost_in_the_middle", "lost_in_the_middle"),
+        (IN_THE_MIDDLE, IN_THE_MIDDLE),
+        (LostInTheMiddle(), IN_THE_MIDDLE),
+    ],
+)
+def test_an_order_is_written(order: Any, written: Any) -> None:
+    assert SecondPassRerank("lexical", order=order).to_dict()["order"] == written

@@ -7,20 +7,20 @@ import copy
 import json
 import re
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from llama_index.core import QueryBundle
-from llama_index.core.base.llms.types import CompletionResponse
-from llama_index.core.llms import CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
-from pydantic import Field
 
+from contract import says
+from contract_llama_index import ADAPTER
 from llama_index.postprocessor.secondpass import SecondPassRerank
+from llama_objects import ids
 from secondpass import ConfigurationError, InputError
 from secondpass.ranking.ordering import Tiers
 
@@ -46,36 +46,11 @@ def nodes() -> list[NodeWithScore]:
     ]
 
 
-def ids(ranked: Sequence[NodeWithScore]) -> list[str]:
-    return [one.node_id for one in ranked]
-
-
 class Fixed(BaseRetriever):
     """Finds the nodes, in order, whatever the query."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return nodes()
-
-
-class Notes(CustomLLM):
-    """Keeps the order; notes the context that each query came with."""
-
-    seen: dict[str, str] = Field(default_factory=dict)
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="notes")
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        prompt = prompt.rpartition("user: ")[2]
-        query = re.findall(r"<query>(.*?)</query>", prompt)
-        context = re.findall(r"<context>(.*?)</context>", prompt, re.DOTALL)
-        self.seen[query[0]] = context[0] if context else ""
-        labels = re.findall(r'<doc id="(.*?)">', prompt)
-        return CompletionResponse(text=json.dumps({"ranking": labels}))
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
 
 
 def engine_of(rerank: SecondPassRerank) -> RetrieverQueryEngine:
@@ -128,8 +103,18 @@ def test_an_order_that_there_is_not(order: Any) -> None:
 
 
 def by_model() -> tuple[SecondPassRerank, dict[str, str]]:
-    llm = Notes()
-    return SecondPassRerank({"method": "listwise", "orders": ORDERS}, llm=llm), llm.seen
+    """A postprocessor whose model keeps the order, and the context that each query came with."""
+    seen: dict[str, str] = {}
+
+    def answer(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        prompt = messages[-1]["content"].rpartition("user: ")[2]
+        query, *_ = re.findall(r"<query>(.*?)</query>", prompt)
+        context = re.findall(r"<context>(.*?)</context>", prompt, re.DOTALL)
+        seen[query] = context[0] if context else ""
+        return says(json.dumps({"ranking": re.findall(r'<doc id="(.*?)">', prompt)}))
+
+    llm = ADAPTER.llm("Completing", answer)
+    return SecondPassRerank({"method": "listwise", "orders": ORDERS}, llm=llm), seen
 
 
 def asked(engine: Any, query: str) -> list[str]:

@@ -17,11 +17,8 @@ _TIMEOUT = 60.0
 class FrameworkLLM:
     """Base class of language models that wrap a framework's model object.
 
-    Args:
-        timeout: seconds that one answer may take.
-
-    Attributes:
-        used: which interfaces of the object have been used: ``sync``, ``async``.
+    ``timeout`` is in seconds, of one answer; ``used`` are those interfaces of the object that have
+    been used: ``sync``, ``async``.
     """
 
     def __init__(self, timeout: float = _TIMEOUT) -> None:
@@ -58,18 +55,14 @@ class SavedByAdapter:
 
 
 def check_answered(finish_reason: object) -> None:
-    """Check that the model did not refuse to answer.
-
-    Raises:
-        LLMError: it refused.
-    """
-    if finish_reason in {"content_filter", "refusal", "safety"}:
+    """Check that the model did not refuse to answer."""
+    if finish_reason in ("content_filter", "refusal", "safety"):  # it may be any object
         raise LLMError("the model refused to answer", "content_filter")
 
 
 def is_truncated(finish_reason: object) -> bool:
     """Whether the reply ends because the limit of tokens was reached."""
-    return finish_reason in {"length", "max_tokens"}
+    return finish_reason in ("length", "max_tokens")
 
 
 def completion(text: str, finish_reason: object, usage: Any) -> Completion:

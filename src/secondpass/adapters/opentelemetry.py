@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from secondpass.concurrency.lazy import require
@@ -26,11 +27,11 @@ from secondpass.ranking.observers import (
     registrations,
 )
 from secondpass.ranking.result import Ranking
-from secondpass.types import Candidate, Report
+from secondpass.types import Candidate, Report, Usage
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Histogram, MeterProvider
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
 
@@ -40,7 +41,7 @@ _PROVIDERS = {"google": "gcp.gemini"}
 """Provider names of secondpass that differ from the well-known values."""
 
 
-def span_name(operation: Operation) -> str:
+def _span_name(operation: Operation) -> str:
     """The name of a span."""
     if isinstance(operation, RankingOperation):
         return f"rerank {operation.name}"
@@ -51,7 +52,7 @@ def span_name(operation: Operation) -> str:
     return operation.name
 
 
-def at_start(operation: Operation) -> dict[str, Value]:
+def _at_start(operation: Operation) -> dict[str, Value]:
     """The attributes that are known when an operation starts."""
     if isinstance(operation, RankingOperation):
         top_k = operation.candidates if operation.top_k is None else operation.top_k
@@ -81,7 +82,7 @@ def at_start(operation: Operation) -> dict[str, Value]:
     return {}
 
 
-def at_end(operation: Operation) -> dict[str, Value]:
+def _at_end(operation: Operation) -> dict[str, Value]:
     """The further attributes that are known when an operation has ended."""
     known: dict[str, Value | None] = {"error.type": operation.error}
     if isinstance(operation, RankingOperation) and operation.report is not None:
@@ -98,7 +99,7 @@ def at_end(operation: Operation) -> dict[str, Value]:
 
 
 def _report(report: Report) -> dict[str, Value | None]:
-    usage = report.usage
+    usage = asdict(report.usage)
     return {
         "secondpass.status": report.status,
         "secondpass.method": report.method,
@@ -106,20 +107,11 @@ def _report(report: Report) -> dict[str, Value | None]:
         "secondpass.skipped.pairs": None if report.skipped is None else report.skipped.pairs,
         "secondpass.nothing_relevant": report.nothing_relevant,
         "secondpass.issues": list(dict.fromkeys(issue.code for issue in report.issues)) or None,
-        "secondpass.usage.calls": usage.calls,
-        "secondpass.usage.rounds": usage.rounds,
-        "secondpass.usage.pairs": usage.pairs,
-        "secondpass.usage.input_tokens": usage.input_tokens,
-        "secondpass.usage.output_tokens": usage.output_tokens,
-        "secondpass.usage.units": usage.units,
-        "secondpass.usage.cost": usage.cost,
-        "secondpass.usage.retries": usage.retries,
-        "secondpass.usage.repairs": usage.repairs,
-        "secondpass.usage.cached": usage.cached,
+        **{f"secondpass.usage.{name}": value for name, value in usage.items()},
     }
 
 
-def metric_labels(operation: Operation) -> dict[str, str | int]:
+def _metric_labels(operation: Operation) -> dict[str, str | int]:
     """The attributes of metrics, which have few distinct values."""
     error = {} if operation.error is None else {"error.type": operation.error}
     if isinstance(operation, RankingOperation):
@@ -209,6 +201,22 @@ _SCOPE = "secondpass"
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = tuple(4**exponent for exponent in range(14))
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_COUNTERS = {
+    "secondpass.rankings": ("{ranking}", "Rankings, by status."),
+    "secondpass.issues": ("{issue}", "Issues, by code."),
+    "secondpass.scoring.pairs": ("{pair}", "Scored pairs."),
+}
+_TOKEN_USAGE = "Number of input and output tokens used."
+_HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
+    "secondpass.ranking.duration": ("s", "Duration of a ranking.", _SECONDS),
+    "secondpass.candidates": ("{candidate}", "Candidates of a ranking.", _COUNTS),
+    "secondpass.ranking.calls": ("{call}", "Scorer calls and questions.", _COUNTS),
+    "secondpass.ranking.tokens": ("{token}", "Tokens of a ranking.", _TOKENS),
+    "secondpass.method.duration": ("s", "Duration of a method.", _SECONDS),
+    "secondpass.scoring.duration": ("s", "Duration of a scorer call.", _SECONDS),
+    "gen_ai.client.operation.duration": ("s", "GenAI operation duration.", _SECONDS),
+    "gen_ai.client.token.usage": ("{token}", _TOKEN_USAGE, _TOKENS),
+}
 
 
 def instrument(
@@ -235,50 +243,42 @@ def instrument(
     require(["opentelemetry.trace", "opentelemetry.metrics"], "otel", "tracing")
     from opentelemetry import metrics, trace
 
-    tracer_provider = tracer_provider or trace.get_tracer_provider()
-    meter_provider = meter_provider or metrics.get_meter_provider()
-    kind = _SpansWithContent if content else _Spans
-    telemetry = _Telemetry(kind(tracer_provider), _Metrics(meter_provider))
-    telemetry.providers = tracer_provider, meter_provider
+    providers = (
+        tracer_provider or trace.get_tracer_provider(),
+        meter_provider or metrics.get_meter_provider(),
+    )
+    telemetry = (_TelemetryWithContent if content else _Telemetry)(*providers)
     for registration in registrations():
         other = registration.observer
-        if isinstance(other, _Telemetry) and other.providers == telemetry.providers:
+        if isinstance(other, _Telemetry) and other.providers == providers:
             registration.close()
     return observe(telemetry)
 
 
 class _Telemetry:
-    """Passes operations to spans and metrics."""
-
-    providers: tuple[TracerProvider, MeterProvider]
-
-    def __init__(self, spans: _Spans, metrics: _Metrics) -> None:
-        self.start = spans.start
-        self._spans = spans
-        self._metrics = metrics
-        if isinstance(spans, _SpansWithContent):
-            self.content = spans.content
-
-    def end(self, operation: Operation) -> None:
-        try:
-            self._metrics.record(operation)
-        finally:
-            self._spans.end(operation)
-
-
-class _Spans:
-    """The spans of running operations.
+    """Opens spans and records metrics.
 
     The span of a request or a scorer call is the current one while it runs, so that spans of SDKs
     and frameworks are its children. Spans of rankings and methods are not, as several rankings of
     ``rerank_many`` alternate in one context.
     """
 
-    def __init__(self, provider: TracerProvider | None) -> None:
-        from opentelemetry import trace
+    def __init__(self, tracer_provider: TracerProvider, meter_provider: MeterProvider) -> None:
+        from opentelemetry import metrics, trace
 
-        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=provider)
+        self.providers = tracer_provider, meter_provider
+        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
         self._open: dict[Operation, tuple[Span, Any]] = {}
+        meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
+        self._counters = {
+            name: meter.create_counter(name, unit, text) for name, (unit, text) in _COUNTERS.items()
+        }
+        self._histograms = {
+            name: meter.create_histogram(
+                name, unit, text, explicit_bucket_boundaries_advisory=buckets
+            )
+            for name, (unit, text, buckets) in _HISTOGRAMS.items()
+        }
 
     def start(self, operation: Operation) -> None:
         """Open a span within that of the first parent, with links to the others."""
@@ -288,10 +288,10 @@ class _Spans:
         within: Context | None = trace.set_span_in_context(parents[0]) if parents else None
         is_request = isinstance(operation, RequestOperation)
         span = self._tracer.start_span(
-            span_name(operation),
+            _span_name(operation),
             within,
             trace.SpanKind.CLIENT if is_request else trace.SpanKind.INTERNAL,
-            at_start(operation),
+            _at_start(operation),
             [trace.Link(parent.get_span_context()) for parent in parents[1:]],
         )
         token = None
@@ -300,112 +300,63 @@ class _Spans:
         self._open[operation] = span, token
 
     def end(self, operation: Operation) -> None:
-        """Close the span of an operation."""
+        """Record metrics of an operation, and close its span."""
+        try:
+            self._record(operation)
+        finally:
+            self._close_span(operation)
+
+    def _close_span(self, operation: Operation) -> None:
         from opentelemetry import context, trace
 
         if operation not in self._open:
             return
         span, token = self._open.pop(operation)
         # Set again, as texts may have displaced them: a span has at most 128 attributes by default.
-        span.set_attributes(at_start(operation))
-        span.set_attributes(at_end(operation))
+        span.set_attributes(_at_start(operation))
+        span.set_attributes(_at_end(operation))
         if operation.error is not None:
             span.set_status(trace.StatusCode.ERROR)
         span.end()
         if token is not None:
             context.detach(token)
 
+    def _record(self, operation: Operation) -> None:
+        seconds = operation.seconds or 0.0
+        labels = _metric_labels(operation)
+        if isinstance(operation, RankingOperation):
+            self._counters["secondpass.rankings"].add(1, labels)
+            self._histograms["secondpass.ranking.duration"].record(seconds, labels)
+            self._histograms["secondpass.candidates"].record(operation.candidates, labels)
+            if operation.report is not None:
+                usage = operation.report.usage
+                self._histograms["secondpass.ranking.calls"].record(usage.calls, labels)
+                self._record_tokens("secondpass.ranking.tokens", usage, labels)
+                for issue in operation.report.issues:
+                    issue_labels = {"secondpass.issue.code": issue.code}
+                    self._counters["secondpass.issues"].add(1, issue_labels)
+        elif isinstance(operation, MethodOperation):
+            self._histograms["secondpass.method.duration"].record(seconds, labels)
+        elif isinstance(operation, ScoringOperation):
+            self._histograms["secondpass.scoring.duration"].record(seconds, labels)
+            self._counters["secondpass.scoring.pairs"].add(operation.pairs, labels)
+        elif isinstance(operation, RequestOperation):
+            self._histograms["gen_ai.client.operation.duration"].record(seconds, labels)
+            self._record_tokens("gen_ai.client.token.usage", operation, labels)
 
-class _SpansWithContent(_Spans):
-    """Spans that have the texts of their operations."""
+    def _record_tokens(
+        self, name: str, usage: Usage | RequestOperation, labels: Mapping[str, str | int]
+    ) -> None:
+        counts = {"input": usage.input_tokens, "output": usage.output_tokens}
+        for kind, count in counts.items():
+            if count is not None:
+                self._histograms[name].record(count, {**labels, "gen_ai.token.type": kind})
+
+
+class _TelemetryWithContent(_Telemetry):
+    """The same, with the texts of operations in their spans."""
 
     def content(self, operation: Operation, texts: Mapping[str, Any]) -> None:
         """Add the texts to the span of the operation."""
         if operation in self._open:
             self._open[operation][0].set_attributes(of_texts(texts))
-
-
-class _Metrics:
-    """Counters and histograms."""
-
-    def __init__(self, provider: MeterProvider | None) -> None:
-        from opentelemetry import metrics
-
-        meter = metrics.get_meter(_SCOPE, meter_provider=provider)
-
-        def histogram(name: str, unit: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return meter.create_histogram(
-                name, unit, text, explicit_bucket_boundaries_advisory=buckets
-            )
-
-        self._rankings = meter.create_counter(
-            "secondpass.rankings", "{ranking}", "Rankings, by status."
-        )
-        self._issues = meter.create_counter("secondpass.issues", "{issue}", "Issues, by code.")
-        self._pairs = meter.create_counter("secondpass.scoring.pairs", "{pair}", "Scored pairs.")
-        self._seconds = histogram(
-            "secondpass.ranking.duration", "s", "Duration of a ranking.", _SECONDS
-        )
-        self._candidates = histogram(
-            "secondpass.candidates", "{candidate}", "Candidates of a ranking.", _COUNTS
-        )
-        self._calls = histogram(
-            "secondpass.ranking.calls", "{call}", "Scorer calls and questions.", _COUNTS
-        )
-        self._tokens = histogram(
-            "secondpass.ranking.tokens", "{token}", "Tokens of a ranking.", _TOKENS
-        )
-        self._method_seconds = histogram(
-            "secondpass.method.duration", "s", "Duration of a method.", _SECONDS
-        )
-        self._scoring_seconds = histogram(
-            "secondpass.scoring.duration", "s", "Duration of a scorer call.", _SECONDS
-        )
-        self._request_seconds = histogram(
-            "gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS
-        )
-        self._request_tokens = histogram(
-            "gen_ai.client.token.usage",
-            "{token}",
-            "Number of input and output tokens used.",
-            _TOKENS,
-        )
-
-    def record(self, operation: Operation) -> None:
-        """Record an operation that has ended."""
-        seconds = operation.seconds or 0.0
-        labels = metric_labels(operation)
-        if isinstance(operation, RankingOperation):
-            self._record_ranking(operation, seconds, labels)
-        elif isinstance(operation, MethodOperation):
-            self._method_seconds.record(seconds, labels)
-        elif isinstance(operation, ScoringOperation):
-            self._scoring_seconds.record(seconds, labels)
-            self._pairs.add(operation.pairs, labels)
-        elif isinstance(operation, RequestOperation):
-            self._request_seconds.record(seconds, labels)
-            usage = {"input": operation.input_tokens, "output": operation.output_tokens}
-            self._record_tokens(self._request_tokens, usage, labels)
-
-    def _record_ranking(
-        self, operation: RankingOperation, seconds: float, labels: dict[str, str | int]
-    ) -> None:
-        self._rankings.add(1, labels)
-        self._seconds.record(seconds, labels)
-        self._candidates.record(operation.candidates, labels)
-        if operation.report is None:
-            return
-        usage = operation.report.usage
-        self._calls.record(usage.calls, labels)
-        tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
-        self._record_tokens(self._tokens, tokens, labels)
-        for issue in operation.report.issues:
-            self._issues.add(1, {"secondpass.issue.code": issue.code})
-
-    @staticmethod
-    def _record_tokens(
-        histogram: Histogram, usage: Mapping[str, int | None], labels: Mapping[str, str | int]
-    ) -> None:
-        for kind, count in usage.items():
-            if count is not None:
-                histogram.record(count, {**labels, "gen_ai.token.type": kind})

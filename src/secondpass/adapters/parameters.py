@@ -126,10 +126,11 @@ class Parameters:
         self._beside_ready = beside_ready
         self._instead = {**_INSTEAD, **(instead or {})}
         # A value of another type could be valid as a different setting, so these are checked here.
-        types = {parameter.name: _types(parameter.annotation) for parameter in parameters}
-        self._types = {
-            name: kinds for name, kinds in types.items() if {*kinds} <= {str, bool, NoneType}
-        }
+        self._types: dict[str, tuple[Any, ...]] = {}
+        for parameter in parameters:
+            kinds = get_args(parameter.annotation) or (parameter.annotation,)
+            if {*kinds} <= {str, bool, NoneType}:
+                self._types[parameter.name] = kinds
 
     def arguments(self, local_variables: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a constructor from its ``locals()``."""
@@ -140,12 +141,7 @@ class Parameters:
         return {name: getattr(component, name) for name in self.defaults}
 
     def overrides(self, values: Mapping[str, Any], *, per_call: bool = True) -> dict[str, Override]:
-        """The parameters that are neither None nor at their defaults, as overrides.
-
-        Args:
-            values: of all parameters.
-            per_call: whether to include those of `per_call`.
-        """
+        """The parameters that are neither None nor at their defaults, as overrides."""
         return {
             name: Override(values[name], paths, moved if paths == ("floor",) else None)
             for name, paths in self.paths.items()
@@ -163,14 +159,12 @@ class Parameters:
 
     def type_problems(self, values: Mapping[str, Any]) -> list[Problem]:
         """A problem for each string or boolean parameter of the wrong type."""
-        return [
-            Problem(
-                (name,),
-                f"must be {with_article(kinds[0].__name__)}, not {type(values[name]).__name__}",
-            )
-            for name, kinds in self._types.items()
-            if name in values and not isinstance(values[name], kinds)
-        ]
+        problems = []
+        for name, kinds in self._types.items():
+            if name in values and not isinstance(values[name], kinds):
+                expected, kind = with_article(kinds[0].__name__), type(values[name]).__name__
+                problems.append(Problem((name,), f"must be {expected}, not {kind}"))
+        return problems
 
     def unknown(self, names: Iterable[str]) -> list[Problem]:
         """A problem for each name that is not a parameter, with what to write instead."""
@@ -201,15 +195,10 @@ class Parameters:
         return frozenset(name for name, setting in self.per_call.items() if setting in config)
 
     def check_free(self, name: str, value: object, fixed: Collection[str]) -> None:
-        """Check that the reranker does not set a parameter that has a value.
-
-        Raises:
-            ConfigurationError: it does.
-        """
+        """Check that the reranker does not set a parameter that has a value."""
         if value is not None and name in fixed:
-            message = (
-                f"can't be set, because the reranker sets {self.per_call[name]!r}; set it there"
-            )
+            setting = self.per_call[name]
+            message = f"can't be set, because the reranker sets {setting!r}; set it there"
             raise ConfigurationError([Problem((name,), message)])
 
     def assigned(
@@ -228,11 +217,10 @@ class Parameters:
             ValueError: the value is of the wrong kind, or cannot take effect.
         """
         if name not in self.assignable:
-            if name in self.defaults:
-                message = "can't be changed after construction; make a new component"
-            else:
-                message = f"is no parameter of {self.component}"
-                message += suggestion(name, sorted(self.defaults))
+            message = "can't be changed after construction; make a new component"
+            if name not in self.defaults:
+                hint = suggestion(name, sorted(self.defaults))
+                message = f"is no parameter of {self.component}{hint}"
             raise AttributeError(f"{name} {message}")
         problems = self.type_problems({name: value})
         if value is None and name in overrides:
@@ -253,14 +241,9 @@ def _as_setting(name: str) -> str:
         return f"; it is a setting of the configuration: {{{name!r}: …}}"
     for kind in ("cross_encoder", "endpoint", *registry.names("methods")):
         if place_of(kind, name) is not None:
-            return (
-                f"; it is a setting of the method: {{'method': {{'type': {kind!r}, {name!r}: …}}}}"
-            )
+            method = f"{{'type': {kind!r}, {name!r}: …}}"
+            return f"; it is a setting of the method: {{'method': {method}}}"
     return ""
-
-
-def _types(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) or (annotation,)
 
 
 # ---------------------------------------------------------------------- values
@@ -303,11 +286,7 @@ def finite_number(name: str, value: Any) -> float | None:
 
 
 def check_order(order: object, reranker: Reranker) -> None:
-    """Check that an ordering exists.
-
-    Raises:
-        ConfigurationError: it does not, or its settings are wrong.
-    """
+    """Check that an ordering exists, and that its settings are right."""
     try:
         to_ordering(order, reranker.orders)
     except ConfigurationError as error:
@@ -316,16 +295,7 @@ def check_order(order: object, reranker: Reranker) -> None:
 
 
 def check_floor(name: str, value: object, reranker: Reranker) -> None:
-    """Check that a component may have a threshold.
-
-    Args:
-        name: of the parameter.
-        value: the threshold; None for none.
-        reranker: the reranker that it is passed to.
-
-    Raises:
-        ConfigurationError: the scores of the reranker's method are ranks.
-    """
+    """Check that a component may have a threshold: scores that are ranks cannot have one."""
     if value is None:
         return
     stage = reranker._stages[0]
@@ -337,11 +307,7 @@ def check_floor(name: str, value: object, reranker: Reranker) -> None:
 
 
 def check_depth(depth: int | None, reranker: Reranker) -> None:
-    """Check that fitted settings, such as a threshold, are valid for a component's depth.
-
-    Raises:
-        ConfigurationError: a setting was fitted for another depth.
-    """
+    """Check that no setting, such as a threshold, was fitted for another depth."""
     if depth is None:
         return
     first = Stage(reranker.method, reranker.blend, reranker.floor, reranker.probabilities)
@@ -355,10 +321,10 @@ def checked_list(
     """The framework's documents as a list.
 
     Args:
-        values: documents; any iterable of them.
+        values: any iterable of documents.
         kind: their class.
-        name: name of the argument.
-        plural: plural of the class's name.
+        name: of the argument.
+        plural: of the class's name.
         hints: other class -> text for the message on what to write instead.
 
     Raises:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from types import NoneType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from secondpass.ranking.candidates import retrieval_score
@@ -34,10 +35,10 @@ def results(
     """The documents in the order of their ranking, with scores and metadata to add.
 
     Args:
-        documents: the documents that were ranked.
+        documents: those that were ranked.
         ranking: their ranking.
         metadata: returns a document's metadata.
-        prefix: prefix of the added metadata keys.
+        prefix: of the added metadata keys.
 
     Yields:
         A document, its score (see `falling_scores`) and its new metadata (see `provenance`).
@@ -74,13 +75,8 @@ def served_scores(ranking: Ranking, *, unit: bool = False) -> tuple[list[float],
     and at the end of the range the lower one is lower by as much. An item without a score counts as
     one of 0, or the lowest below 0.
 
-    Args:
-        ranking: the ranking.
-        unit: whether scores must be within 0 to 1.
-
-    Returns:
-        The scores; ``(n - i) / n`` for the i-th of n if nothing was scored, or 0 to 1 is demanded
-        of a kind of score without a range.
+    With ``unit``, they are within 0 to 1. They are ``(n - i) / n`` for the i-th of n if nothing was
+    scored, or ``unit`` is demanded of a kind of score without a range.
     """
     kind = ranking.report.score_kind
     known = [item.rerank_score for item in ranking if item.rerank_score is not None]
@@ -181,29 +177,27 @@ def provenance(item: Ranked, metadata: Mapping[str, Any], prefix: str = "") -> d
         added[probability] = item.probability
     if added.keys().isdisjoint(metadata):
         return added
-    before = metadata.get(status)
-    if status in metadata and not (isinstance(before, str) and before in _STATUSES):
+    if status not in metadata:
+        return {name: value for name, value in added.items() if name not in metadata}
+    before = metadata[status]
+    if not (isinstance(before, str) and before in _STATUSES):
         return {}
-    overwritten = set()
-    if status in metadata:
-        overwritten = {status}
-        # Values that an earlier pass cannot have written belong to another program.
-        if type(metadata.get(rank)) is int:
-            overwritten.add(rank)
-        if type(metadata.get(score)) is (float if before == "scored" else type(None)):
-            overwritten.add(score)
-        if isinstance(metadata.get(span), list | None):
-            overwritten.add(span)
-        if isinstance(metadata.get(spread), float | None):
-            overwritten.add(spread)
-        if isinstance(metadata.get(probability), float | None):
-            overwritten.add(probability)
-        # Items that are not scored have the retriever's score as final score if none is scored.
-        before_final = metadata.get(final)
-        if type(before_final) is float or (before_final is None and before != "scored"):
-            overwritten.add(final)
+    was_scored = before == "scored"
+    # Values of other types cannot be of an earlier pass, so they belong to another program. Items
+    # that are not scored have the retriever's score as final score if none is scored.
+    types: dict[str, tuple[type, ...]] = {
+        status: (str,),
+        rank: (int,),
+        score: (float,) if was_scored else (NoneType,),
+        final: (float,) if was_scored else (float, NoneType),
+        span: (list, NoneType),
+        spread: (float, NoneType),
+        probability: (float, NoneType),
+    }
     return {
-        name: value for name, value in added.items() if name not in metadata or name in overwritten
+        name: value
+        for name, value in added.items()
+        if name not in metadata or type(metadata[name]) in types.get(name, ())
     }
 
 

@@ -70,18 +70,13 @@ class Auth:
 
 
 def check_headers(headers: Mapping[str, str], setting: str) -> None:
-    """Check names and values of headers.
-
-    Raises:
-        ConfigurationError: HTTP does not allow one.
-    """
+    """Check that HTTP allows the names and values of headers."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
             raise ConfigurationError([Problem((setting,), "http allows no header of this name")])
         if not all(" " <= character <= "~" for character in value):
-            raise ConfigurationError(
-                [Problem((setting,), f"http allows no such value of {name!r}")]
-            )
+            message = f"http allows no such value of {name!r}"
+            raise ConfigurationError([Problem((setting,), message)])
 
 
 _unlogged = ContextVar("_unlogged", default=False)
@@ -108,11 +103,7 @@ BEARER = Auth()
 
 
 class Credentials:
-    """The AWS or Google credentials of the environment.
-
-    Args:
-        auth: with ``sigv4`` or ``google``.
-    """
+    """The AWS or Google credentials of the environment, for ``sigv4`` or ``google``."""
 
     def __init__(self, auth: Auth) -> None:
         self._auth = auth
@@ -122,11 +113,7 @@ class Credentials:
         self.secrets: Sequence[str] = ()
 
     def prepare(self) -> None:
-        """Load the credentials, or renew them if they expire. May block for seconds.
-
-        Raises:
-            LLMError: there are none, or they cannot be renewed.
-        """
+        """Load the credentials, or renew them if they expire. May block for seconds."""
         try:
             with _without_secrets_in_logs():
                 available = self._prepare_aws() if self._auth.sigv4 else self._prepare_google()
@@ -137,17 +124,7 @@ class Credentials:
             raise LLMError("no AWS credentials were found", "no_key", sent=False)
 
     def signed(self, url: str, content: bytes, content_type: str, model: str) -> dict[str, str]:
-        """The headers that authenticate a request.
-
-        Args:
-            url: of the request.
-            content: its body.
-            content_type: the header of that name.
-            model: its name; the ARN of a model contains its region.
-
-        Raises:
-            LLMError: the AWS region is not known.
-        """
+        """The headers that authenticate a request."""
         if self._auth.sigv4 is None:
             headers = {"authorization": f"Bearer {self._source.token}"}
             project = getattr(self._source, "quota_project_id", None)
@@ -155,11 +132,11 @@ class Credentials:
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
-        region = self._region(url, model)
         headers = {"content-type": content_type}
         request = AWSRequest("POST", url, data=content, headers=headers)
+        signature = SigV4Auth(self._aws, self._auth.sigv4, self._region(url, model))
         with _without_secrets_in_logs():
-            SigV4Auth(self._aws, self._auth.sigv4, region).add_auth(request)
+            signature.add_auth(request)
         return {name.lower(): value for name, value in request.headers.items()}
 
     def _prepare_aws(self) -> bool:
@@ -188,6 +165,7 @@ class Credentials:
         return True
 
     def _region(self, url: str, model: str) -> str:
+        """The AWS region that the address or the ARN of a model names, else the default."""
         host = (urlsplit(url).hostname or "").split(".")
         parts = host if "amazonaws" in host[-3:-1] else []  # of China: amazonaws.com.cn
         named = filter(_REGION.fullmatch, [*parts, *model.split(":")[3:4]])
@@ -201,15 +179,7 @@ class Credentials:
 def authorize(
     client: Any, auth: Auth, key: str, credentials: Credentials | None, model: str
 ) -> None:
-    """Add authentication to an httpx client.
-
-    Args:
-        client: without a key.
-        auth: the kind of authentication.
-        key: or ``NO_KEY``.
-        credentials: prepared, instead of a key; None for a key.
-        model: its name, for the credentials.
-    """
+    """Add authentication to an httpx client: by credentials if there are any, else by the key."""
     import httpx
 
     class Authorization(httpx.Auth):

@@ -93,11 +93,11 @@ def next_parts(
     """The ranges to ask about after requests that were refused for a reason that is not known.
 
     The first half of one is asked. If that is refused too, its own first half; if it is answered,
-    the rest of all, in requests of its size.
+    the rest of all, in requests of its size. Answers about what is asked again are removed.
 
     Args:
-        answers: by range; those about what is asked again are removed.
-        half: the first half that was asked last; None if there is none.
+        answers: by range.
+        half: the first half that was asked last.
         issues: gets the errors of requests of which the halves are asked.
 
     Returns:

@@ -7,7 +7,7 @@ state, one for each kind of question, and one for the request, which holds both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -70,11 +70,6 @@ class YesNo:
     def __post_init__(self) -> None:
         _check(self.question, {"id", "instructions", "yes", "no"}, (), {"instructions"})
 
-    @property
-    def takes_meanings(self) -> bool:
-        """Whether what a yes and a no mean can be stated."""
-        return {"yes", "no"} <= api_template.placeholders(self.question)
-
 
 @configurable
 @dataclass(frozen=True)
@@ -135,6 +130,8 @@ class DecisionApi(Api):
             is needed, or with a value that JSON does not have; or an invalid URL, path or header.
     """
 
+    _texts = TEXTS
+
     key_variables: Annotated[Sequence[str], OneOrMore()] = KEY_VARIABLES
     usage_tokens: Annotated[Sequence[str], OneOrMore()] = (
         "usage.input_tokens",
@@ -159,7 +156,7 @@ class DecisionApi(Api):
     def __post_init__(self) -> None:
         known = {"model", "state", "state_text", *OF_REQUEST}
         _check(self.request, known, OF_REQUEST, {"question"}, "request")
-        if not self._needs_state and "state_text" not in self.placeholders:
+        if not self.needs_state and "state_text" not in self.placeholders:
             message = "must contain '$state' or '$state_text'"
             raise ConfigurationError([Problem(("request",), message)])
         if self.yes_no is None and self.graded is None:
@@ -172,27 +169,19 @@ class DecisionApi(Api):
             if template is not None:
                 needed = {"query", "document", *({"id"} if each else ())}
                 _check(template, states - {"id"} | needed, each, needed, name)
-        if self.each is None and self.together is None and self._needs_state:
+        if self.each is None and self.together is None and self.needs_state:
             raise ConfigurationError("each, together: give at least one of them, for '$state'")
         self._check()
 
     @property
-    def _needs_state(self) -> bool:
+    def needs_state(self) -> bool:
+        """Whether a request needs a state by the template of a layout."""
         return "state" in self.placeholders
-
-    @property
-    def text_members(self) -> list[str]:
-        names = api_template.placeholders
-        return [member for member, part in self.request.items() if names(part) & TEXTS]
 
     @property
     def needs_model(self) -> bool:
         """Whether a request needs the name of a model."""
         return "model" in self.placeholders
-
-    def has_layout(self, layout: Layout) -> bool:
-        """Whether the API has a state for a layout."""
-        return not self._needs_state or getattr(self, layout) is not None
 
     def takes_instruction(self, layout: Layout) -> bool:
         """Whether the state of a layout has a place for the instruction of a call."""
@@ -208,74 +197,63 @@ class DecisionApi(Api):
         """
         if not names:
             return self
-        known = {*_names(self)}
+        known: set[str] = set()
+
+        def record(name: str) -> str:
+            known.add(name)
+            return name
+
+        _renamed(self, record)
         for name in names:
             if name not in known:
                 hint = suggestion(name, sorted(known))
-                raise ConfigurationError([Problem((name,), f"is no field of this API{hint}")])
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        changed = {
-            name: _renamed(part, names, name in _PLACES)
-            for name, part in parts.items()
-            if name in _PLACES or name in _TEMPLATES
-        }
-        return replace(self, **changed)
+                message = f"is no field of this API{hint}"
+                raise ConfigurationError([Problem(("rename", name), message)])
+        api: DecisionApi = _renamed(self, lambda name: names.get(name, name))
+        return api
 
 
-_TEMPLATES = frozenset({"request", "each", "together", "yes_no", "graded"})
+_TEMPLATES = frozenset({"request", "each", "together", "question"})
 _PLACES = frozenset(
     {
-        "answers",
-        "answer_id",
-        "answer_type",
-        "blocked",
-        "optional",
-        "usage_tokens",
-        "usage_units",
-        "usage_output_tokens",
+        *("answers", "answer_id", "answer_type", "blocked", "optional"),
+        *("usage_tokens", "usage_units", "usage_output_tokens"),
+        *("probability", "probabilities", "level"),
     }
 )
-"""Fields of a description, and of its questions below, that are names or places of fields."""
-_PLACES_OF_QUESTIONS = frozenset({"probability", "probabilities", "level"})
+"""Fields of a description, and of its questions, that are names or places of fields."""
 
 
-def _names(part: Any, is_place: bool = False) -> Iterator[str]:
-    """The names of all fields of requests and responses in a description, or in a part of one."""
+def _renamed(part: Any, rename: Callable[[str], str]) -> Any:
+    """A description, or a part of one, with ``rename`` applied to all names of fields in it."""
     if isinstance(part, DecisionApi | YesNo | Grades):
+        changed = {}
         for field in fields(part):
-            name = field.name
-            places = name in (_PLACES if isinstance(part, DecisionApi) else _PLACES_OF_QUESTIONS)
-            if places or name in _TEMPLATES or name == "question":
-                yield from _names(getattr(part, name), places)
-    elif isinstance(part, Mapping):
-        for key, value in part.items():
-            if api_template.placeholder(key) is None:
-                yield key
-            yield from _names(value)
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from _names(value, is_place)
-    elif is_place and isinstance(part, str):
-        yield from part.split(".")
-
-
-def _renamed(part: Any, names: Mapping[str, str], is_place: bool = False) -> Any:
-    if isinstance(part, YesNo | Grades):
-        changed = {"question": _renamed(part.question, names)}
-        for name in _PLACES_OF_QUESTIONS & {field.name for field in fields(part)}:
-            changed[name] = _renamed(getattr(part, name), names, True)
+            value = getattr(part, field.name)
+            if field.name in _PLACES:
+                changed[field.name] = _renamed_place(value, rename)
+            elif field.name in _TEMPLATES or isinstance(value, YesNo | Grades):
+                changed[field.name] = _renamed(value, rename)
         return replace(part, **changed)
     if isinstance(part, Mapping):
-        result = {names.get(key, key): _renamed(value, names) for key, value in part.items()}
-        if len(result) < len(part):
-            twice = next(new for new in names.values() if new in part)
-            raise ConfigurationError(f"{twice!r} is already the name of another field")
+        result = {}
+        for key, value in part.items():
+            name = rename(key) if api_template.placeholder(key) is None else key
+            if name in result:
+                message = f"{name!r} is already the name of another field"
+                raise ConfigurationError([Problem(("rename",), message)])
+            result[name] = _renamed(value, rename)
         return result
     if isinstance(part, list | tuple):
-        return [_renamed(value, names, is_place) for value in part]
-    if is_place and isinstance(part, str):
-        return ".".join(names.get(name, name) for name in part.split("."))
+        return [_renamed(value, rename) for value in part]
     return part
+
+
+def _renamed_place(place: Any, rename: Callable[[str], str]) -> Any:
+    """The same for a place, several, or None."""
+    if isinstance(place, str):
+        return ".".join(map(rename, place.split(".")))
+    return place and [_renamed_place(one, rename) for one in place]
 
 
 def _check(
@@ -285,14 +263,9 @@ def _check(
     needed: set[str],
     setting: str = "question",
 ) -> None:
-    """Check a template.
+    """Check a template, in which the placeholders ``known`` have a value, and some are ``needed``.
 
-    Args:
-        template: of a request or of a part of one.
-        known: names of placeholders that have a value there.
-        each: those of them that have one for each repetition.
-        needed: those without which it makes no sense.
-        setting: that holds it.
+    Those of ``each`` have one for each repetition.
 
     Raises:
         ConfigurationError: every problem.

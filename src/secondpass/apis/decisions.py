@@ -13,6 +13,7 @@ what these mean differs between servers.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,7 +36,6 @@ from secondpass.apis.method import ApiMethod
 from secondpass.apis.template import lookup
 from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
-from secondpass.effects import Completion
 from secondpass.errors import ConfigurationError, Problem, ReplyError
 from secondpass.limits import Prices
 from secondpass.prompts.fencing import fenced
@@ -44,7 +44,7 @@ from secondpass.prompts.template import call_instruction
 from secondpass.questions import estimate_tokens
 from secondpass.ranking.scoring import in_range, to_float
 from secondpass.services import json_http
-from secondpass.services.diagnosis import Sent, names, words
+from secondpass.services.diagnosis import Sent
 from secondpass.services.json_http import Ambiguous
 from secondpass.settings import SECRET, Variables, configurable, nested
 from secondpass.types import ScoreKind
@@ -56,7 +56,6 @@ _ROUNDING = 0.005
 """By how much a probability with two decimals may be off."""
 _DECIMALS = 9
 """Digits of a grade, so that rounding errors of a sum do not order what is equal."""
-_DECLINED = object()
 
 
 class _UnusableError(Exception):
@@ -76,7 +75,7 @@ def read_answers(
         api: whose it is.
         question: that was asked about each document.
         ids: of the questions, in their order.
-        levels: of the scale; 0 for a yes or no.
+        levels: number of levels of the scale; not used for a yes or no.
 
     Raises:
         ReplyError: no answers, no usable one, or a probability on another scale.
@@ -90,109 +89,68 @@ def read_answers(
     refused: dict[int, str] = dict.fromkeys(doubled, "a question has two answers")
     declined: list[int] = []
     for place, answer in answers.items():
+        if api.declined is not None and lookup(answer, api.answer_type) == api.declined:
+            declined.append(place)
+            continue
         try:
-            value = _value(answer, api, question, levels)
+            values[place] = _score(answer, api, question, levels)
         except _UnusableError as error:
             refused[place] = str(error)
-            continue
-        if value is _DECLINED:
-            declined.append(place)
-        else:
-            values[place] = value
-    if all(value is None for value in values):
-        raise _unusable(refused, declined, question)
-    return ResponseScores(
-        tuple(values), tuple(sorted(refused)), unknown, declined=tuple(sorted(declined))
-    )
-
-
-def _unusable(
-    refused: Mapping[int, str], declined: Sequence[int], question: YesNo | Grades
-) -> ReplyError:
-    """The error for a response without a score."""
+    if any(value is not None for value in values):
+        return ResponseScores(
+            tuple(values), tuple(sorted(refused)), unknown, declined=tuple(sorted(declined))
+        )
     if declined:
         message = "it declines to decide about any document"
-        return ReplyError(message, "content_filter", repairable=False)
+        raise ReplyError(message, "content_filter", repairable=False)
     if not refused:
-        return ReplyError("it answers none of the questions", "bad_response")
+        raise ReplyError("it answers none of the questions", "bad_response")
     what = "probability" if isinstance(question, YesNo) else "distribution"
-    return ReplyError(f"it has no usable {what}: {next(iter(refused.values()))}", "bad_response")
-
-
-def lacks_answers(body: Any, api: DecisionApi) -> bool:
-    """Whether a response has no answers in the place where they are expected."""
-    expected = dict if api.answer_id is None else list
-    return not isinstance(lookup(body, api.answers), expected)
-
-
-def _remark(body: Any, api: DecisionApi, sent: Sent) -> str:
-    """What a response without answers has instead, for the end of a message.
-
-    Args:
-        body: the response.
-        api: whose it is.
-        sent: texts and keys that must not appear.
-    """
-    if said := words(body, sent):
-        return f"; the server says: {said}"
-    known = ", ".join(map(repr, names(body, sent))) if isinstance(body, dict) else ""
-    return f": {api.answers!r} is wanted, and it has {known}" if known else ""
+    raise ReplyError(f"it has no usable {what}: {next(iter(refused.values()))}", "bad_response")
 
 
 def _by_id(
     answers: Any, api: DecisionApi, ids: Sequence[str]
 ) -> tuple[dict[int, Any], int, set[int]]:
-    """The answers by the places of their questions, the number of others, and doubled places.
-
-    Raises:
-        ReplyError: they have another form, or belong to the questions by their order alone and
-            have another number.
-    """
-    places = {name: place for place, name in enumerate(ids)}
+    """The answers by the places of their questions, the number of others, and doubled places."""
     if api.answer_id is None:
         if not isinstance(answers, dict):
             raise ReplyError("it has no object of answers", "bad_response")
+        named = [*answers.items()]
         twice = answers.doubled if isinstance(answers, Ambiguous) else frozenset()
-        known = {places[name]: answer for name, answer in answers.items() if name in places}
-        doubled = {places[name] for name in twice if name in places}
-        rest = {place: answer for place, answer in known.items() if place not in doubled}
-        return rest, len(answers) - len(known), doubled
-    if not isinstance(answers, list):
-        raise ReplyError("it has no list of answers", "bad_response")
-    stated = [lookup(answer, api.answer_id) for answer in answers]
-    if len(answers) == len(ids):
-        # By their order; one that names another question contradicts it.
-        return {
-            place: answer if stated[place] in {None, ids[place]} else None
-            for place, answer in enumerate(answers)
-        }, 0, set()  # fmt: skip
-    if not all(isinstance(name, str) for name in stated):
-        message = f"it has {len(answers)} answers to {len(ids)} questions"
-        raise ReplyError(message, "bad_response")
-    found: dict[int, Any] = {}
-    doubled, unknown = set(), 0
-    for name, answer in zip(stated, answers, strict=True):
-        if name not in places:
-            unknown += 1
-        elif places[name] in found:
-            doubled.add(places[name])
-        else:
-            found[places[name]] = answer
-    return {place: found[place] for place in found if place not in doubled}, unknown, doubled
+    else:
+        if not isinstance(answers, list):
+            raise ReplyError("it has no list of answers", "bad_response")
+        named = [(lookup(answer, api.answer_id), answer) for answer in answers]
+        if len(named) == len(ids):
+            # By their order; one that names another question contradicts it.
+            in_order = [
+                answer if stated in (None, name) else None
+                for name, (stated, answer) in zip(ids, named, strict=True)
+            ]
+            return dict(enumerate(in_order)), 0, set()
+        if not all(isinstance(stated, str) for stated, _ in named):
+            message = f"it has {len(answers)} answers to {len(ids)} questions"
+            raise ReplyError(message, "bad_response")
+        counts = Counter(stated for stated, _ in named)
+        twice = frozenset(stated for stated, count in counts.items() if count > 1)
+    places = {name: place for place, name in enumerate(ids)}
+    by_place = {
+        places[name]: answer for name, answer in named if name in places and name not in twice
+    }
+    unknown = sum(name not in places for name, _ in named)
+    return by_place, unknown, {places[name] for name in twice if name in places}
 
 
-def _value(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> Any:
-    """The score in an answer; ``_DECLINED`` for none.
+def _score(answer: Any, api: DecisionApi, question: YesNo | Grades, levels: int) -> float:
+    """The score in an answer.
 
     Raises:
         _UnusableError: there is no score that can be used.
         ReplyError: the probability of a yes is on another scale.
     """
-    kind = lookup(answer, api.answer_type)
-    if api.declined is not None and kind == api.declined:
-        return _DECLINED
     expected = lookup(question.question, api.answer_type)
-    if expected is not None and kind != expected:
+    if expected is not None and lookup(answer, api.answer_type) != expected:
         raise _UnusableError(f"answers are not of the type {expected!r}")
     if isinstance(answer, Ambiguous):
         raise _UnusableError("an answer states something twice")
@@ -218,24 +176,19 @@ def _distribution(answer: Any, question: Grades, levels: int) -> list[float]:
         )
         stated = dict(rows) if clear and len({label for label, _ in rows}) == len(rows) else None
     expected = [str(level) for level in range(levels)]
-    if (
-        not isinstance(stated, dict)
-        or isinstance(stated, Ambiguous)
-        or stated.keys() != set(expected)
-    ):
+    is_clear = isinstance(stated, dict) and not isinstance(stated, Ambiguous)
+    if not is_clear or stated.keys() != set(expected):
         raise _UnusableError(f"not one probability of each level, named 0 to {levels - 1}")
-    numbers = [to_float(stated[level]) for level in expected]
-    probabilities = [
-        in_range(number, (0.0, 1.0))
-        for number in numbers
-        if number is not None and math.isfinite(number)
-    ]
-    if len(probabilities) < levels or None in probabilities:
-        raise _UnusableError("not every probability is a number from 0 to 1")
-    known = [number for number in probabilities if number is not None]
-    if abs(math.fsum(known) - 1) > _ROUNDING * levels:
+    probabilities = []
+    for level in expected:
+        number = to_float(stated[level])
+        probability = None if number is None else in_range(number, (0.0, 1.0))
+        if probability is None:
+            raise _UnusableError("not every probability is a number from 0 to 1")
+        probabilities.append(probability)
+    if abs(math.fsum(probabilities) - 1) > _ROUNDING * levels:
         raise _UnusableError("the probabilities of the levels do not sum to 1")
-    return known
+    return probabilities
 
 
 def _expectation(probabilities: Sequence[float]) -> float:
@@ -321,12 +274,7 @@ class Decisions(ApiMethod[DecisionApi]):
         prices: Annotated[Prices | None, nested(Prices, optional=True)] = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        described = DECISION_APIS.resolve(api)
-        try:
-            described = described.renamed(rename or {})
-        except ConfigurationError as error:
-            problems = [problem.under(("rename",)) for problem in error.problems]
-            raise ConfigurationError(problems) from None
+        described = DECISION_APIS.resolve(api).renamed(rename or {})
         self.rename = rename
         self.question = question
         self.levels = levels
@@ -353,22 +301,18 @@ class Decisions(ApiMethod[DecisionApi]):
         self.scale = None if question == "yes_no" else (0.0, 1.0)
 
     def _check_question(self, api: DecisionApi) -> None:
-        """Check the settings of the question against the API, and keep the question.
-
-        Raises:
-            ConfigurationError: the API does not support one, or they contradict each other.
-        """
+        """Check the settings of the question against the API, and keep the question."""
         asked = api.graded if self.question == "graded" else api.yes_no
         if asked is None:
             raise ConfigurationError(f"question: {self.question!r} is not supported by this API")
-        if not api.has_layout(self._layout):
+        if api.needs_state and getattr(api, self._layout) is None:
             raise ConfigurationError(f"layout: {self._layout!r} is not supported by this API")
         self._asked: YesNo | Grades = asked
         self._levels = self.levels or (_LEVELS if isinstance(asked, Grades) else ())
         if isinstance(asked, Grades) and len(self._levels) > asked.max_levels:
             raise ConfigurationError(f"levels: this API takes {asked.max_levels} at most")
         if isinstance(asked, YesNo) and self.levels is not None:
-            if not asked.takes_meanings:
+            if not {"yes", "no"} <= api_template.placeholders(asked.question):
                 message = "levels: what a no and a yes mean is not supported by this API"
                 raise ConfigurationError(f"{message}; say it in instructions")
             if len(self.levels) != 2:
@@ -459,29 +403,21 @@ class Decisions(ApiMethod[DecisionApi]):
         return "\n".join(filter(None, [fenced("query", request.query), *documents, instruction]))
 
     async def _response(self, text: str, sent: Sent, _without: Sequence[str]) -> Response:
-        parsed = json_http.parse_json(text, mark_doubled=True)
-        tokens = wire.tokens_used(parsed, self._api.usage_tokens)
-        output = wire.tokens_used(parsed, self._api.usage_output_tokens)
-        units = wire.units_used(parsed, self._api.usage_units)
+        api, body = self._api, json_http.parse_json(text, mark_doubled=True)
+        tokens = wire.tokens_used(body, api.usage_tokens)
+        output = wire.tokens_used(body, api.usage_output_tokens)
+        units = wire.units_used(body, api.usage_units)
         remark = ""
-        if parsed is not json_http.INVALID and lacks_answers(parsed, self._api):
+        if not isinstance(lookup(body, api.answers), dict if api.answer_id is None else list):
             # In a thread: comparing megabytes takes seconds.
-            remark = await in_thread(lambda: _remark(parsed, self._api, sent))
-        return Response(text, False, tokens, output, units=units, body=parsed, remark=remark)
+            remark = await in_thread(lambda: wire.remark_without(api.answers, body, sent))
+        return Response(text, False, tokens, output, units=units, body=body, remark=remark)
 
-    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
-        remark = ""
-        if isinstance(completion, Response):
-            body, remark = completion.body, completion.remark
-        else:
-            body = json_http.parse_json(completion.text, mark_doubled=True)
-        if body is json_http.INVALID:
-            raise ReplyError("it is not JSON", "bad_response")
+    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
         ids = self._ids(request)
         try:
-            scores = read_answers(body, self._api, self._asked, ids, len(self._levels))
+            return read_answers(response.body, self._api, self._asked, ids, len(self._levels))
         except ReplyError as error:
             if error.code != "bad_response":
                 raise
-            raise ReplyError(f"{error}{remark}", error.code) from None
-        return wire.with_skipped(scores, request.skipped)
+            raise ReplyError(f"{error}{response.remark}", error.code) from None

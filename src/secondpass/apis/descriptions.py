@@ -9,19 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from secondpass.apis import template as rerank_template
 from secondpass.apis.auth import Auth, check_headers
 from secondpass.errors import ConfigurationError, Problem
-from secondpass.settings import (
-    OneOrMore,
-    configurable,
-    describe,
-    is_variable,
-    nested,
-)
+from secondpass.services.client import check_url
+from secondpass.settings import OneOrMore, configurable, describe, is_variable, nested
 from secondpass.settings.descriptions import Descriptions
 
 if TYPE_CHECKING:
@@ -114,13 +108,11 @@ class Api:
     usage_tokens: Annotated[Sequence[str], OneOrMore()] = USAGE_TOKENS
     usage_units: Annotated[Sequence[str], OneOrMore()] = ()
     verified: Annotated[Verified | None, nested(Verified, optional=True)] = None
+    _texts: ClassVar[frozenset[str]]
+    """Placeholders of the request that hold texts of a call."""
 
     def _check(self) -> None:
-        """Check what all descriptions have.
-
-        Raises:
-            ConfigurationError: an invalid URL, path, header, variable or optional member.
-        """
+        """Check what all descriptions have."""
         for member in self.optional:
             if member not in self.request or member in self.text_members:
                 message = f"cannot be set for {describe(member)}: it is no member without texts"
@@ -146,7 +138,8 @@ class Api:
     @property
     def text_members(self) -> list[str]:
         """The members of the request that hold texts of a call."""
-        raise NotImplementedError
+        names = rerank_template.placeholders
+        return [member for member, part in self.request.items() if names(part) & self._texts]
 
     @property
     def needs_model(self) -> bool:
@@ -179,6 +172,8 @@ class RerankApi(Api):
             that JSON does not have, or an invalid URL, path or header.
     """
 
+    _texts = rerank_template.QUERIES | rerank_template.DOCUMENTS
+
     max_documents: Annotated[int, Ge(1)] = 1000
     document_tokens: Annotated[int, Ge(1)] | None = None
     rows: str = "results"
@@ -206,14 +201,7 @@ class RerankApi(Api):
     @property
     def span_members(self) -> list[str]:
         """The members that only requests for spans have."""
-        further = None if self.spans is None else self.spans.request
-        return [name for name in further or () if name not in self.request]
-
-    @property
-    def text_members(self) -> list[str]:
-        texts = rerank_template.QUERIES | rerank_template.DOCUMENTS
-        names = rerank_template.placeholders
-        return [member for member, part in self.request.items() if names(part) & texts]
+        return [name for name in self.template(with_spans=True) if name not in self.request]
 
     @property
     def raw_scores(self) -> bool:
@@ -225,34 +213,9 @@ class RerankApi(Api):
         """Whether the request has a place for the instruction of a call."""
         return bool(self.placeholders & {"instruction", "instructed_query"})
 
-    @property
-    def named_by_string(self) -> bool:
-        """Whether responses name documents by their index as a string."""
-        return "id" in self.placeholders
-
-
-def check_url(url: str, setting: str) -> None:
-    """Check a base URL.
-
-    Raises:
-        ConfigurationError: it is invalid, or contains a password.
-    """
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{setting}: must begin with http:// or https://")
-    try:
-        host = urlsplit(url).netloc
-    except ValueError:
-        raise ConfigurationError(f"{setting}: is not a valid URL; give one with http") from None
-    if "@" in host:
-        raise ConfigurationError(f"{setting}: must not contain a password, as http allows it")
-
 
 def check_path(path: str, setting: str) -> None:
-    """Check the path of a URL, in which ``$model`` is the only placeholder.
-
-    Raises:
-        ConfigurationError: it is invalid.
-    """
+    """Check the path of a URL, in which ``$model`` is the only placeholder."""
     if re.search(r"[\s\x00-\x1f\x7f#]", path):
         message = "must not contain spaces or '#', as http allows none"
         raise ConfigurationError([Problem((setting,), message)])

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from secondpass.apis import template as api_template
 from secondpass.apis import wire
 from secondpass.apis.batches import blank
 from secondpass.apis.descriptions import API_SETTING, APIS, RerankApi
 from secondpass.apis.method import EMPTY_REJECTED, ApiMethod
-from secondpass.apis.wire import Pairs, Response, ResponseScores, SpanReader
+from secondpass.apis.wire import Pairs, Response, ResponseScores
 from secondpass.concurrency.threads import in_thread
-from secondpass.effects import Answer, Completion, Judgement, Task
+from secondpass.effects import Answer, Judgement, Task
 from secondpass.errors import ConfigurationError, ReplyError
 from secondpass.limits import Prices
-from secondpass.prompts.replies.base import BatchScores
 from secondpass.services import json_http
 from secondpass.services.diagnosis import Sent
 from secondpass.settings import SECRET, Variables, configurable, nested
@@ -130,12 +130,10 @@ class Endpoint(ApiMethod[RerankApi]):
                 "scores_read_as_logits",
                 "scores lie outside 0 to 1, so all were read as logits; set raw_scores or scores",
             )
-        within: dict[range, Answer[BatchScores]] = {
-            part: Answer(
-                None if answer.value is None else wire.clipped(answer.value, kind),
-                answer.error,
-                answer.troubles,
-            )
+        within = {
+            part: answer
+            if answer.value is None
+            else replace(answer, value=wire.clipped(answer.value, kind))
             for part, answer in answers.items()
         }
         spans = wire.spans_of(answers, len(task.texts), issues) if self.spans else None
@@ -158,70 +156,56 @@ class Endpoint(ApiMethod[RerankApi]):
 
     @property
     def _document_tokens(self) -> int | None:
-        limit = wire.member_option(self._api, "document_tokens", self.options)
-        return limit or self.document_tokens or self._api.document_tokens
+        for member, option in (self.options or {}).items():
+            if self._api.request.get(member) == "$document_tokens" and type(option) is int:
+                return option
+        return self.document_tokens or self._api.document_tokens
 
     @property
     def _optional(self) -> Sequence[str]:
-        return [*self._api.optional, *self._span_members]
-
-    @property
-    def _span_members(self) -> Sequence[str]:
-        """The members of a request that ask for spans, if these are wanted."""
-        return self._api.span_members if self.spans else []
+        return [*self._api.optional, *(self._api.span_members if self.spans else [])]
 
     def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
-        return wire.request_body(
-            self._api,
-            request.query,
-            request.documents,
-            model=self.model,
-            raw_scores=self.raw_scores,
-            options=self.options,
-            instruction=request.instruction,
-            document_tokens=self.document_tokens,
-            spans=self.spans,
-            without=without,
-        )
+        query, instruction = request.query, request.instruction
+        values = {
+            "query": query,
+            "instructed_query": f"{instruction}\n{query}" if instruction else query,
+            "instruction": instruction,
+            "model": self.model,
+            "raw_scores": self.raw_scores,
+            "document_tokens": self.document_tokens or self._api.document_tokens,
+        }
+        whole = self._api.template(with_spans=self.spans)
+        template = {name: part for name, part in whole.items() if name not in without}
+        body = api_template.filled(template, values, request.documents)
+        return api_template.laid_over(template, body, self.options or {})
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
-        parsed = json_http.parse_json(text)
-        tokens = wire.tokens_used(parsed, self._api.usage_tokens)
-        units = wire.units_used(parsed, self._api.usage_units)
-        output = None if tokens is None else 0
-        with_spans = self.spans and not {*without} & {*self._span_members}
+        body = json_http.parse_json(text)
+        tokens = wire.tokens_used(body, self._api.usage_tokens)
         remark = ""
-        if wire.lacks_scores(parsed, self._api):
+        if wire.lacks_scores(body, self._api):
             # In a thread: comparing megabytes takes seconds.
-            remark = await in_thread(lambda: wire.remark(parsed, self._api, sent))
+            remark = await in_thread(lambda: wire.remark(body, self._api, sent))
         return Response(
             text,
             False,
             tokens,
-            output,
-            units=units,
-            body=parsed,
-            with_spans=with_spans,
+            None if tokens is None else 0,
+            units=wire.units_used(body, self._api.usage_units),
+            body=body,
+            with_spans=self.spans and not {*without} & {*self._api.span_members},
             remark=remark,
         )
 
-    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
-        remark = ""
-        if isinstance(completion, Response):
-            body, with_spans, remark = completion.body, completion.with_spans, completion.remark
-        else:
-            body, with_spans = json_http.parse_json(completion.text), self.spans
-        if body is json_http.INVALID:
-            raise ReplyError("it is not JSON", "bad_response")
-        kind, texts = self.score_kind, request.documents
-        places = self._api.spans if with_spans else None
-        spans = None if places is None else SpanReader(places, texts, kind)
+    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
+        body, texts = response.body, request.documents
+        spans = self._api.spans if response.with_spans else None
         try:
-            scores = wire.read_scores(body, self._api, len(texts), kind, spans)
+            return wire.read_scores(body, self._api, texts, self.score_kind, spans)
         except ReplyError as error:
             empty = blank(texts)
             if 0 < len(empty) < len(texts) and wire.is_null(body, self._api):
                 message = f"the server may not accept empty texts: {error}"
                 raise ReplyError(message, EMPTY_REJECTED) from None
-            raise ReplyError(f"{error}{remark}", error.code) from None
-        return wire.with_skipped(scores, request.skipped)
+            raise ReplyError(f"{error}{response.remark}", error.code) from None

@@ -30,7 +30,7 @@ from secondpass.effects import (
     Question,
     Task,
 )
-from secondpass.errors import ConfigurationError, LLMError
+from secondpass.errors import ConfigurationError, LLMError, ReplyError
 from secondpass.limits import Prices
 from secondpass.questions import Recall, cut, cut_evenly, estimate_tokens
 from secondpass.ranking.scoring import equal_scores
@@ -56,21 +56,20 @@ _TOKEN_SHARE = 0.8
 _LEARNED_SHARE = 0.95
 """The same, once the server has reported the tokens of a request."""
 _ASKED_AGAIN = frozenset({BATCH_TOO_LARGE, EMPTY_REJECTED, MEMBER_REJECTED})
+_DOCUMENTS, _TOKENS = "documents per request", "tokens per request"
+"""Limits that a server has stated."""
 _ROUNDS = 5
 """Maximum number of times that a batch is sent, each time in another form."""
 
 
 class ApiMethod(Client[Pairs], Generic[A]):
-    """Scores candidates by an API that is described as data.
-
-    Subclasses have the settings, and implement ``_most_documents``, ``_body``, ``_response`` and
-    ``_read``. ``spans`` says whether the best spans are requested.
-    """
+    """Scores candidates by an API that is described as data. Subclasses have the settings."""
 
     package = "httpx"
     extra = "remote"
     score_kind: Any
     spans: bool = False
+    """Whether the best spans are requested."""
     _splits_long = False
     """Whether a batch of short texts that is too long is split rather than cut."""
     _fixed = api_template.FIXED
@@ -86,17 +85,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _describe(
         self, api: Any, description: A, template: Mapping[str, Any], **settings: Any
     ) -> None:
-        """Check and keep the settings that all of them have.
+        """Check and keep the settings that all of them have; ``description`` is what ``api`` names.
 
-        Args:
-            api: the setting.
-            description: what it names.
-            template: of the request, whose texts ``options`` cannot replace.
-            settings: ``model``, ``base_url``, ``path``, ``api_key``, ``api_key_env``, ``timeout``,
-                ``prices`` and ``options``.
-
-        Raises:
-            ConfigurationError: a missing base URL or model, or one that the API does not have.
+        ``options`` cannot replace the texts of the template of the request.
         """
         for name, value in settings.items():
             setattr(self, name, value)
@@ -104,6 +95,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
         self.url = description.url or ""
         self.key_variables = tuple(description.key_variables)
         self._api = description
+        self._auth = description.auth or BEARER
         about = self._about = api if isinstance(api, str) else description.title or "this API"
         if self.base_url is None and description.url is None:
             example = description.example_url
@@ -113,24 +105,20 @@ class ApiMethod(Client[Pairs], Generic[A]):
             check_path(self.path, "path")
         if self.model is None and (description.needs_model or "$model" in (self.path or "")):
             raise ConfigurationError(f"model: is required for {about!r}")
-        if (description.auth or BEARER).sigv4 is not None and (
-            self.api_key is not None or self.api_key_env is not None
-        ):
+        has_key = self.api_key is not None or self.api_key_env is not None
+        if self._auth.sigv4 is not None and has_key:
             message = f"api_key: is not supported by {about!r}, which has AWS credentials"
             raise ConfigurationError(message)
         options = self.options or {}
         occupied = api_template.occupied(template, options, self._fixed)
-        occupied += {"model"} & options.keys()
-        if occupied:
+        if occupied := [*occupied, *({"model"} & options.keys())]:
             raise ConfigurationError(f"options: {min(occupied)!r} cannot be set in options")
         self._prepare()
 
     def _prepare(self) -> None:
         super()._prepare()
         self._credentials: Credentials | None = None
-        self._learned_limit: tuple[int, float] | None = None
-        self._learned_tokens: tuple[float, float] | None = None
-        self._learned: dict[str, float] = {}
+        self._learned: dict[str, tuple[float, float]] = {}
 
     @property
     def name(self) -> str:
@@ -163,13 +151,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
     def _ask_in_rounds(
         self, task: Task, parts: Sequence[range], repairs: bool, issues: IssueCollector
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
-        """The answers about ranges of the task, which are split where the server asks for it.
-
-        Of a request that is refused for a reason that is not known, the first half is asked, and
-        the rest if that is answered.
-        """
+        """The answers about ranges of the task, which are split where the server asks for it."""
         answers: dict[range, Answer[ResponseScores]] = {}
-        skips_empty = self._has_learned(EMPTY_REJECTED)
+        skips_empty = self._known(EMPTY_REJECTED) is not None
         half: range | None = None
         halved = False
         for rounds_left in reversed(range(_ROUNDS)):
@@ -191,9 +175,9 @@ class ApiMethod(Client[Pairs], Generic[A]):
             if not parts:
                 break
         if halved and all(answer.value is not None for answer in answers.values()):
-            self._learned_limit = max(map(len, answers)), time.monotonic()
+            self._remember(_DOCUMENTS, max(map(len, answers)))
         if skips_empty and any(answer.value is not None for answer in asked.values()):
-            self._learned[EMPTY_REJECTED] = time.monotonic()
+            self._remember(EMPTY_REJECTED)
         return answers
 
     def _judgement(
@@ -206,12 +190,10 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
     def _parts(self, task: Task, whole: range) -> list[range]:
         """A range of the task, split into requests."""
-        tokens = self._max_tokens
-        sizes = (
-            None
-            if tokens is None
-            else [*map(self._estimate(task.query, self._instruction(task)), task.texts)]
-        )
+        tokens, sizes = self._max_tokens, None
+        if tokens is not None:
+            estimate = self._estimate(task.query, self._instruction(task))
+            sizes = [*map(estimate, task.texts)]
         return [*api_batches.split(whole, self._max_documents, sizes, tokens)]
 
     def _instruction(self, task: Task) -> str | None:
@@ -228,12 +210,8 @@ class ApiMethod(Client[Pairs], Generic[A]):
     ) -> Plan[dict[range, Answer[ResponseScores]]]:
         """The answers about ranges of the task.
 
-        Args:
-            task: the task.
-            parts: the ranges.
-            skips_empty: whether empty texts are not sent.
-            repairs: whether the ranges are parts of what was refused because of its content.
-            halved: whether they are parts of what was refused for another reason.
+        ``repairs`` says whether these are parts of what was refused because of its content, and
+        ``halved``, whether of what was refused for another reason.
         """
         answers: dict[range, Answer[ResponseScores]] = {}
         questions = {}
@@ -260,6 +238,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
         sent = [text for place, text in enumerate(texts) if place not in skipped]
         request = Pairs(task.query, sent, self._instruction(task), skipped)
 
+        def read(response: Any) -> ResponseScores:
+            if response.body is json_http.INVALID:
+                raise ReplyError("it is not JSON", "bad_response")
+            return wire.with_skipped(self._scores(response, request), skipped)
+
         def shrink() -> Question[Pairs, ResponseScores] | None:
             if any(len(text) > LONG for text in texts):
                 return self._question(task, [cut(text, LONG) for text in texts], skipped)
@@ -270,7 +253,7 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
         return Question(
             request,
-            lambda completion: self._read(completion, request),
+            read,
             None,
             shrink,
             Estimate(
@@ -310,24 +293,19 @@ class ApiMethod(Client[Pairs], Generic[A]):
 
     def _estimate(self, query: str, instruction: str | None) -> Callable[[str], float]:
         """Estimates the tokens of a document with what is read along with it."""
-        return pair_tokens(query, instruction)
+        per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
+        return lambda document: estimate_tokens(document) + per_pair
 
     def _body(self, request: Pairs, without: Sequence[str]) -> dict[str, Any]:
         """The JSON body of a request, without some of its optional members."""
         raise NotImplementedError
 
     async def _response(self, text: str, sent: Sent, without: Sequence[str]) -> Response:
-        """A response with status 200.
-
-        Args:
-            text: of the response.
-            sent: the texts and keys that must not appear in a message.
-            without: optional members that were not sent.
-        """
+        """The response with this text, to a request without some of its optional members."""
         raise NotImplementedError
 
-    def _read(self, completion: Completion, request: Pairs) -> ResponseScores:
-        """The scores of the documents that were sent.
+    def _scores(self, response: Response, request: Pairs) -> ResponseScores:
+        """The scores in a response that is JSON.
 
         Raises:
             ReplyError: there are none.
@@ -354,49 +332,40 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return key
 
     def check_installed(self) -> None:
-        """Check that the packages are installed, without importing them.
-
-        Raises:
-            MissingExtraError: one is not.
-        """
-        auth = self._api.auth or BEARER
-        require([self.package, *auth.packages], auth.extra, f"the model {self.name!r}")
+        """Check that the packages are installed, without importing them."""
+        packages = [self.package, *self._auth.packages]
+        require(packages, self._auth.extra, f"the model {self.name!r}")
 
     @property
     def _max_documents(self) -> int:
         """Maximum documents per request, by the settings and by a recent error of the server."""
         limit = self._most_documents
-        if self._learned_limit is not None and _is_recent(self._learned_limit[1]):
-            limit = min(limit, self._learned_limit[0])
-        return limit
+        return int(min(limit, self._known(_DOCUMENTS) or limit))
 
     @property
     def _max_tokens(self) -> float | None:
         """Maximum estimated tokens per request, by the same; None if there is no limit."""
-        limits = [] if self._api.max_tokens is None else [_TOKEN_SHARE * self._api.max_tokens]
-        if self._learned_tokens is not None and _is_recent(self._learned_tokens[1]):
-            limits.append(self._learned_tokens[0])
-        return min(limits, default=None)
+        stated = self._api.max_tokens
+        limits = [None if stated is None else _TOKEN_SHARE * stated, self._known(_TOKENS)]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def _url(self) -> str:
         return wire.request_url(self._api, self.base_url, self.path, self.model)
 
     def _key(self) -> Secret:
-        auth = self._api.auth or BEARER
-        keyless = auth.sigv4 or auth.google or not self.key_variables
+        keyless = self._auth.sigv4 or self._auth.google or not self.key_variables
         if keyless and self.api_key is None and self.api_key_env is None:
             return Secret(NO_KEY)
         return super()._key()
 
     async def _complete(self, request: Pairs) -> Completion:
-        auth = self._api.auth or BEARER
+        auth = self._auth
         if (auth.sigv4 or auth.google) and self._key().reveal() == NO_KEY:
             self.check_installed()
             credentials = self._credentials = self._credentials or Credentials(auth)
-            await in_thread_of(
-                credentials, credentials.prepare
-            )  # may call a server of the provider
+            # It may call a server of the provider.
+            await in_thread_of(credentials, credentials.prepare)
         return await super()._complete(request)
 
     def _sent_with(self, key: Secret, request: Pairs) -> Sent:
@@ -404,11 +373,11 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return sent if self._credentials is None else sent.with_secrets(self._credentials.secrets)
 
     def _connect(self, key: str) -> Connection:
-        auth = self._api.auth or BEARER
-        if auth == BEARER or (auth.google and key != NO_KEY):
-            connection = json_http.connect(key, self.timeout, max_values=MAX_VALUES)
-        else:
-            connection = json_http.connect(NO_KEY, self.timeout, max_values=MAX_VALUES)
+        auth = self._auth
+        as_bearer = auth == BEARER or (auth.google and key != NO_KEY)
+        token = key if as_bearer else NO_KEY
+        connection = json_http.connect(token, self.timeout, max_values=MAX_VALUES)
+        if not as_bearer:
             authorize(connection.client, auth, key, self._credentials, self.model or "")
         if self._api.headers:
             connection.client.headers.update(self._api.headers)
@@ -418,12 +387,16 @@ class ApiMethod(Client[Pairs], Generic[A]):
         texts = (request.query, request.instruction, *request.documents)
         return [text for text in texts if text is not None]
 
-    def _has_learned(self, name: str) -> bool:
-        """Whether the server has rejected something of this name recently."""
-        return name in self._learned and _is_recent(self._learned[name])
+    def _remember(self, name: str, value: float = 0.0) -> None:
+        self._learned[name] = value, time.monotonic()
+
+    def _known(self, name: str) -> float | None:
+        """What the server has stated, or rejected by this name, recently."""
+        value, since = self._learned.get(name, (None, 0.0))
+        return value if time.monotonic() - since < REMEMBERED_SECONDS else None
 
     async def _answer(self, client: Any, request: Pairs, sent: Sent) -> Completion:
-        without = [*filter(self._has_learned, self._optional)]
+        without = [name for name in self._optional if self._known(name) is not None]
         body = self._body(request, without)
         response = await client.post(self._url, json=body)
         if response.status_code != 200:
@@ -434,30 +407,26 @@ class ApiMethod(Client[Pairs], Generic[A]):
         return await self._response(response.content.decode("utf-8"), sent, without)
 
     def _learn(self, response: ErrorResponse, request: Pairs, body: Mapping[str, Any]) -> None:
-        """Remember what the server accepts.
-
-        Raises:
-            LLMError: the request exceeded a limit, or had a part that the server rejects.
-        """
-        count, now = len(request.documents), time.monotonic()
+        """Remember what the server accepts, and raise the error that has the request sent again."""
+        count = len(request.documents)
         if response.status in {400, 413, 422}:
             limit = api_batches.batch_limit(response.text)
             if limit is not None and 0 < limit < count:
-                self._learned_limit = limit, now
+                self._remember(_DOCUMENTS, limit)
                 message = f"the server accepts {limit} documents per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
             tokens = api_batches.token_limit(response.text)
             if tokens is not None and count > 1:
-                size = sum(
-                    map(self._estimate(request.query, request.instruction), request.documents)
-                )
-                self._learned_tokens = _LEARNED_SHARE * size * tokens[0] / tokens[1], now
+                estimate = self._estimate(request.query, request.instruction)
+                size = sum(map(estimate, request.documents))
+                self._remember(_TOKENS, _LEARNED_SHARE * size * tokens[0] / tokens[1])
                 message = f"the server accepts {tokens[0]} tokens per request {response.source}"
                 raise LLMError(message, BATCH_TOO_LARGE)
         rejected = [name for name in self._optional if name in body and response.blames(name)]
         repeated = all(map(response.blames, self._api.text_members))  # the server shows the request
         if rejected and not repeated:
-            self._learned |= dict.fromkeys(rejected, now)
+            for name in rejected:
+                self._remember(name)
             message = f"the server does not support {rejected[0]!r} {response.source}"
             raise LLMError(message, MEMBER_REJECTED)
         empty = api_batches.blank(request.documents)
@@ -471,16 +440,6 @@ class ApiMethod(Client[Pairs], Generic[A]):
             raise api_batches.BatchRefusedError(refusal.message, refusal.code)
 
 
-def pair_tokens(query: str, instruction: str | None) -> Callable[[str], float]:
-    """Estimates the tokens of a document with the query and the instruction."""
-    per_pair = estimate_tokens(query) + estimate_tokens(instruction or "")
-    return lambda document: estimate_tokens(document) + per_pair
-
-
 def _cached_part(part: Any, _name: str) -> Any:
     """The form of a part of an API's description in the cache key; None if it has no effect."""
     return None if isinstance(part, Auth | Verified) else to_mapping(part, _cached_part)
-
-
-def _is_recent(since: float) -> bool:
-    return time.monotonic() - since < REMEMBERED_SECONDS

@@ -74,10 +74,7 @@ def misplaced(
 ) -> Iterator[Problem]:
     """What no template may have: values that JSON has not, and placeholders that have no value.
 
-    Args:
-        template: of a request, or of a part of one.
-        known: the names of the placeholders that have a value there.
-        each: those of them that have one for each repetition.
+    ``known`` are the placeholders that have one; those of ``each`` have it for each repetition.
     """
     if (size := yaml_text.too_large(template)) is not None:
         yield Problem((), size)
@@ -113,13 +110,7 @@ def merged(template: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str,
 def filled(
     template: Mapping[str, Any], values: Mapping[str, Any], documents: Sequence[str]
 ) -> dict[str, Any]:
-    """The JSON object of a request.
-
-    Args:
-        template: without :func:`problems`.
-        values: of the placeholders other than those of the documents; None for no value.
-        documents: the texts.
-    """
+    """The JSON object of a request; ``values`` are those of the other placeholders."""
     whole = {
         **values,
         "documents": list(documents),
@@ -141,8 +132,8 @@ def fill(
     Args:
         template: without anything :func:`misplaced`.
         values: of the placeholders; None for no value.
-        items: the values of those of ``each``, for each repetition.
-        each: the names of the placeholders of repeated elements.
+        items: the values of the placeholders of ``each``, for each repetition.
+        each: placeholders of repeated elements.
     """
     result = _filled(template, values, items, frozenset(each))
     return {} if result is _ABSENT else result
@@ -226,31 +217,22 @@ def _filled(
     items: Sequence[Mapping[str, Any]],
     each: Set[str],
 ) -> Any:
+    """The value that a part of a template describes; ``_ABSENT`` if it has none."""
     if isinstance(template, Mapping):
-        return _filled_object(template, values, items, each)
+        if [*template] == [_KEY]:
+            members = [{**values, **item} for item in (items if "id" not in values else [{}])]
+            part = template[_KEY]
+            return {member["id"]: _filled(part, member, (), each) for member in members}
+        parts = {key: _filled(part, values, items, each) for key, part in template.items()}
+        kept = {key: part for key, part in parts.items() if part is not _ABSENT}
+        return _ABSENT if parts and not kept else kept
     if isinstance(template, list | tuple):
         if len(template) == 1 and placeholders(template) & each - values.keys():
             return [_filled(template[0], {**values, **item}, (), each) for item in items]
-        parts_of_list = (_filled(part, values, items, each) for part in template)
-        return [part for part in parts_of_list if part is not _ABSENT]
+        elements = (_filled(part, values, items, each) for part in template)
+        return [part for part in elements if part is not _ABSENT]
     if (name := placeholder(template)) is not None:
         value = values.get(name)
         return _ABSENT if value is None else value
-    if isinstance(template, str) and template.startswith("$$"):
-        return template[1:]
-    return template
-
-
-def _filled_object(
-    template: Mapping[str, Any],
-    values: Mapping[str, Any],
-    items: Sequence[Mapping[str, Any]],
-    each: Set[str],
-) -> Any:
-    if [*template] == [_KEY]:
-        part = template[_KEY]
-        members = [{**values, **item} for item in (items if "id" not in values else [{}])]
-        return {member["id"]: _filled(part, member, (), each) for member in members}
-    parts = {key: _filled(part, values, items, each) for key, part in template.items()}
-    kept = {key: part for key, part in parts.items() if part is not _ABSENT}
-    return _ABSENT if parts and not kept else kept
+    is_escaped = isinstance(template, str) and template.startswith("$$")
+    return template[1:] if is_escaped else template

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from secondpass.apis import template as rerank_template
 from secondpass.apis.descriptions import USAGE_TOKENS, Api, RerankApi, RerankSpans
 from secondpass.apis.template import lookup
 from secondpass.effects import Answer, Completion
@@ -36,14 +35,7 @@ _MAX_LOGIT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """A request: a query, documents to score for it, and what counts as relevant.
-
-    Attributes:
-        query: of the call.
-        documents: that are sent.
-        instruction: of the call, if the API takes one.
-        skipped: places of documents of the batch that are not sent.
-    """
+    """A request; ``skipped`` are the places of documents of the batch that are not sent."""
 
     query: str
     documents: Sequence[str]
@@ -68,16 +60,11 @@ class Response(Completion):
 
 @dataclass(frozen=True, slots=True)
 class ResponseScores(BatchScores):
-    """The scores of one batch.
-
-    Attributes:
-        outside: the scores that are outside the range of the score kind.
-    """
+    """The scores of one batch; ``outside`` are those outside the range of their kind."""
 
     outside: tuple[float, ...] = ()
 
     def is_about(self, count: int) -> bool:
-        """Whether this can be an answer about ``count`` documents."""
         numbers = all(type(score) in {int, float} for score in self.outside)
         return numbers and BatchScores.is_about(self, count)
 
@@ -95,7 +82,6 @@ class SpanScores(ResponseScores):
     wrong_spans: tuple[int, ...] = ()
 
     def is_about(self, count: int) -> bool:
-        """Whether this can be an answer about ``count`` documents."""
         return (
             ResponseScores.is_about(self, count)
             and are_places(self.wrong_spans, count)
@@ -104,13 +90,6 @@ class SpanScores(ResponseScores):
                 span is None or (type(span) is tuple and value is not None)
                 for span, value in zip(self.spans, self.values, strict=True)
             )
-        )
-
-    def fits(self, texts: Sequence[str]) -> bool:
-        """Whether each span is within its text."""
-        return all(
-            span is None or to_span(span, len(text)) == span
-            for span, text in zip(self.spans, texts, strict=True)
         )
 
 
@@ -137,72 +116,27 @@ def request_url(api: Api, base_url: str | None, path: str | None, model: str | N
     return base + path
 
 
-def request_body(
-    api: RerankApi,
-    query: str,
-    documents: Sequence[str],
-    *,
-    model: str | None,
-    raw_scores: bool,
-    options: Mapping[str, Any] | None,
-    instruction: str | None = None,
-    document_tokens: int | None = None,
-    spans: bool = False,
-    without: Collection[str] = (),
-) -> dict[str, Any]:
-    """The JSON body of a request, without some of its optional members.
-
-    The instruction follows one that is set in ``options``.
-    """
-    values = {
-        "query": query,
-        "instructed_query": f"{instruction}\n{query}" if instruction else query,
-        "instruction": instruction,
-        "model": model,
-        "raw_scores": raw_scores,
-        "document_tokens": document_tokens or api.document_tokens,
-    }
-    asked = api.template(with_spans=spans).items()
-    template = {name: part for name, part in asked if name not in without}
-    body = rerank_template.filled(template, values, documents)
-    return rerank_template.laid_over(template, body, options or {})
-
-
-def member_option(api: RerankApi, name: str, options: Mapping[str, Any] | None) -> int | None:
-    """A number that ``options`` set in place of a placeholder."""
-    for member, part in api.request.items():
-        if part == f"${name}" and type(option := (options or {}).get(member)) is int:
-            return option
-    return None
-
-
 # ---------------------------------------------------------------------- responses
 
 
 def read_scores(
     body: Any,
     api: RerankApi,
-    count: int,
+    texts: Sequence[str],
     kind: ScoreKind,
-    spans: SpanReader | None = None,
+    spans: RerankSpans | None = None,
 ) -> ResponseScores:
-    """The scores in a parsed response.
+    """The scores in a parsed response about these texts, and their best spans if these are wanted.
 
     A row with an unknown index is skipped. A document with a score that is not finite, or with two
     different scores, counts as refused. A response without indices must have a score for each
     document.
 
-    Args:
-        body: the response.
-        api: whose it is.
-        count: documents in the request.
-        kind: of the scores.
-        spans: reads the spans, if they are wanted.
-
     Raises:
         ReplyError: no list of rows, no usable score, or indices that do not count from 0.
     """
-    rows = _rows(body, api)
+    count, rows = len(texts), _rows(body, api)
+    by_string = "id" in api.placeholders
     if not isinstance(rows, list):
         raise ReplyError("it has no list of results")
     if api.index is None and len(rows) != count:
@@ -216,7 +150,7 @@ def read_scores(
     bounds = range_of(kind)
     for place, row in enumerate(rows):
         stated = place if api.index is None else lookup(row, api.index)
-        index = _from_string(stated, count) if api.named_by_string else stated
+        index = _from_string(stated, count) if by_string else stated
         if type(index) is not int or not 0 <= index < count:
             unknown += 1
             if (number := _as_integer(stated)) in {-1, count}:
@@ -242,7 +176,7 @@ def read_scores(
     read = tuple(values), tuple(sorted(refused)), unknown, False, (), tuple(outside)
     if spans is None:
         return ResponseScores(*read)
-    return SpanScores(*read, *spans.read(usable, refused))
+    return SpanScores(*read, *best_spans(usable, refused, spans, texts, bounds))
 
 
 def _rows(body: Any, api: RerankApi) -> Any:
@@ -269,23 +203,21 @@ def lacks_scores(body: Any, api: RerankApi) -> bool:
 
 
 def remark(body: Any, api: RerankApi, sent: Sent) -> str:
-    """What a response without scores has instead, for the end of a message.
-
-    Args:
-        body: the response.
-        api: whose it is.
-        sent: texts and keys that must not appear.
-    """
+    """What a response without scores has instead, for the end of a message."""
     rows = _rows(body, api)
     if isinstance(rows, list):
         members = {name: None for row in rows[:9] if isinstance(row, dict) for name in row}
         known = ", ".join(map(repr, names(members, sent)))
         return f": {api.score!r} is wanted, and rows have {known}" if known else ""
-    said = words(body, sent)
-    if said:
+    return remark_without(api.rows, body, sent)
+
+
+def remark_without(place: str, body: Any, sent: Sent) -> str:
+    """What a response has that lacks the list or object of results at a place."""
+    if said := words(body, sent):
         return f"; the server says: {said}"
     known = ", ".join(map(repr, names(body, sent))) if isinstance(body, dict) else ""
-    return f": {api.rows!r} is wanted, and it has {known}" if known and api.rows else ""
+    return f": {place!r} is wanted, and it has {known}" if known and place else ""
 
 
 def _from_string(stated: Any, count: int) -> int | None:
@@ -342,11 +274,12 @@ def load(data: Any, texts: Sequence[str], *, with_spans: bool) -> ResponseScores
     Raises:
         ArithmeticError | AttributeError | TypeError | ValueError: they are of other texts.
     """
-    loaded: ResponseScores = reply_values.load(
-        data, len(texts), SpanScores if with_spans else ResponseScores
-    )
-    if isinstance(loaded, SpanScores) and not loaded.fits(texts):
-        raise ValueError("a span is outside its text")
+    kind = SpanScores if with_spans else ResponseScores
+    loaded: ResponseScores = reply_values.load(data, len(texts), kind)
+    if isinstance(loaded, SpanScores):
+        for span, text in zip(loaded.spans, texts, strict=True):
+            if span is not None and to_span(span, len(text)) != span:
+                raise ValueError("a span is outside its text")
     return loaded
 
 
@@ -377,13 +310,7 @@ def _spread(values: Sequence[T], places: Sequence[int], count: int) -> tuple[T |
 def spans_of(
     answers: Mapping[range, Answer[ResponseScores]], count: int, issues: IssueCollector
 ) -> list[Span | None]:
-    """The best span of each text of a task, with issues about those that are wrong or unknown.
-
-    Args:
-        answers: by the indices of their texts.
-        count: of all texts.
-        issues: of the method.
-    """
+    """The best span of each text of a task, with issues about those that are wrong or unknown."""
     spans: list[Span | None] = [None] * count
     for batch, answer in answers.items():
         if isinstance(answer.value, SpanScores):
@@ -399,15 +326,11 @@ def spans_of(
 def kind_of_scores(
     batches: Sequence[ResponseScores], kind: ScoreKind, *, maybe_logits: bool
 ) -> ScoreKind:
-    """The kind of the scores of one ranking, decided over all of its batches.
+    """The kind of the scores of one ranking, decided over all of its batches that were answered.
 
-    Args:
-        batches: those that were answered.
-        kind: that the settings or the API state.
-        maybe_logits: whether logits are accepted in place of probabilities: of ``tei`` and
-            ``infinity``, whose APIs document both, unless a setting states the kind. They are
-            recognized if every batch has a score outside 0 to 1, every score is a number, and none
-            is beyond 50, as percentages are.
+    ``maybe_logits`` accepts logits in place of probabilities: of ``tei`` and ``infinity``, whose
+    APIs document both, unless a setting states the kind. They are recognized if every batch has a
+    score outside 0 to 1, every score is a number, and none is beyond 50, as percentages are.
 
     Raises:
         MethodError: the scores have another range.
@@ -429,7 +352,7 @@ def kind_of_scores(
     )
 
 
-def clipped(batch: ResponseScores, kind: ScoreKind) -> BatchScores:
+def clipped(batch: ResponseScores, kind: ScoreKind) -> ResponseScores:
     """The scores, with rounding errors clipped to the range of the kind."""
     low, high = range_of(kind)
     values = [None if value is None else min(max(value, low), high) for value in batch.values]
@@ -439,58 +362,43 @@ def clipped(batch: ResponseScores, kind: ScoreKind) -> BatchScores:
 # ---------------------------------------------------------------------- spans
 
 
-@dataclass(frozen=True, slots=True)
-class SpanReader:
-    """Reads the best span of each document of one response.
+def best_spans(
+    rows: Iterable[tuple[int, Any]],
+    refused: Set[int],
+    places: RerankSpans,
+    texts: Sequence[str],
+    bounds: tuple[float, float],
+) -> tuple[tuple[Span | None, ...], tuple[int, ...]]:
+    """The best span of each document, and the documents whose spans cannot be used.
 
-    Attributes:
-        places: where the spans are.
-        texts: that were sent.
-        kind: of the scores.
-    """
-
-    places: RerankSpans
-    texts: Sequence[str]
-    kind: ScoreKind
-
-    def read(
-        self, rows: Iterable[tuple[int, Any]], refused: Set[int]
-    ) -> tuple[tuple[Span | None, ...], tuple[int, ...]]:
-        """The best span of each document, and the documents whose spans cannot be used.
-
-        A document with a wrong span, or with different spans in two rows, gets none.
-
-        Args:
-            rows: indices of documents, and their rows.
-            refused: documents that get no span.
-        """
-        bounds = range_of(self.kind)
-        spans: dict[int, Span | None] = {}
-        wrong: set[int] = set()
-        for index, row in rows:
-            try:
-                span = best_span(row, self.places, self.texts[index], bounds)
-            except ValueError:
-                wrong.add(index)
-            else:
-                if spans.setdefault(index, span) != span:
-                    wrong.add(index)
-        unusable = wrong | refused
-        places = range(len(self.texts))
-        best = (None if index in unusable else spans.get(index) for index in places)
-        return tuple(best), tuple(sorted(wrong - refused))
-
-
-def best_span(
-    row: Any, places: RerankSpans, text: str, bounds: tuple[float, float] = (-math.inf, math.inf)
-) -> Span | None:
-    """The best span of a row; None if it has none.
+    A document with a wrong span, or with different spans in two rows, gets none.
 
     Args:
-        row: of a document.
-        places: where its spans are.
-        text: that was sent.
+        rows: indices of documents, and their rows.
+        refused: documents that get no span.
+        places: where a row has its spans.
+        texts: of the documents, as they were sent.
         bounds: of the scores.
+    """
+    spans: dict[int, Span | None] = {}
+    wrong: set[int] = set()
+    for index, row in rows:
+        try:
+            span = _best_span(row, places, texts[index], bounds)
+        except ValueError:
+            wrong.add(index)
+        else:
+            if spans.setdefault(index, span) != span:
+                wrong.add(index)
+    usable = spans.keys() - wrong - refused
+    best = (spans[index] if index in usable else None for index in range(len(texts)))
+    return tuple(best), tuple(sorted(wrong - refused))
+
+
+def _best_span(
+    row: Any, places: RerankSpans, text: str, bounds: tuple[float, float]
+) -> Span | None:
+    """The best span of a row; None if it has none.
 
     Raises:
         ValueError: it is no list of spans; or a span is not within the text, states another text,
@@ -501,7 +409,8 @@ def best_span(
         return None
     if not isinstance(items, list):
         raise ValueError("no list of spans")
-    indices = None if not items or _is_plain(places.unit, text) else _indices(text, places.unit)
+    are_indices = places.unit == "code_points" or text.isascii()
+    indices = None if not items or are_indices else _indices(text, places.unit)
     scores: dict[Span, float] = {}
     for number, item in enumerate(items):
         offsets = [lookup(item, places.start), lookup(item, places.end)]
@@ -516,18 +425,11 @@ def best_span(
         if stated is not None and stated != text[slice(*span)]:
             raise ValueError("a span of another text")
         score = -float(number) if places.score is None else to_float(lookup(item, places.score))
-        if score is None or not math.isfinite(score):
-            raise ValueError("a span without a score")
-        if places.score is not None and in_range(score, bounds) is None:
-            raise ValueError("a span with a score out of range")
+        if score is None or (places.score is not None and in_range(score, bounds) is None):
+            raise ValueError("a span without a score in range")
         if scores.setdefault(span, score) != score:
             raise ValueError("a span with two scores")
     return max(scores, key=scores.__getitem__, default=None)
-
-
-def _is_plain(unit: str, text: str) -> bool:
-    """Whether offsets are indices of the text."""
-    return unit == "code_points" or text.isascii()
 
 
 def _indices(text: str, unit: str) -> dict[int, int]:

@@ -84,14 +84,8 @@ class Client(Generic[R]):
         """
         if self.api_key is not None and self.api_key_env is not None:
             raise ConfigurationError("api_key, api_key_env: give one of them")
-        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise ConfigurationError("base_url: must begin with http:// or https://")
-        try:
-            host = urlsplit(self.base_url or "").netloc
-        except ValueError:
-            raise ConfigurationError("base_url: is not a valid URL") from None
-        if "@" in host:
-            raise ConfigurationError("base_url: must not contain a password; use api_key_env")
+        if self.base_url is not None:
+            check_url(self.base_url, "base_url")
         self._lock = ForkLock()
         self._client: tuple[Portal, Secret, Connection] | None = None
         self._refused: tuple[Secret, float] | None = None
@@ -276,6 +270,18 @@ class Client(Generic[R]):
                 self._finalizer = weakref.finalize(self, _close, client[0], client[2])
                 self._finalizer.atexit = False
             return client
+
+
+def check_url(url: str, setting: str) -> None:
+    """Check that an address is one of HTTP, and contains no password."""
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{setting}: must begin with http:// or https://")
+    try:
+        host = urlsplit(url).netloc
+    except ValueError:
+        raise ConfigurationError(f"{setting}: is not a valid URL") from None
+    if "@" in host:
+        raise ConfigurationError(f"{setting}: must not contain a password; use api_key_env")
 
 
 def _checked(key: Secret) -> Secret:

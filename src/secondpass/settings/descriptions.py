@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import yaml_text
 from secondpass.settings.messages import describe, suggestion
+from secondpass.settings.registry import names_in
 from secondpass.settings.signature import Nested, from_mapping, model_of
 
 T = TypeVar("T")
@@ -20,21 +21,12 @@ _PATH = r"\.ya?ml$|[/\\]"
 
 
 class Descriptions(MutableMapping[str, T], Generic[T]):
-    """The descriptions of the package by name. Each file is read when it is first used.
-
-    Args:
-        folder: their folder in ``data``.
-        cls: the configurable class of a description.
-        noun: what is described, for messages.
-    """
+    """The descriptions in a folder of ``data`` by name. Each file is read when it is first used."""
 
     def __init__(self, folder: str, cls: type, noun: str) -> None:
         self._folder = files("secondpass") / "data" / folder
         self._cls, self._noun = cls, noun
-        names = sorted(file.name for file in self._folder.iterdir())
-        self._read: dict[str, T | None] = {
-            name.removesuffix(".yaml"): None for name in names if name.endswith(".yaml")
-        }
+        self._read: dict[str, T | None] = dict.fromkeys(names_in(folder))
 
     def __getitem__(self, name: str) -> T:
         description = self._read[name]

@@ -24,12 +24,9 @@ _SHORT = 8
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable that a setting was read from.
+    """A variable that a setting was read from, and the value of that setting.
 
-    Attributes:
-        name: its name.
-        text: its value, which no message shows; empty if the default was used.
-        value: the value of the setting.
+    No message shows the text of the variable, which is empty if the default was used.
     """
 
     name: str
@@ -148,31 +145,26 @@ _READERS: Mapping[type, tuple[str, Callable[[str], Any]]] = {
 def with_sources(
     problems: Sequence[Problem], values: Mapping[str, Any], variables: Mapping[Path, Variable]
 ) -> list[Problem]:
-    """The problems of a configuration, each with the name of the variable that it comes from.
-
-    Args:
-        problems: what is wrong.
-        values: the configuration that was checked.
-        variables: those of :func:`fill`. A setting that was overridden since has another value,
-            and is not attributed to its variable.
-    """
+    """The problems of a checked configuration, each with the name of the variable it comes from."""
     sources: dict[Path, Variable] = {}
     for path, source in variables.items():
-        value: Any = values
-        for step in path:
-            value = _item(value, step)
-        place = path
+        place, value = path, value_at(values, path)
         if isinstance(value, Mapping):  # a bare name has become {type: name}
             place, value = (*path, "type"), value.get("type")
-        if value is source.value:
+        if value is source.value:  # unlike that of a setting that was overridden
             sources[place] = source
     return [_with_source(problem, sources) for problem in problems]
 
 
-def _item(value: Any, step: str | int) -> Any:
-    if isinstance(step, int):
-        return value[step] if isinstance(value, list | tuple) and step < len(value) else None
-    return value.get(step) if isinstance(value, Mapping) else None
+def value_at(value: Any, path: Sequence[str | int]) -> Any:
+    """The value at a path in a configuration; None if there is none."""
+    for step in path:
+        if isinstance(step, int):
+            has_item = isinstance(value, list | tuple) and step < len(value)
+            value = value[step] if has_item else None
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def _with_source(problem: Problem, sources: Mapping[Path, Variable]) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from secondpass.errors import Problem
@@ -60,14 +60,12 @@ def with_hidden_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     Hides the settings of keys, parameters of other libraries that may be keys by their names, and
     the parts of an address that may be keys. Names of variables are kept.
     """
-    hidden: dict[str, Any] = _hidden(config, foreign=False)
-    return hidden
+    return {**_hidden(config, foreign=False)}
 
 
 def with_placeholder_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a configuration that needs no key: those of variables become placeholders."""
-    filled: dict[str, Any] = _with_keys(config, lambda _name: "placeholder")
-    return filled
+    return {**_with_keys(config, lambda _name: "placeholder")}
 
 
 def with_read_keys(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,15 +73,15 @@ def with_read_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
     So the configuration can be written out again, unlike one with the value of the variable.
     """
-    filled: dict[str, Any] = _with_keys(config, variable)
-    return filled
+    return {**_with_keys(config, variable)}
 
 
 def _hidden(value: Any, *, foreign: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_hidden(item, foreign=foreign) for item in value]
     if not isinstance(value, Mapping):
-        return _without_query(value) if foreign and _is_address(value) else value
+        is_address = isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
+        return _without_query(value) if foreign and is_address else value
     secrets = _secrets_of(value.get("type"))
     result: dict[Any, Any] = {}
     for key, item in value.items():
@@ -113,10 +111,6 @@ def _without_any_value(item: Any) -> Any:
     return item if item is None or isinstance(item, bool) else HIDDEN
 
 
-def _is_address(value: Any) -> bool:
-    return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
-
-
 def _without_query(item: Any) -> Any:
     """An address without its user, password, query and fragment, which may hold a key."""
     if environment.names_variable(item):
@@ -136,24 +130,20 @@ def _with_keys(value: Any, read: Callable[[str], str]) -> Any:
     for key, item in value.items():
         if key in environment.FOREIGN:
             filled[key] = item
-        elif _names_a_variable(item) and key in _secrets_of(value.get("type")):
-            filled[key] = Secret(text, item["env"]) if (text := read(item["env"])) else item
+        elif environment.names_variable(item) and key in _secrets_of(value.get("type")):
+            name = item["env"]
+            is_read = isinstance(name, str) and name and item.get("default") is None
+            key_text = read(name) if is_read else ""
+            filled[key] = Secret(key_text, name) if key_text else item
         else:
             filled[key] = _with_keys(item, read)
     return filled
 
 
-def _names_a_variable(item: Any) -> bool:
-    """Whether an item is ``{env: NAME}`` with a valid name."""
-    if not environment.names_variable(item):
-        return False
-    return isinstance(item["env"], str) and bool(item["env"]) and item.get("default") is None
-
-
 def _secrets_of(kind: Any) -> frozenset[str]:
     """The settings that hold a key, of the method or language model that a ``type`` names."""
     kind = environment.read(kind)
-    families: Sequence[registry.Family] = ("methods", "llms")
+    families: tuple[registry.Family, ...] = ("methods", "llms")
     for family in families:
         if isinstance(kind, str) and kind in registry.names(family):
             fields = model_of(registry.kind(family, kind)).model_fields

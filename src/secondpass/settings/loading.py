@@ -25,7 +25,6 @@ from secondpass.settings import (
     yaml_text,
 )
 from secondpass.settings.keys import literal_keys, with_read_keys
-from secondpass.settings.messages import REQUIRED
 from secondpass.settings.overrides import Override, overlay, replace_llm, with_parameter_names
 
 
@@ -68,11 +67,7 @@ def _parsed(text: str, about: str) -> dict[str, Any]:
 
 
 def preset_purpose(name: str) -> str:
-    """What a preset is for: the comment at the top of its file.
-
-    Raises:
-        ConfigurationError: no such preset.
-    """
+    """What a preset is for: the comment at the top of its file."""
     comment = itertools.takewhile(lambda line: line.startswith("#"), _text(name).splitlines())
     return " ".join(line.removeprefix("#").strip() for line in comment)
 
@@ -103,15 +98,10 @@ def _parsed_once(text: str, name: str) -> dict[str, Any]:
 
 
 def _text(name: str) -> str:
-    """The text of a preset's file.
-
-    Raises:
-        ConfigurationError: no such preset.
-    """
+    """The text of a preset's file."""
     if isinstance(name, str) and name in registry.preset_names():
-        return (files("secondpass") / "data" / "presets" / f"{name}.yaml").read_text(
-            encoding="utf-8"
-        )
+        path = files("secondpass") / "data" / "presets" / f"{name}.yaml"
+        return path.read_text(encoding="utf-8")
     hint = ""
     if isinstance(name, str):
         hint = registry.meaning(name) or registry.meaning_of_path(name)
@@ -120,11 +110,7 @@ def _text(name: str) -> str:
 
 
 def over_preset(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration, laid over the preset that its key ``preset`` names, if any.
-
-    Raises:
-        ConfigurationError: there is no such preset.
-    """
+    """A configuration, laid over the preset that its key ``preset`` names, if any."""
     rest = dict(config)
     if "preset" not in rest:
         return rest
@@ -168,51 +154,11 @@ def load(cls: type[T], config: Mapping[str, Any] | str | PathLike[str]) -> T:
         ConfigurationError: every problem, with its place in the configuration.
     """
     if isinstance(config, Mapping):
-        return _construct(cls, config, "configuration")
+        return construct(cls, config, "configuration")
     if not isinstance(config, str | PathLike):
         message = f"give a mapping or the path of a YAML file, not {describe(config)}"
         raise ConfigurationError(message)
-    return _construct(cls, read_yaml(Path(fspath(config))), fspath(config))
-
-
-def resolve(
-    cls: type[T],
-    source: Mapping[str, Any] | str | PathLike[str],
-    *,
-    llm: Any,
-    flat: Mapping[str, Override],
-    defaults: Mapping[str, Any],
-    llm_parameter: str,
-) -> T:
-    """An object of a configurable class, with an adapter's parameters in its configuration.
-
-    Args:
-        cls: the class.
-        source: a preset name, a mapping, or the path of a YAML file.
-        llm: the language model instead of the configured one; None for that.
-        flat: the parameters by name.
-        defaults: for settings that the configuration leaves out.
-        llm_parameter: the adapter's parameter for ``llm``, for messages.
-
-    Raises:
-        ConfigurationError: the source cannot be read; or every problem, with its place.
-    """
-    config, about = read(source)
-    # What a mapping sets itself; a preset's settings may be overridden.
-    own = source if isinstance(source, Mapping) else {}
-    try:
-        return _construct(cls, config, about, defaults=defaults, llm=llm, flat=flat, own=own)
-    except ConfigurationError as error:
-        problems = [_with_parameter(problem, llm_parameter) for problem in error.problems]
-        raise ConfigurationError(problems, error.about) from None
-
-
-def _with_parameter(problem: Problem, llm_parameter: str) -> Problem:
-    if problem.path[-1:] != ("llm",) or problem.message != REQUIRED:
-        return problem
-    return Problem(
-        problem.path, f"{REQUIRED}; give it as {llm_parameter}=, or in the configuration"
-    )
+    return construct(cls, read_yaml(Path(fspath(config))), fspath(config))
 
 
 def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any], str]:
@@ -224,10 +170,8 @@ def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any
     if isinstance(source, Mapping):
         return dict(source), "configuration"
     if not isinstance(source, str | PathLike):
-        message = (
-            f"give a preset name, a mapping, a YAML path or a Reranker, not {describe(source)}"
-        )
-        raise ConfigurationError(message)
+        kinds = "a preset name, a mapping, a YAML path or a Reranker"
+        raise ConfigurationError(f"give {kinds}, not {describe(source)}")
     name = fspath(source)
     bare = isinstance(source, str) and not ("/" in name or "\\" in name)
     if not bare or Path(name).suffix in registry.CONFIGURATION_SUFFIXES:
@@ -238,7 +182,7 @@ def read(source: Mapping[str, Any] | str | PathLike[str]) -> tuple[dict[str, Any
     return preset(name), "configuration"
 
 
-def _construct(
+def construct(
     cls: type[T],
     config: Mapping[str, Any],
     about: str,
@@ -254,9 +198,9 @@ def _construct(
         cls: its class.
         config: as it was parsed.
         about: its name in error messages.
-        defaults: as for :func:`resolve`.
-        llm: likewise.
-        flat: likewise.
+        defaults: for settings that the configuration leaves out.
+        llm: the language model instead of the configured one; None for that.
+        flat: an adapter's parameters by name.
         own: the settings that no parameter may override.
 
     Raises:
@@ -291,10 +235,6 @@ def _construct(
 
 
 def _check_size(config: Any) -> None:
-    """Check that a configuration is of moderate size and does not refer to itself.
-
-    Raises:
-        ConfigurationError: it is too large.
-    """
+    """Check that a configuration is of moderate size and does not refer to itself."""
     if (message := yaml_text.too_large(config)) is not None:
         raise ConfigurationError(message)

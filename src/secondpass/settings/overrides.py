@@ -9,7 +9,7 @@ from typing import Any
 
 from secondpass.errors import ConfigurationError, Problem
 from secondpass.settings import describe, environment, model_of, registry
-from secondpass.settings.environment import Unfilled
+from secondpass.settings.environment import Unfilled, value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ def overlay(
     Args:
         config: as described by the user, or that of a preset or a file.
         flat: by the names of the parameters.
-        own: the mapping that the user passed, whose settings parameters may not override; empty
-            for a preset or a file.
+        own: the settings that parameters may not override.
         llm_given: whether a language model object replaces the configured one.
 
     Raises:
@@ -62,7 +61,11 @@ def overlay(
                     )
             if _is_set(config, alternative):
                 _set(merged, alternative, None)
-            _set(merged, path, _setting(config, path, override))
+            value = override.value
+            if override.replacing is not None:
+                before = value_at(config, path)
+                value = override.replacing(None if isinstance(before, Unfilled) else before, value)
+            _set(merged, path, value)
         except ConfigurationError as error:
             problems.extend(Problem((name,), problem.message) for problem in error.problems)
     if problems:
@@ -76,12 +79,6 @@ _ALTERNATIVES = {
     for name, other in ((key, f"{key}_env"), (f"{key}_env", key))
 }
 """Two settings for one thing: a key, and the environment variable that holds it."""
-
-
-def beside_ready(flat: Mapping[str, Override]) -> list[Problem]:
-    """The problems of overrides for a ready Reranker, whose settings are final."""
-    message = "can't be used beside a ready Reranker; set {!r} on that"
-    return [Problem((name,), message.format(value.places[0])) for name, value in flat.items()]
 
 
 def with_parameter_names(
@@ -103,9 +100,7 @@ def without(config: dict[str, Any], flat: Mapping[str, Override]) -> dict[str, A
     for override in flat.values():
         for place in override.places:
             *outer, key = place.split(".")
-            inside: Any = config
-            for step in outer:
-                inside = inside.get(step) if isinstance(inside, Mapping) else None
+            inside = value_at(config, outer)
             if isinstance(inside, dict) and key in inside:
                 del inside[key]
                 break
@@ -113,11 +108,7 @@ def without(config: dict[str, Any], flat: Mapping[str, Override]) -> dict[str, A
 
 
 def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> list[str]:
-    """The path of the override's setting in this configuration.
-
-    Raises:
-        ConfigurationError: the method has no such setting.
-    """
+    """The path of the override's setting in this configuration."""
     method = config.get("method")
     kind = method.get("type") if isinstance(method, Mapping) else method
     unknown = isinstance(kind, Unfilled | None)
@@ -142,9 +133,7 @@ def _path(config: Mapping[str, Any], override: Override, llm_given: bool) -> lis
 
 def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]:
     """The names of the settings of the method, or of the language model, at a path."""
-    value: Any = config
-    for step in outer:
-        value = value.get(step) if isinstance(value, Mapping) else None
+    value = value_at(config, outer)
     kind = value.get("type") if isinstance(value, Mapping) else value
     family: registry.Family = "llms" if "llm" in outer else "methods"
     if not isinstance(kind, str) or kind not in registry.names(family):
@@ -153,11 +142,7 @@ def _settings_of(config: Mapping[str, Any], outer: list[str]) -> Collection[str]
 
 
 def _is_set(config: Mapping[str, Any], path: list[str]) -> bool:
-    """Whether the configuration has a value at the path.
-
-    Raises:
-        ConfigurationError: the path leads into an object, which cannot be changed.
-    """
+    """Whether the configuration has a value at the path, which must not lead into an object."""
     inside: Any = config
     for step in path:
         if inside is not None and not isinstance(inside, Mapping | str | Unfilled):
@@ -167,17 +152,6 @@ def _is_set(config: Mapping[str, Any], path: list[str]) -> bool:
             return False
         inside = inside[step]
     return True
-
-
-def _setting(config: Mapping[str, Any], path: list[str], override: Override) -> Any:
-    """The setting that an override makes of the configured one."""
-    if override.replacing is None:
-        return override.value
-    before: Any = config
-    for step in path:
-        before = before.get(step) if isinstance(before, Mapping) else None
-    before = None if isinstance(before, Unfilled) else before
-    return override.replacing(before, override.value)
 
 
 def _set(config: dict[str, Any], path: list[str], value: Any) -> None:
@@ -201,12 +175,7 @@ def with_llm(config: Mapping[str, Any], llm: Any) -> dict[str, Any]:
 
 
 def replace_llm(values: Mapping[str, Any], llm: Any) -> dict[str, Any]:
-    """:func:`with_llm` for a configuration whose variables are read already.
-
-    Raises:
-        ConfigurationError: as for :func:`with_llm`; or the name of a method or a timeout is a
-            variable that gives no value.
-    """
+    """:func:`with_llm` for a configuration whose variables are read already."""
     asking = False
 
     def replaced(part: Any) -> Any:
@@ -236,11 +205,7 @@ def replace_llm(values: Mapping[str, Any], llm: Any) -> dict[str, Any]:
 
 
 def _with_timeout(llm: Any, configured: Any) -> Any:
-    """The language model with the timeout of the configured one, if both have one.
-
-    Raises:
-        ConfigurationError: the timeout is a variable that gives no value.
-    """
+    """The language model with the timeout of the configured one, if both have one."""
     timeout = configured.get("timeout") if isinstance(configured, Mapping) else None
     if timeout is None or not hasattr(llm, "timeout"):
         return llm
@@ -252,11 +217,7 @@ def _with_timeout(llm: Any, configured: Any) -> Any:
 
 
 def _asks(method: object) -> bool:
-    """Whether a method of this name asks a language model.
-
-    Raises:
-        ConfigurationError: the name is a variable that gives no value.
-    """
+    """Whether a method of this name asks a language model."""
     if isinstance(method, Unfilled):
         raise ConfigurationError([method.problem])
     if not isinstance(method, str) or method not in registry.names("methods"):

@@ -13,9 +13,10 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from secondpass.errors import ConfigurationError, NotSerializableError, Problem
 from secondpass.settings.messages import describe, suggestion
@@ -32,13 +33,7 @@ if TYPE_CHECKING:
 
 Family: TypeAlias = Literal["methods", "llms", "orderings", "contexts"]
 
-_BUILT_IN: dict[Family, dict[str, str]] = {
-    "methods": {},
-    "llms": {},
-    "orderings": {},
-    "contexts": {},
-}
-
+_BUILT_IN: dict[Family, dict[str, str]] = {family: {} for family in get_args(Family)}
 
 CONFIGURATION_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 """How the names of files with a configuration end."""
@@ -124,20 +119,17 @@ def kind(family: Family, name: str) -> type:
     raise ConfigurationError([Problem(("type",), f"no kind is named {name!r}{hint}")])
 
 
-def preset_names() -> list[str]:
-    """The names of the presets, in alphabetical order."""
+def names_in(folder: str) -> list[str]:
+    """The names of what a folder of ``data`` describes, in the order of its files."""
     from importlib.resources import files  # costs more to import than this module
 
-    folder = files("secondpass") / "data" / "presets"
-    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+    names = sorted(file.name for file in (files("secondpass") / "data" / folder).iterdir())
+    return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml")]
 
 
-def rerank_apis() -> list[str]:
-    """The names of the built-in descriptions of rerank APIs, in alphabetical order."""
-    from importlib.resources import files
-
-    folder = files("secondpass") / "data" / "rerank_apis"
-    return sorted(file.name[:-5] for file in folder.iterdir() if file.name.endswith(".yaml"))
+def preset_names() -> list[str]:
+    """The names of the presets, in alphabetical order."""
+    return names_in("presets")
 
 
 def meaning(name: str, *, as_options: bool = False) -> str:
@@ -145,7 +137,7 @@ def meaning(name: str, *, as_options: bool = False) -> str:
 
     Args:
         name: of no method, preset or file, where one of these is expected.
-        as_options: how to use it as options of the command, not in Python or a configuration.
+        as_options: whether to use it in options of the command, not in Python or a configuration.
     """
     if name in preset_names():
         python = f"Reranker.from_preset({name!r}), or 'preset: {name}' in a configuration"
@@ -156,7 +148,7 @@ def meaning(name: str, *, as_options: bool = False) -> str:
         use = f"--set method={name}" if as_options else python
         return f"; it is a method: use {use}"
     method: dict[str, Any]
-    if name in rerank_apis():
+    if name in names_in("rerank_apis"):
         what, method = "it is a rerank API", {"type": "endpoint", "api": name, "model": _OWN}
     elif name in names("llms"):
         what = "it is a provider of language models"
@@ -242,11 +234,9 @@ def name_of(family: Family, instance: object) -> str | None:
         if built_in == path:
             return name
     for name in _entry_points(family):
-        try:
+        with suppress(ConfigurationError):  # the entry point of a broken package
             if kind(family, name) is cls:
                 return name
-        except ConfigurationError:
-            continue  # the entry point of a broken package
     return None
 
 
@@ -270,12 +260,7 @@ def build(family: Family, settings: Mapping[str, Any]) -> Any:
 
 
 def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
-    """The mapping from which :func:`build` creates an equal object.
-
-    Args:
-        family: of the object's kind.
-        instance: the object.
-        where: the setting that holds it, for error messages.
+    """The mapping from which :func:`build` creates an equal object; ``where`` is its setting.
 
     Raises:
         NotSerializableError: its class, or that of an object in its settings, is not registered.
@@ -287,11 +272,7 @@ def dump(family: Family, instance: Any, where: str) -> dict[str, Any]:
 
 
 def dump_settings(instance: Any, where: str) -> dict[str, Any]:
-    """The settings of a configurable object, without its ``type``; otherwise as :func:`dump`.
-
-    Raises:
-        NotSerializableError: one of them cannot be written out.
-    """
+    """The settings of a configurable object, without its ``type``; otherwise as :func:`dump`."""
     try:
         return to_mapping(instance, dump_part)
     except NotSerializableError as error:
@@ -304,9 +285,6 @@ def dump_part(value: Any, where: str) -> Any:
 
     The result of its method ``as_setting(where)`` if it has one, else the mapping of its settings,
     with a ``type`` if its class is registered.
-
-    Raises:
-        NotSerializableError: no configuration can describe it.
     """
     if hasattr(value, "as_setting"):
         return value.as_setting(where)

@@ -17,6 +17,7 @@ construction with a setting that is not :func:`nested`, since it costs more than
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import typing
@@ -101,17 +102,10 @@ def is_configurable(value: object) -> bool:
 
 
 def validated(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The validated settings; the constructor supplies the defaults of the others.
-
-    Raises:
-        ConfigurationError: every problem, with its place.
-    """
-    try:
-        built = _built(cls, settings)
-    except (ValueError, AssertionError):  # those that pydantic collects, to report all at once
-        built = None
-    if built is not None:
-        return built
+    """The validated settings; the constructor supplies the defaults of the others."""
+    with contextlib.suppress(ValueError, AssertionError):  # pydantic collects them, to report all
+        if (built := _built(cls, settings)) is not None:
+            return built
     from pydantic import ValidationError
 
     model = model_of(cls)
@@ -184,11 +178,7 @@ def model_of(cls: type) -> type[BaseModel]:
 
 
 def from_mapping(cls: type, settings: Mapping[Any, Any]) -> Any:
-    """Construct ``cls`` from a mapping.
-
-    Raises:
-        ConfigurationError: every problem, without the name of the class in front.
-    """
+    """Construct ``cls`` from a mapping; an error does not name the class."""
     if wrong := [key for key in settings if not isinstance(key, str)]:
         raise ConfigurationError(f"keys must be words, not {describe(wrong[0])}")
     try:
@@ -243,8 +233,7 @@ class Nested:
 class OneOrMore:
     """Marks a parameter that holds a list, or a single name in place of a list of one.
 
-    Args:
-        names: returns the names that are allowed alone, for the JSON Schema; None for any string.
+    ``names`` returns those that are allowed alone, for the JSON Schema; None allows any string.
     """
 
     def __init__(self, names: Callable[[], list[str]] | None = None) -> None:
@@ -279,9 +268,8 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
             return value
         if isinstance(value, Mapping):
             return from_mapping(cls, value)
-        raise ConfigurationError(
-            f"give a mapping or {with_article(cls.__name__)}, not {describe(value)}"
-        )
+        message = f"give a mapping or {with_article(cls.__name__)}, not {describe(value)}"
+        raise ConfigurationError(message)
 
     def schema() -> dict[str, Any]:
         own = model_of(cls).model_json_schema()
@@ -293,10 +281,7 @@ def nested(cls: type, *, optional: bool = False) -> Nested:
 def to_mapping(instance: Any, dump: Callable[[Any, str], Any]) -> dict[str, Any]:
     """The settings of a configurable object that differ from their defaults.
 
-    Args:
-        instance: the object.
-        dump: serializes a value that is neither plain nor a list or mapping of plain ones; called
-            with the value and the parameter's name.
+    ``dump(value, name of the setting)`` writes what is neither plain nor a list or mapping of that.
     """
     settings: dict[str, Any] = {}
     cls: type = type(instance)

@@ -14,6 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -196,9 +197,10 @@ def _loader() -> type[yaml.SafeLoader]:
                     f"{node.value} is octal in YAML 1.1 and decimal in 1.2; leave out the zeros"
                 )
                 raise error(f"{message} of a number, or put a text into quotes", node)
-            is_float = node.tag == "tag:yaml.org,2002:float" and node.value[-1:].isdigit()
-            if is_float and math.isinf(_number(node.value)):
-                raise error("a number that is too large", node)
+            if node.tag == "tag:yaml.org,2002:float" and node.value[-1:].isdigit():
+                with suppress(ValueError):  # not a decimal number
+                    if math.isinf(float(node.value)):
+                        raise error("a number that is too large", node)
             return super().construct_scalar(node)
 
         def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
@@ -235,11 +237,3 @@ def _dumper() -> type[yaml.SafeDumper]:
 def _add_resolvers(cls: type[yaml.SafeLoader | yaml.SafeDumper]) -> None:
     for tag, (form, first) in _SCALARS.items():
         cls.add_implicit_resolver(tag, re.compile(rf"(?:{form})\Z"), list(first))
-
-
-def _number(text: str) -> float:
-    """A decimal number as a float; 0 for other text."""
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

@@ -306,6 +306,8 @@ def test_answers_by_their_order(make, provider):
 
     provider.play(answer(nameless))
     assert make().rerank("q", NUMBERS).order == (1, 2, 0)
+    provider.play(answer(lambda reply, _request: reply["answers"][1].update(name=[])))
+    assert scores(make().rerank("q", NUMBERS)) == {0: 0.3, 1: None, 2: 0.5}
     provider.play(answer(set_answers(lambda answers: answers[:-1])))
     assert scores(make().rerank("q", NUMBERS)) == {0: 0.3, 1: 0.9, 2: None}
 

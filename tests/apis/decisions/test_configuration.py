@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import pickle
 
@@ -11,13 +10,9 @@ import pytest
 import fake_provider as fake
 from decision_answers import KEY, NUMBERS, SHAPES, answer, probability
 from fake_provider import http, status
-from rankings import codes
+from rankings import codes, shown
 from rotation import rotated
-from secondpass import (
-    Candidate,
-    ConfigurationError,
-    Reranker,
-)
+from secondpass import ConfigurationError, Reranker
 from secondpass.apis.decision_descriptions import DECISION_APIS
 from secondpass.apis.decisions import Decisions
 
@@ -49,15 +44,6 @@ def test_the_usual_key_goes_to_no_other_address(make, shape, provider, monkeypat
     assert provider.requests[2].key == "sk-local"
 
 
-@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
-def test_the_key_of_an_own_api(make, provider, monkeypatch):
-    monkeypatch.setenv("OWN_KEY", "sk-own")
-    provider.play(lambda _request: [http(200, {"answers": {}})])
-    own = {**OWN, "key_variables": "OWN_KEY"}
-    make(api=own, api_key=None, model=None, layout=None).rerank("q", NUMBERS[:1])
-    assert provider.requests[0].key == "sk-own"
-
-
 def test_no_key(make, provider):
     ranking = make(api_key=None, base_url=None).rerank("q", NUMBERS)
     assert codes(ranking) == {"no_key"}
@@ -78,17 +64,8 @@ def test_no_secret_leaves(step, make, rank, provider, caplog):
     caplog.set_level(logging.DEBUG, "secondpass")
     reranker = make(limits={"retries": 1})
     ranking = rank(reranker, "burrow", [f"{number} wombats" for number in (3, 9)])
-    report = ranking.report
-    texts = [
-        repr(reranker),
-        repr(reranker.method),
-        repr(vars(reranker.method)),
-        repr(ranking),
-        repr(report),
-    ]
-    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
-    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    assert not [secret for secret in SECRETS for text in texts if secret in text]
+    text = shown(reranker, ranking, caplog) + repr(vars(reranker.method))
+    assert not [secret for secret in SECRETS if secret in text]
 
 
 WRONG = [
@@ -113,6 +90,7 @@ WRONG = [
     ({"api": "systemone", "question": "yes_no", "levels": ["a", "b", "c"]}, "levels: give two"),
     ({"rename": {"stat": "input"}}, "rename.stat: is no field of this API"),
     ({"rename": {"input": "model"}}, "rename: 'model' is already the name"),
+    ({"rename": {"input": "x", "questions": "x"}}, "rename: 'x' is already the name"),
     ({"rename": {"input": ""}}, "rename"),
     ({"rename": {"a": "b", "c": "d", "e": "f", "g": "h"}}, "rename"),
     ({"base_url": "localhost"}, "base_url"),
@@ -147,15 +125,9 @@ WRONG_DESCRIPTIONS = [
     ({"request": {"s": "$state", "q": "$question"}}, "request.q: the placeholder '$question' must"),
     ({"request": {**OWN["request"], "x": "$query"}}, "request.x: '$query' is no placeholder"),
     ({"yes_no": None}, "yes_no, graded: give at least one of them"),
-    (
-        {"yes_no": {"question": {"type": "noul"}, "probability": "p"}},
-        "yes_no.question: must contai",
-    ),
+    ({"yes_no": {"question": {"type": "x"}, "probability": "p"}}, "yes_no.question: must contai"),
     ({"yes_no": {"question": QUESTION}}, "yes_no.probability: is required"),
-    (
-        {"graded": {"question": QUESTION, "probabilities": "p"}},
-        "must contain the placeholder '$lev",
-    ),
+    ({"graded": {"question": QUESTION, "probabilities": "p"}}, "must contain the placeholder '$l"),
     ({"each": None}, "each, together: give at least one of them"),
     ({"each": {"query": "$query"}}, "each: must contain the placeholder '$document'"),
     ({"each": {"q": "$query", "d": ["$document"], "i": "$id"}}, "each.i: '$id' is no placeholder"),
@@ -185,12 +157,14 @@ def test_what_an_api_does_not_have(settings, message):
         Reranker.from_config({"method": method})
 
 
-def test_an_api_of_ones_own(make, provider):
-    provider.play(
-        lambda _request: [http(200, {"answers": {"document": {"type": "noul", "noul": 1}}})]
-    )
-    ranking = make(api=OWN, model=None, layout=None).rerank("q", NUMBERS[:1])
+def test_an_api_of_ones_own(make, provider, monkeypatch):
+    monkeypatch.setenv("OWN_KEY", "sk-own")
+    reply = {"answers": {"document": {"type": "noul", "noul": 1}}}
+    provider.play(lambda _request: [http(200, reply)])
+    own = {**OWN, "key_variables": "OWN_KEY"}
+    ranking = make(api=own, api_key=None, model=None, layout=None).rerank("q", NUMBERS[:1])
     assert (ranking.report.status, ranking.report.method) == ("ok", "this API")
+    assert provider.requests[0].key == "sk-own"
     assert provider.requests[0].body == {
         "state": {"query": "q", "document": "3 a"},
         "questions": {
@@ -216,25 +190,8 @@ def test_round_trip(shape):
         "prices": {"input": 1.0, "output": 2.0},
         "options": {"x": 1},
     }
-    config = {"method": method, "depth": 50}
-    reranker = Reranker.from_config(config)
-    assert reranker.to_config() == config
-    assert pickle.loads(pickle.dumps(reranker)).to_config() == config
-
-
-def test_round_trip_of_an_own_api():
-    method = {"type": "decisions", "api": OWN, "base_url": "http://h", "question": "yes_no"}
-    reranker = Reranker.from_config({"method": method})
-    assert reranker.to_config() == {"method": method}
-
-
-def test_blend_and_floor(make):
-    candidates = [
-        Candidate(text, score=score) for text, score in zip(NUMBERS, (1, 0, 0.4), strict=True)
-    ]
-    blend = {"original": 0.5, "normalize": "none"}
-    ranking = make(whole={"blend": blend, "floor": 0.46}).rerank("q", candidates)
-    assert [item.position for item in ranking] == [0]
-    assert ranking.report.left_out == {"floor": (1, 2)}
-    with pytest.raises(ConfigurationError, match="blend"):
-        make(whole={"blend": {"original": 0.5, "normalize": "sigmoid"}})
+    own = {"type": "decisions", "api": OWN, "base_url": "http://h", "question": "yes_no"}
+    for config in ({"method": method, "depth": 50}, {"method": own}):
+        reranker = Reranker.from_config(config)
+        assert reranker.to_config() == config
+        assert pickle.loads(pickle.dumps(reranker)).to_config() == config

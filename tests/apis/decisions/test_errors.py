@@ -2,62 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 import fake_provider as fake
-from decision_answers import NUMBERS, SHAPES, answer, in_turn, shown
+from decision_answers import NUMBERS, answer, shown
 from fake_provider import http, status
-from rankings import codes, scores
-from rotation import rotated
-
-MODES = ("sync", "async")
-
-SLACK = 20.0
-"""Seconds beyond a deadline: more than a busy machine needs, less than a silent server takes."""
-
-STATUSES = [
-    # the step; the code; requests with two retries
-    (status(401), "authentication", 1),
-    (status(429), "rate_limited", 3),
-    (status(501), "bad_request", 1),
-    (fake.raw(fake.End.RESET), "connection", 3),
-    (fake.page(), "bad_response", 1),
-    (fake.gzip_bomb(), "response_too_long", 1),
-]
-
-
-@in_turn("step, code, requests", STATUSES)
-def test_statuses(step, code, requests, make, rank, provider):
-    """One clear error each, counted to the last."""
-    provider.play(step)
-    ranking = rank(make(limits={"retries": 2}), "q", NUMBERS)
-    assert ranking.report.status == "unchanged"
-    assert codes(ranking) == {code}
-    assert len(provider.requests) == ranking.report.usage.calls == requests
-    assert ranking.report.usage.input_tokens is None
-
-
-@pytest.mark.parametrize(("shape", "rank"), rotated(SHAPES, MODES), indirect=True)
-def test_one_batch_is_silent(make, rank, provider):
-    def step(request):
-        hit = any(text.startswith("9") for text in shown(request).values())
-        return (fake.silence() if hit else answer())(request)
-
-    for deadline in (0.6, 3, 15):
-        reranker = make(layout="each", limits={"deadline": deadline})
-        provider.play(answer())
-        reranker.rerank("q", ["1"])
-        provider.play(step)
-        began = time.perf_counter()
-        ranking = rank(reranker, "q", NUMBERS)
-        assert time.perf_counter() - began <= deadline + SLACK
-        if [issue.positions for issue in ranking.report.issues] == [(1,)]:
-            break
-    assert scores(ranking) == {0: 0.3, 1: None, 2: 0.5}
-    assert ranking.report.status == "partial"
-    assert [issue.positions for issue in ranking.report.issues] == [(1,)]
+from rankings import codes
 
 
 @pytest.mark.parametrize("layout", ["each", "together"])

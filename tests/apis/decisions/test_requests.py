@@ -221,33 +221,3 @@ def test_batches(batch_size, count, sizes, make, provider):
     usage = ranking.report.usage
     assert (usage.calls, usage.rounds, usage.pairs) == (len(sizes), 1, count)
     assert (usage.input_tokens, usage.output_tokens) == (70 * len(sizes), 7 * len(sizes))
-
-
-def test_batches_are_sent_concurrently(make, provider):
-    def slow(request):
-        yield fake.Pause(0.05)
-        yield from answer()(request)
-
-    provider.play(slow)
-    make(batch_size=1, limits={"concurrency": 3}).rerank("q", NUMBERS * 2)
-    assert provider.most_at_once == 3
-
-
-@pytest.mark.parametrize("shape", ["systemone"], indirect=True)
-def test_a_stated_bound_splits_the_batch(make, provider):
-    """As servers that check their requests with pydantic say it."""
-
-    def bounded(request):
-        if len(request.body["questions"]) <= 2:
-            return answer()(request)
-        message = "Dictionary should have at most 2 items after validation, not 3"
-        detail = {"detail": [{"loc": ["body", "questions"], "msg": message, "type": "too_long"}]}
-        return [fake.http(422, detail)]
-
-    provider.play(bounded)
-    reranker = make()
-    ranking = reranker.rerank("q", NUMBERS)
-    assert scores(ranking) == {0: 0.3, 1: 0.9, 2: 0.5}
-    assert len(provider.requests) == 3
-    reranker.rerank("q", NUMBERS)
-    assert len(provider.requests) == 5  # it is remembered

@@ -48,7 +48,7 @@ def test_a_response_is_parsed_once(monkeypatch):
     endpoint = tei()
     completion = answered(endpoint, Client(200, rows(["3 a"])), 1)
     monkeypatch.setattr(module.json_http, "parse_json", None)
-    assert endpoint._read(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
+    assert endpoint._scores(completion, module.Pairs("q", ["3 a"])).values == (0.3,)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -88,7 +88,7 @@ def test_learned_tokens():
     text = "The max allowed tokens per submitted batch is 100. Your batch has 200 tokens"
     with pytest.raises(LLMError, match="the server accepts 100 tokens per request"):
         answered(endpoint, Client(400, json.dumps({"detail": text})))
-    size = 4 * module.pair_tokens("q", None)("0 a")
+    size = 4 * endpoint._estimate("q", None)("0 a")
     assert endpoint._max_tokens == 0.95 * size * 100 / 200
 
 

@@ -12,10 +12,18 @@ from secondpass import ConfigurationError, MissingExtraError, Reranker
 
 endpoint = importlib.import_module("secondpass.apis.endpoint")
 
+HERE = {"base_url": "http://localhost"}
 WRONG = [
-    ({"api": "vllm", "model": "m"}, "base_url"),
-    ({"api": "voyage", "base_url": "http://localhost"}, "model"),
-    ({"api": "vllm", "base_url": "http://localhost", "raw_scores": True}, "raw_scor"),
+    ({"api": "azure", "model": "m"}, "base_url: is required for 'azure', such as http"),
+    ({"api": "tei"}, "base_url: is required for 'tei', which is self-hosted"),
+    ({"api": "voyage", **HERE}, "model: is required for 'voyage'"),
+    ({"api": "tei", **HERE, "path": "/$model"}, "model: is required"),
+    ({"api": "tei", **HERE, "path": "/a b"}, "path: must not contain spaces or '#'"),
+    ({"api": "tei", **HERE, "path": "/$query"}, "path: '.query' is no placeholder"),
+    ({"api": "vllm", **HERE, "raw_scores": True}, "raw_scores: is not supported by 'vllm'"),
+    ({"api": "tei", **HERE, "options": {"texts": []}}, "options: 'texts' cannot be set in options"),
+    ({"api": "tei", **HERE, "options": {"query": ""}}, "options: 'query' cannot be set in options"),
+    ({"api": "tei", **HERE, "options": {"model": ""}}, "options: 'model' cannot be set in options"),
     ({"api": "Cohere", "model": "m"}, "api"),
     ({"model": "m"}, "api"),
     ({"api": "tei", "base_url": "localhost:8080"}, "base_url"),

@@ -9,8 +9,8 @@ import pickle
 import pytest
 
 import fake_provider as fake
-from fake_provider import http, status
-from rankings import codes
+from fake_provider import FakeProvider, http, status
+from rankings import codes, shown
 from rerank_answers import KEY, answer, documents, rows, where
 from rerank_dialects import NUMBERS
 from rotation import rotated
@@ -32,9 +32,6 @@ KEYS = [
     ("jina", {"CO_API_KEY": "a", "OPENAI_API_KEY": "b"}, {}, None),
     ("tei", {"CO_API_KEY": "a", "TEI_API_KEY": "b"}, {}, None),
 ]
-
-
-# ---------------------------------------------------------------------- keys
 
 
 @pytest.mark.parametrize(("api", "environment", "settings", "sent"), KEYS)
@@ -60,16 +57,12 @@ ECHOES = [
 @pytest.mark.parametrize(("form", "text"), rotated(["text", "fastapi", "cut"], ECHOES))
 def test_passages_open_no_circuit(form, text, make, provider):
     """Servers repeat the request in their errors, and a passage may mention keys."""
-    refused = {
-        "text": status(400),
-        "fastapi": lambda request: [
-            http(400, {"detail": [{"msg": "no", "loc": ["body"], "input": request.body}]})
-        ],
-        "cut": lambda request: [
-            http(400, {"message": f"cannot read {json.dumps(request.body)[:250]}..."})
-        ],
-    }[form]
-    provider.play(refused, answer())
+    bodies = {
+        "fastapi": lambda sent: {"detail": [{"msg": "no", "loc": ["body"], "input": sent}]},
+        "cut": lambda sent: {"message": f"cannot read {json.dumps(sent)[:250]}..."},
+    }
+    echo = status(400) if form == "text" else lambda sent: [http(400, bodies[form](sent.body))]
+    provider.play(echo, answer())
     reranker = make("vllm")
     ranking = reranker.rerank("q", ["3 a", text, "5 c"])
     assert "bad_request" in ranking.report.issues[0].message
@@ -90,9 +83,6 @@ def test_passages_hide_no_error(short, make, provider):
 SECRETS = (KEY, "wombats", "burrow", fake.LEAK)
 
 
-# ---------------------------------------------------------------------- hygiene
-
-
 # Those of errors are in the table of faults (`hygiene` of `fault_checks`).
 @pytest.mark.parametrize(
     "step",
@@ -107,17 +97,8 @@ def test_no_secret_leaves(step, make, rank, provider, caplog):
     caplog.set_level(logging.DEBUG, "secondpass")
     reranker = make("jina", api_key=KEY, limits={"retries": 1}, whole={"log_level": "debug"})
     ranking = rank(reranker, "burrow", [f"{number} wombats" for number in (3, 9)])
-    report = ranking.report
-    texts = [
-        repr(reranker),
-        repr(reranker.method),
-        str(reranker.method),
-        repr(ranking),
-        repr(report),
-    ]
-    texts += [json.dumps(report.to_dict()), repr(pickle.dumps(report))]
-    texts += [f"{record.getMessage()} {record.__dict__}" for record in caplog.records]
-    assert not [secret for secret in SECRETS for text in texts if secret in text]
+    text = shown(reranker, ranking, caplog)
+    assert not [secret for secret in SECRETS if secret in text]
 
 
 def test_no_secret_in_an_error(make, provider):
@@ -139,3 +120,14 @@ def test_an_explicit_key_is_not_written_out(make):
             write()
         assert KEY not in str(caught.value)
     assert KEY not in repr(vars(reranker.method))
+
+
+def test_no_key_follows_a_redirect(make, rank, provider):
+    with FakeProvider() as elsewhere:
+        there = f"http://127.0.0.1:{elsewhere.port}/tei/rerank"
+        for code in (301, 302, 303, 307, 308):
+            provider.play(fake.raw(http(code, b"", {"Location": there})))
+            ranking = rank(make(api_key=KEY, limits={"retries": 2}), "q", NUMBERS)
+            assert codes(ranking) == {"redirected"}
+            assert len(provider.requests) == 1
+        assert elsewhere.connections == 0

@@ -18,61 +18,30 @@ from rotation import rotated
 client = importlib.import_module("secondpass.apis.method")
 
 LONG = "7 " + "word " * 6000
+TEI = "Input validation error: `inputs` must have less than 512 tokens. Given: 6001"
+VLLM = (
+    "This model's maximum context length is 512 tokens. However, you requested 6001 tokens in the "
+    "input for score generation. Please reduce the length of the input."
+)
+CONTEXT = "input (6001 tokens) is larger than the max context size (512 tokens)"
+PHYSICAL = (
+    "input (6001 tokens) is too large to process. increase the physical batch size (current batch "
+    "size: 512)"
+)
+COHERE = "too many tokens: size limit exceeded by 1919 tokens. Try using shorter or fewer inputs."
+
+
+def llama_cpp(code: int, kind: str, message: str) -> dict[str, object]:
+    return {"error": {"code": code, "type": kind, "message": message}}
+
+
 WORDINGS = {
-    "TEI": (
-        "tei",
-        413,
-        {
-            "error": "Input validation error: `inputs` must have less than 512 tokens. Given: 6001",
-            "error_type": "Validation",
-        },
-    ),
-    "vLLM": (
-        "vllm",
-        400,
-        {
-            "object": "error",
-            "message": "This model's maximum context length is 512 tokens. However, you requested "
-            "6001 tokens in the input for score generation. Please reduce the length of the input.",
-            "code": 400,
-        },
-    ),
-    "llama.cpp, context": (
-        "llama_cpp",
-        400,
-        {
-            "error": {
-                "code": 400,
-                "type": "exceed_context_size_error",
-                "message": "input (6001 tokens) is larger than the max context size (512 tokens)",
-            }
-        },
-    ),
-    "llama.cpp, batch": (
-        "llama_cpp",
-        500,
-        {
-            "error": {
-                "code": 500,
-                "type": "server_error",
-                "message": "input (6001 tokens) is too large to process. increase the physical "
-                "batch size (current batch size: 512)",
-            }
-        },
-    ),
-    "Cohere": (
-        "cohere",
-        400,
-        {
-            "message": "too many tokens: size limit exceeded by 1919 tokens. Try using shorter or "
-            "fewer inputs."
-        },
-    ),
-    "422": (
-        "infinity",
-        422,
-        {"error": {"message": "input is too long for this model", "code": 422}},
-    ),
+    "TEI": ("tei", 413, {"error": TEI, "error_type": "Validation"}),
+    "vLLM": ("vllm", 400, {"object": "error", "message": VLLM, "code": 400}),
+    "context": ("llama_cpp", 400, llama_cpp(400, "exceed_context_size_error", CONTEXT)),
+    "batch": ("llama_cpp", 500, llama_cpp(500, "server_error", PHYSICAL)),
+    "Cohere": ("cohere", 400, {"message": COHERE}),
+    "422": ("infinity", 422, {"error": {"message": "input is too long for this model"}}),
     "a proxy": ("jina", 413, b"<h1>413 Request Entity Too Large</h1>"),
 }
 

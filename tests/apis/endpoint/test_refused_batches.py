@@ -20,46 +20,26 @@ def refusing(most: int, code: int, error: object) -> Step:
     return where(lambda r: len(documents(r)) > most, fake.raw(http(code, error)))
 
 
-DASHSCOPE = "<400> InternalError.Algo.InvalidParameter: Value error, "
+def dashscope(message: str) -> dict[str, str]:
+    prefix = "<400> InternalError.Algo.InvalidParameter: Value error, "
+    return {"code": "InvalidParameter", "message": f"{prefix}{message}"}
+
+
+def fastapi(kind: str, message: str, *place: object) -> object:
+    """As docs.pydantic.dev, errors/validation_errors, has it, in the body of FastAPI."""
+    return {"detail": [{"type": kind, "loc": ["body", "documents", *place], "msg": message}]}
+
+
+DASHSCOPE = "of documents is invalid, it should not be empty or larger than 25.: input.documents"
+OLDER = "batch size is invalid, it should not be larger than 25.: input.contents"
+FASTAPI = "List should have at most 64 items after validation, not 100"
 LIMITS = {
+    # the API, the status and the body of the error, the limit, the requests
     # Tencent/WeKnora issue 3458
-    "DashScope": (
-        "dashscope",
-        400,
-        {
-            "code": "InvalidParameter",
-            "message": DASHSCOPE
-            + "batch size of documents is invalid, it should not be empty or larger than 25.: "
-            "input.documents",
-        },
-        25,
-        5,
-    ),
+    "DashScope": ("dashscope", 400, dashscope(f"batch size {DASHSCOPE}"), 25, 5),
     # HKUDS/LightRAG issue 319
-    "DashScope, older": (
-        "dashscope",
-        400,
-        {"message": "batch size is invalid, it should not be larger than 25.: input.contents"},
-        25,
-        5,
-    ),
-    # docs.pydantic.dev, errors/validation_errors, too_long; the body of FastAPI
-    "FastAPI": (
-        "infinity",
-        422,
-        {
-            "detail": [
-                {
-                    "type": "too_long",
-                    "loc": ["body", "documents"],
-                    "msg": "List should have at most 64 items after validation, not 100",
-                    "ctx": {"field_type": "List", "max_length": 64, "actual_length": 100},
-                }
-            ]
-        },
-        64,
-        3,
-    ),
+    "DashScope, older": ("dashscope", 400, {"message": OLDER}, 25, 5),
+    "FastAPI": ("infinity", 422, fastapi("too_long", FASTAPI), 64, 3),
     "must not exceed": ("jina", 400, {"detail": "documents must not exceed 64"}, 64, 3),
     "Chinese": ("jina", 400, {"message": "单次请求最多支持25个文档"}, 25, 6),
     "unnamed": ("jina", 422, {"error": "too many documents"}, 30, 6),
@@ -106,32 +86,12 @@ def test_one_bad_document_costs_its_neighbours_only(make, rank, provider):
     assert reranker.method._max_documents > 100  # no limit is learned
 
 
+INDEX = "document index:1 is invalid, it should not be larger than 30000: input.documents"
+CHARACTERS = fastapi("string_too_long", "String should have at most 8192 characters", 1)
 TOO_LONG = {
     # apecloud/ApeRAG issue 1071
-    "DashScope": (
-        "dashscope",
-        400,
-        {
-            "code": "InvalidParameter",
-            "message": DASHSCOPE
-            + "document index:1 is invalid, it should not be larger than 30000: input.documents",
-        },
-    ),
-    # docs.pydantic.dev, errors/validation_errors, string_too_long
-    "FastAPI": (
-        "infinity",
-        422,
-        {
-            "detail": [
-                {
-                    "type": "string_too_long",
-                    "loc": ["body", "documents", 1],
-                    "msg": "String should have at most 8192 characters",
-                    "ctx": {"max_length": 8192},
-                }
-            ]
-        },
-    ),
+    "DashScope": ("dashscope", 400, dashscope(INDEX)),
+    "FastAPI": ("infinity", 422, CHARACTERS),
 }
 
 

@@ -9,17 +9,18 @@ import pytest
 
 from rerank_dialects import DIALECTS, NUMBERS
 from secondpass.apis.descriptions import APIS
+from secondpass.apis.endpoint import Endpoint
 from secondpass.apis.wire import (
+    Pairs,
     ResponseScores,
     read_scores,
-    request_body,
     request_url,
     tokens_used,
 )
 from secondpass.errors import ReplyError
 
-SETTINGS = {"model": "m", "raw_scores": False, "options": None}
 COHERE = APIS["cohere"]
+FOUR = ["a", "b", "c", "d"]
 
 
 def test_every_api_has_a_dialect():
@@ -40,37 +41,29 @@ def test_record(name):
 # ---------------------------------------------------------------------- requests
 
 
-@pytest.mark.parametrize("name", APIS)
-def test_body(name):
-    assert request_body(APIS[name], "q", NUMBERS, **SETTINGS) == DIALECTS[name].sends
+BODIES = [
+    *((name, {}, {}) for name in APIS),
+    ("cohere", {"options": {"priority": 1}}, {"priority": 1}),
+    ("jina", {"options": {"return_documents": True}}, {"return_documents": True}),
+    ("tei", {"raw_scores": True}, {"raw_scores": True}),
+    ("infinity", {"raw_scores": True}, {"raw_scores": True}),
+    *((name, {"spans": True}, DIALECTS[name].asks_for_spans) for name in APIS if APIS[name].spans),
+    (
+        "cohere",
+        {"spans": True, "options": {"relevant_spans": {"max_spans": 3, "threshold": 0.5}}},
+        {"relevant_spans": {"mode": "enabled", "max_spans": 3, "threshold": 0.5}},
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "added"),
-    [
-        ("cohere", {"options": {"priority": 1}}, {"priority": 1}),
-        ("jina", {"options": {"return_documents": True}}, {"return_documents": True}),
-        ("tei", {"raw_scores": True}, {"raw_scores": True}),
-        ("infinity", {"raw_scores": True}, {"raw_scores": True}),
-    ],
-)
-def test_body_with_settings(name, settings, added):
-    body = request_body(APIS[name], "q", NUMBERS, **{**SETTINGS, **settings})
-    assert body == {**DIALECTS[name].sends, **added}
+@pytest.mark.parametrize(("name", "settings", "added"), BODIES)
+def test_body(name, settings, added):
+    endpoint = Endpoint(name, model="m", base_url="http://h", **settings)
+    assert endpoint._body(Pairs("q", NUMBERS), ()) == {**DIALECTS[name].sends, **added}
 
 
-@pytest.mark.parametrize("name", APIS)
-def test_body_that_asks_for_spans(name):
-    dialect = DIALECTS[name]
-    assert (APIS[name].spans is not None) == bool(dialect.spans)
-    body = request_body(APIS[name], "q", NUMBERS, **SETTINGS, spans=True)
-    assert body == {**dialect.sends, **dialect.asks_for_spans}
-
-
-def test_options_of_spans_lie_over_those_of_the_api():
-    settings = {**SETTINGS, "options": {"relevant_spans": {"max_spans": 3, "threshold": 0.5}}}
-    body = request_body(COHERE, "q", NUMBERS, **settings, spans=True)
-    assert body["relevant_spans"] == {"mode": "enabled", "max_spans": 3, "threshold": 0.5}
+def test_apis_with_spans():
+    assert {name for name in APIS if APIS[name].spans} == {n for n in APIS if DIALECTS[n].spans}
 
 
 URLS = [
@@ -106,23 +99,23 @@ def test_url(name, base, path, url):
 
 def response(name, rows, index=None):
     """A response with these pairs of index and score."""
-    dialect = DIALECTS[name]
-    return (replace(dialect, index=index) if index else dialect).reply(
-        (replace(dialect, index=index) if index else dialect).rows_of(rows)
-    )
+    dialect = DIALECTS[name] if index is None else replace(DIALECTS[name], index=index)
+    return dialect.reply(dialect.rows_of(rows))
 
 
 @pytest.mark.parametrize("name", APIS)
 def test_scores_are_put_in_order(name):
     body = response(name, [(1, 0.9), (2, 0.5), (0, 0.3)])
-    assert read_scores(body, APIS[name], 3, APIS[name].score_kind) == ResponseScores(
+    assert read_scores(body, APIS[name], FOUR[:3], APIS[name].score_kind) == ResponseScores(
         (0.3, 0.9, 0.5), ()
     )
 
 
 def test_index_field():
     api = replace(COHERE, index="position")
-    assert read_scores(response("cohere", [(0, 0.5)], "position"), api, 1, "probability").values
+    assert read_scores(
+        response("cohere", [(0, 0.5)], "position"), api, FOUR[:1], "probability"
+    ).values
 
 
 VALUES = [
@@ -148,7 +141,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("kind", "score", "read", "outside"), VALUES)
 def test_values(kind, score, read, outside):
-    scores = read_scores(response("cohere", [(0, score), (1, 0.5)]), COHERE, 2, kind)
+    scores = read_scores(response("cohere", [(0, score), (1, 0.5)]), COHERE, FOUR[:2], kind)
     assert scores.values == (read, 0.5)
     assert scores.refused == ((0,) if read is None else ())
     assert scores.outside == ((read,) if outside else ())
@@ -173,7 +166,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name):
     rows, values, refused, unknown = ROWS[name]
-    scores = read_scores(response("cohere", rows), COHERE, 3, "probability")
+    scores = read_scores(response("cohere", rows), COHERE, FOUR[:3], "probability")
     assert (scores.values, scores.refused, scores.unknown) == (values, refused, unknown)
 
 
@@ -182,7 +175,6 @@ BASES = [
     ([1, 2, 3, 4], True),
     ([4, 1], True),
     ([1, 2, 3, 4.0], True),
-    ([1, 2, 3, "4"], True),
     ([1, 2, 3, " 4.0"], True),
     ([-1, 0, 1, 2], True),
     ([0, 1, "-1", 2], True),
@@ -203,10 +195,10 @@ def test_base_of_indices(indices, refused):
     body = response("cohere", [(index, 0.9) for index in indices])
     if refused:
         with pytest.raises(ReplyError, match="do not count from 0") as caught:
-            read_scores(body, COHERE, 4, "probability")
+            read_scores(body, COHERE, FOUR, "probability")
         assert caught.value.code == "reply_refused"
     else:
-        scores = read_scores(body, COHERE, 4, "probability").values
+        scores = read_scores(body, COHERE, FOUR, "probability").values
         assert [i for i, value in enumerate(scores) if value] == [
             index for index in indices if index in range(4)
         ]
@@ -217,13 +209,13 @@ def test_base_of_indices(indices, refused):
 def test_no_list(name, rows):
     body = {DIALECTS[name].rows: rows} if DIALECTS[name].rows else rows
     with pytest.raises(ReplyError, match="no list of results"):
-        read_scores(body, APIS[name], 3, "probability")
+        read_scores(body, APIS[name], FOUR[:3], "probability")
 
 
 @pytest.mark.parametrize("rows", [[], [None], [[0, 0.5]], [0.5, 0.3], [{"index": 0}]])
 def test_no_usable_score(rows):
     with pytest.raises(ReplyError, match="no usable score"):
-        read_scores({"results": rows}, COHERE, 2, "probability")
+        read_scores({"results": rows}, COHERE, FOUR[:2], "probability")
 
 
 # ---------------------------------------------------------------------- usage and limits
@@ -234,20 +226,13 @@ USAGE = [
     ({"usage": {"input_tokens": 7}}, 7),
     ({"usage": {"total_tokens": None, "prompt_tokens": 7}}, 7),
     ({"usage": {"total_tokens": 0}}, 0),
-    ({"usage": {"total_tokens": "5"}}, None),
-    ({"usage": {"total_tokens": -5}}, None),
-    ({"usage": {"total_tokens": True}}, None),
-    ({"usage": {"total_tokens": 5.5}}, None),
-    ({"usage": {}}, None),
-    ({"usage": []}, None),
-    ({"usage": None}, None),
+    *(({"usage": {"total_tokens": count}}, None) for count in ("5", -5, True, 5.5)),
+    *(({"usage": usage}, None) for usage in ({}, [], None)),
     ({"meta": {"billed_units": {"search_units": 1}, "tokens": {"input_tokens": 31}}}, 31),
     ({"usage": {}, "meta": {"tokens": {"input_tokens": 31}}}, 31),
     ({"meta": {"tokens": None}}, None),
     ({"meta": "x"}, None),
-    ({}, None),
-    ([], None),
-    (None, None),
+    *((body, None) for body in ({}, [], None)),
 ]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass.apis.descriptions import RerankSpans
-from secondpass.apis.wire import SpanReader, SpanScores, dump, load
+from secondpass.apis.wire import SpanScores, best_spans, dump, load
 from span_texts import TEXTS, span
 
 SIZES = {
@@ -27,8 +27,8 @@ def cuts(draw):
 
 
 def read(text, listed, unit="code_points", **places):
-    reader = SpanReader(RerankSpans(unit=unit, **places), [text], "probability")
-    (found,), wrong = reader.read([(0, {"spans": listed})], set())
+    spans = RerankSpans(unit=unit, **places)
+    (found,), wrong = best_spans([(0, {"spans": listed})], set(), spans, [text], (0.0, 1.0))
     return "wrong" if wrong else found
 
 

@@ -104,20 +104,12 @@ UNSORTED = [("a", 0.2), ("b", None), ("c", 0.9), ("d", 0.4), ("e", 0.4)]
 @every_way
 @pytest.mark.parametrize(("method", "branch"), [("lexical", "good"), (Broken(), "bad")])
 def test_a_router_branches_on_the_report(way: Way, method: Any, branch: str) -> None:
-    routes: Any = [
-        {
-            "condition": "{{ report['status'] == 'ok' }}",
-            "output": "{{ documents }}",
-            "output_name": "good",
-            "output_type": list[Document],
-        },
-        {
-            "condition": "{{ report['status'] != 'ok' }}",
-            "output": "{{ report['issues'][0]['code'] }}",
-            "output_name": "bad",
-            "output_type": str,
-        },
+    fields = ("output_name", "condition", "output", "output_type")
+    rows = [
+        ("good", "{{ report['status'] == 'ok' }}", "{{ documents }}", list[Document]),
+        ("bad", "{{ report['status'] != 'ok' }}", "{{ report['issues'][0]['code'] }}", str),
     ]
+    routes: Any = [dict(zip(fields, row, strict=True)) for row in rows]
     pipeline = retrieving(SecondPassRanker({"method": method}))
     pipeline.add_component("router", ConditionalRouter(routes, unsafe=True))
     pipeline.connect("ranker.documents", "router.documents")
@@ -142,8 +134,6 @@ class Choices:
         floor=float,
         order=str,
         rule=dict[str, Any],
-        context=dict[str, Any],
-        instruction=str,
     )
     def run(self, query: str) -> Result:
         return {
@@ -152,8 +142,6 @@ class Choices:
             "floor": 2.5,
             "order": "learn",
             "rule": {"type": "tiers", "field": "at", "tiers": [4, 2]},
-            "context": {"user": 7},
-            "instruction": "prefer owls",
         }
 
 

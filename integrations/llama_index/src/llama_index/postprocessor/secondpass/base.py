@@ -68,28 +68,20 @@ class Scope:
     __hash__ = object.__hash__
 
 
-_Block = tuple[Scope, Mapping[str, Any]]
-_scopes: ContextVar[tuple[_Block, ...]] = ContextVar("secondpass_query_settings", default=())
-"""The blocks that are open in this task or thread, outermost first, each with its owner."""
+_blocks: ContextVar[tuple[tuple[Scope, Mapping[str, Any]], ...]] = ContextVar(
+    "secondpass_query_settings", default=()
+)
+"""The settings of the blocks that are open in this task or thread, outermost first, by owner."""
 
 
 @contextmanager
-def scope(owner: Scope, settings: Mapping[str, Any]) -> Iterator[None]:
+def _block(owner: Scope, settings: Mapping[str, Any]) -> Iterator[None]:
     """Apply settings for ``owner`` within the block and in the tasks that are started in it."""
-    token = _scopes.set((*_scopes.get(), (owner, settings)))
+    token = _blocks.set((*_blocks.get(), (owner, settings)))
     try:
         yield
     finally:
-        _scopes.reset(token)
-
-
-def settings_of(owner: Scope) -> dict[str, Any]:
-    """The settings of the open blocks of ``owner``; inner blocks override outer ones."""
-    merged: dict[str, Any] = {}
-    for other, settings in _scopes.get():
-        if other is owner:
-            merged.update(settings)
-    return merged
+        _blocks.reset(token)
 
 
 class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
@@ -150,70 +142,48 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
     model_config = ConfigDict(extra="forbid", validate_assignment=True, hide_input_in_errors=True)
 
     reranker: RerankerLike = Field(
-        default="default",
+        "default",
         frozen=True,
         repr=False,
         description="Preset name, configuration, path of a YAML file, or secondpass.Reranker.",
     )
-    top_n: int | None = Field(
-        default=None, ge=1, strict=True, description="Number of nodes to return."
-    )
-    depth: int | None = Field(
-        default=None, ge=1, strict=True, description="Number of nodes to judge."
-    )
+    top_n: int | None = Field(None, ge=1, strict=True, description="Number of nodes to return.")
+    depth: int | None = Field(None, ge=1, strict=True, description="Number of nodes to judge.")
     similarity_cutoff: float | None = Field(
-        default=None,
-        strict=True,
-        allow_inf_nan=False,
-        description="Lowest score of judged nodes.",
+        None, strict=True, allow_inf_nan=False, description="Lowest score of judged nodes."
     )
-    model: str | None = Field(default=None, frozen=True, description="Name or folder of the model.")
-    device: str | None = Field(default=None, frozen=True, description="Where a local model runs.")
+    model: str | None = Field(None, frozen=True, description="Name or folder of the model.")
+    device: str | None = Field(None, frozen=True, description="Where a local model runs.")
     choice_batch_size: int | None = Field(
-        default=None,
-        ge=1,
-        strict=True,
-        frozen=True,
-        description="Number of nodes that a model is given at once.",
+        None, ge=1, strict=True, frozen=True, description="Nodes that a model is given at once."
     )
     trust_remote_code: bool = Field(
-        default=False,
-        strict=True,
-        frozen=True,
-        description="Whether to run code from the model's repository.",
+        False, strict=True, frozen=True, description="Whether to run the model repository's code."
     )
     cross_encoder_kwargs: dict[str, Any] | None = Field(
-        default=None,
+        None,
         frozen=True,
         description="Settings of a cross-encoder, as SentenceTransformerRerank takes them.",
     )
     api_key: SecretStr | None = Field(
-        default=None, exclude=True, repr=False, frozen=True, description="Key of an API."
+        None, exclude=True, repr=False, frozen=True, description="Key of an API."
     )
-    dedupe: bool | None = Field(
-        default=None, description="Whether to keep only the best node of each id."
-    )
+    dedupe: bool | None = Field(None, description="Whether to keep only the best node of each id.")
     strict: bool | None = Field(
-        default=None, frozen=True, description="Whether to raise where a node cannot be judged."
+        None, frozen=True, description="Whether to raise where a node cannot be judged."
     )
     order: str | dict[str, Any] | SkipJsonSchema[Callable[..., Any]] | None = Field(
-        default=None, description="Rule that moves nodes after they are ranked."
+        None, description="Rule that moves nodes after they are ranked."
     )
     metadata_mode: MetadataMode = Field(
-        default=MetadataMode.NONE, description="Which text of a node is judged."
+        MetadataMode.NONE, description="Which text of a node is judged."
     )
-    metadata_prefix: str = Field(
-        default="", description="Stands before the names of the metadata keys that are added."
-    )
+    metadata_prefix: str = Field("", description="Prefix of the metadata keys that are added.")
     keep_retrieval_score: bool = Field(
-        default=True, description="Whether to keep the retrieval score in the metadata."
+        True, description="Whether to keep the retrieval score in the metadata."
     )
     llm: SkipJsonSchema[LLM] | None = Field(
-        default=None,
-        exclude=True,
-        repr=False,
-        frozen=True,
-        description="The language model to ask.",
+        None, exclude=True, repr=False, frozen=True, description="The language model to ask."
     )
 
     PARAMETERS: ClassVar[Parameters]
@@ -369,30 +339,19 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
         They apply in the thread or task of the block and in the tasks that are started in it, so
         concurrent queries can share a postprocessor. None leaves a setting as it is outside the
-        block. Arguments of :meth:`rerank_nodes` override them.
-
-        Args:
-            top_n: as in :meth:`rerank_nodes`.
-            order: as in :meth:`rerank_nodes`.
-            context: as in :meth:`rerank_nodes`.
-            instruction: as in :meth:`rerank_nodes`.
+        block. The arguments are those of :meth:`rerank_nodes`, which override them.
 
         Raises:
             ValueError: an argument is of the wrong kind.
         """
-        settings = {
-            "top_k": whole_number("top_n", top_n),
-            "order": order,
-            "context": context,
-            "instruction": instruction,
-        }
+        settings = {"order": order, "context": context, "instruction": instruction}
+        settings["top_k"] = whole_number("top_n", top_n)
         validate({"instruction": instruction})
         try:
             check_order(order, self._reranker)
         except ConfigurationError as error:
             raise InputError(str(error)) from None
-        block_settings = {name: value for name, value in settings.items() if value is not None}
-        return scope(self._scope, block_settings)
+        return _block(self._scope, {k: value for k, value in settings.items() if value is not None})
 
     def candidates_needed(self, top_k: int | None = None) -> int | None:
         """How many nodes to ask the retriever for (its ``similarity_top_k``).
@@ -424,8 +383,12 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     def _settings(self, top_n: int | None, **options: Any) -> dict[str, Any]:
         options["top_k"] = whole_number("top_n", top_n)
-        options = {name: value for name, value in options.items() if value is not None}
-        return self.PARAMETERS.call_settings(self, **settings_of(self._scope) | options)
+        settings: dict[str, Any] = {}
+        for owner, block_settings in _blocks.get():
+            if owner is self._scope:
+                settings |= block_settings
+        settings |= {name: value for name, value in options.items() if value is not None}
+        return self.PARAMETERS.call_settings(self, **settings)
 
     def _observe(
         self, query: QueryType | None, nodes: Sequence[NodeWithScore], settings: Mapping[str, Any]
@@ -478,13 +441,13 @@ class SecondPassRerank(BaseNodePostprocessor, PromptMixin):
 
     # ------------------------------------------------------------------ serialisation
 
-    @field_serializer("reranker")
-    def _serialised(self, _value: object) -> str | dict[str, Any]:
-        return self._configuration()
-
     @field_serializer("order")
     def _serialised_order(self, value: object) -> object:
         return written_order(value)
+
+    @field_serializer("reranker")
+    def _serialised(self, _value: object) -> str | dict[str, Any]:
+        return self._configuration()
 
     def _configuration(self) -> str | dict[str, Any]:
         """The ``reranker`` argument that creates the same postprocessor with the other fields."""

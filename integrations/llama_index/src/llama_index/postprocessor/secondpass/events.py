@@ -58,10 +58,7 @@ def observe(
     top_n: int,
     model: str,
 ) -> Iterator[Observed]:
-    """Send the events of a reranking: start, report and end.
-
-    Under ``strict`` the report of a ranking that raises is sent as well.
-    """
+    """Send the events of a reranking: start, report and end."""
     # Handlers may keep the nodes, so they get copies that other components do not write to.
     observed = Observed(bool(manager.handlers) or _has_handlers())
     payload_nodes = snapshot(nodes) if observed.has_handlers else list(nodes)
@@ -76,7 +73,7 @@ def observe(
     with manager.event(CBEventType.RERANKING, payload=payload) as event:
         try:
             yield observed
-        except RerankError as error:
+        except RerankError as error:  # under ``strict``
             dispatcher.event(SecondPassReportEvent(report=error.ranking.report.to_dict()))
             raise
         event.on_end(payload={EventPayload.NODES: observed.nodes})

@@ -107,9 +107,8 @@ class LlamaIndexLLM(FrameworkLLM):
             if response is None:
                 rejected = isinstance(error, TypeError | NotImplementedError | AttributeError)
             else:
-                rejected = response.blames_format or any(
-                    map(response.blames, ("tools", "functions"))
-                )
+                named = any(map(response.blames, ("tools", "functions")))
+                rejected = response.blames_format or named
             if not rejected:
                 raise
         self.structured = False
@@ -119,8 +118,8 @@ class LlamaIndexLLM(FrameworkLLM):
     async def _call(self, name: str, *args: Any, **kwargs: Any) -> ChatResponse:
         blocks = isinstance(self.llm, CustomLLM | MockLLM)
         asynchronous = None if blocks else getattr(self.llm, f"a{name}")
-        response: ChatResponse
-        response = await self.call(getattr(self.llm, name), asynchronous, *args, **kwargs)
+        method = getattr(self.llm, name)
+        response: ChatResponse = await self.call(method, asynchronous, *args, **kwargs)
         return response
 
     def _arguments(self, response: ChatResponse) -> str:

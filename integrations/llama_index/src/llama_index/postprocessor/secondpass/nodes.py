@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from llama_index.core.schema import (
-    BaseNode,
-    ImageNode,
-    MetadataMode,
-    NodeWithScore,
-    TextNode,
-)
+from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
 from secondpass import Candidate, Ranked, Ranking
 from secondpass.adapters.parameters import checked_list
@@ -22,11 +16,7 @@ _EXCLUDED_SET = frozenset({"excluded_llm_metadata_keys", "excluded_embed_metadat
 
 
 def checked_nodes(nodes: object) -> list[NodeWithScore]:
-    """The nodes as a list.
-
-    Raises:
-        InputError: one is not a NodeWithScore; the message has its index.
-    """
+    """The nodes as a list, checked."""
     hints = {BaseNode: "; write NodeWithScore(node=...)"}
     return checked_list(nodes, NodeWithScore, "nodes", "NodeWithScore", hints)
 
@@ -49,11 +39,7 @@ def ranked(
 ) -> list[NodeWithScore]:
     """Copies of the nodes in the order of the ranking, with its scores.
 
-    Args:
-        nodes: the nodes that were ranked.
-        ranking: their ranking.
-        prefix: prefix of the added metadata keys.
-        omitted: a key that is not added; None: all are.
+    ``prefix`` is that of the added metadata keys, of which ``omitted`` is left out.
     """
     copies = []
     if any(item.span is not None for item in ranking):

@@ -64,11 +64,7 @@ _INSTEAD_OF_KWARGS = {
 
 
 def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
-    """The settings that the parameters override, without those that are passed with each call.
-
-    Raises:
-        ConfigurationError: one of ``cross_encoder_kwargs`` is not taken.
-    """
+    """The settings that the parameters override, without those that are passed with each call."""
     key = values["api_key"]
     if isinstance(key, SecretStr):
         key = key.get_secret_value()
@@ -77,11 +73,7 @@ def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str,
 
 
 def _of_cross_encoder(arguments: object) -> dict[str, Override]:
-    """The settings that arguments of CrossEncoder override.
-
-    Raises:
-        ConfigurationError: one is not taken.
-    """
+    """The settings that arguments of CrossEncoder override."""
     name = "cross_encoder_kwargs"
     if not isinstance(arguments, Mapping):
         message = f"give a mapping, not {with_article(type(arguments).__name__)}"
@@ -104,11 +96,7 @@ def resolved(
     parameters: Parameters,
     values: Mapping[str, Any],
 ) -> Reranker:
-    """The Reranker that the parameters describe.
-
-    Raises:
-        ConfigurationError: a parameter is wrong, or its setting is set twice.
-    """
+    """The Reranker that the parameters describe."""
     llm = values["llm"]
     if llm is not None and not isinstance(llm, LLM):
         message = f"give an LLM of LlamaIndex, not {with_article(type(llm).__name__)}"

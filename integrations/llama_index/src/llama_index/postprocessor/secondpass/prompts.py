@@ -37,11 +37,7 @@ def prompts_of(reranker: Reranker) -> PromptDictType:
 
 
 def with_prompts(reranker: Reranker, prompts: Mapping[str, object]) -> Reranker:
-    """A copy of the reranker whose methods use other prompts.
-
-    Raises:
-        ConfigurationError: no method has a prompt of that name, or a template is wrong.
-    """
+    """A copy of the reranker whose methods use other prompts."""
     if not prompts:
         return reranker
     known = [f"{prefix}{part}_prompt" for prefix, _ in _promptings(reranker) for part in _PARTS]
@@ -90,11 +86,7 @@ def _reworded_stages(
 
 
 def _template(name: str, prompt: object) -> object:
-    """The text of a plain template, which a configuration can hold; otherwise the template.
-
-    Raises:
-        ConfigurationError: the template uses unknown placeholders.
-    """
+    """The text of a plain template, which a configuration can hold; otherwise the template."""
     if not isinstance(prompt, BasePromptTemplate):
         return prompt
     aliases = {alias: name for name, alias in (prompt.template_var_mappings or {}).items()}

@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
+from haystack import logging
+
+from haystack_integrations.components.rankers.secondpass.chat_generator import OwnedChatGenerator
 from secondpass.concurrency.lazy import ForkLock
 from secondpass.reranker import Reranker
 
-
-class OwnedLLM(Protocol):
-    """The chat generator of a component, which the component warms up and closes."""
-
-    def warm_up_sync(self) -> None: ...
-    async def warm_up_async(self) -> None: ...
-    def close_sync(self) -> None: ...
-    async def close_async(self) -> None: ...
+logger = logging.getLogger(__name__)
 
 
 class LifeCycle:
     """Warms up a component once and closes it once, however often it is called.
 
-    Args:
-        reranker: its models are loaded and closed.
-        llm: the component's own language model.
-        warn: called with the name of what cannot be warmed up and the error, the first time. Under
-            ``strict`` the error is raised instead, every time.
-
-    Attributes:
-        opened: whether models or connections may be open.
+    What cannot be warmed up is logged, the first time. Under ``strict`` the error is raised
+    instead, every time. ``opened`` says whether models or connections may be open.
     """
 
-    def __init__(
-        self, reranker: Reranker, llm: OwnedLLM | None, warn: Callable[[str, Exception], None]
-    ) -> None:
+    def __init__(self, reranker: Reranker, llm: OwnedChatGenerator | None) -> None:
         self.opened = False
         self._reranker = reranker
         self._llm = llm
-        self._warn = warn
         self._warm: set[str] = set()
         self._warned: set[str] = set()
         self._lock = ForkLock()
 
     def __deepcopy__(self, memo: dict[int, object]) -> LifeCycle:
         # A copy shares the models, but warms up and closes for itself.
-        copied = LifeCycle(self._reranker, self._llm, self._warn)
+        copied = LifeCycle(self._reranker, self._llm)
         copied.opened = self.opened
         copied._warm |= self._warm
         copied._warned |= self._warned
@@ -59,8 +45,8 @@ class LifeCycle:
                 if self._llm is not None:
                     self._llm.warm_up_sync()
                 self._warm.add("sync")
-        if self._first("models"):
-            with self._tolerant("the models"):
+        with self._tolerant("the models"):
+            if self._models_are_cold():
                 self._reranker.warm_up()
 
     async def awarm_up(self) -> None:
@@ -71,8 +57,8 @@ class LifeCycle:
                 if self._llm is not None:
                     await self._llm.warm_up_async()
                 self._warm.add("async")
-        if self._first("models"):
-            with self._tolerant("the models"):
+        with self._tolerant("the models"):
+            if self._models_are_cold():
                 await self._reranker.awarm_up()
 
     def close(self) -> None:
@@ -98,11 +84,11 @@ class LifeCycle:
         self._warm.clear()
         return opened
 
-    def _first(self, name: str) -> bool:
+    def _models_are_cold(self) -> bool:
         """Whether this is the first call. The core retries models that cannot be loaded."""
-        first = name not in self._warm
-        self._warm.add(name)
-        return first
+        is_first = "models" not in self._warm
+        self._warm.add("models")
+        return is_first
 
     @contextmanager
     def _tolerant(self, name: str) -> Iterator[None]:
@@ -114,4 +100,5 @@ class LifeCycle:
                 raise
             if name not in self._warned:  # pipelines warm up at each run
                 self._warned.add(name)
-                self._warn(name, error)
+                kind = type(error).__name__
+                logger.warning("{what} can't be warmed up: {error}", what=name, error=kind)

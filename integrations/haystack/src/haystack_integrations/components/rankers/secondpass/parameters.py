@@ -33,13 +33,7 @@ INSTEAD = {
     "cache_dir": "write {'method': {'type': 'cross_encoder', 'cache_folder': …}}",
     "http_client_kwargs": "write {'method': {'type': 'endpoint', 'timeout': …}}",
     **dict.fromkeys(
-        (
-            "extra_parameters",
-            "max_tokens_per_doc",
-            "truncate",
-            "truncation_direction",
-        ),
-        _OPTIONS,
+        ("extra_parameters", "max_tokens_per_doc", "truncate", "truncation_direction"), _OPTIONS
     ),
     **dict.fromkeys(("lambda_threshold", "similarity", "strategy"), _DIVERSE),
     **dict.fromkeys(
@@ -57,21 +51,13 @@ INSTEAD = {
 
 
 def overrides_of(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Override]:
-    """The settings that a component's parameters override.
-
-    :param parameters:
-        The parameters of the component.
-    :param values:
-        Their values.
-    :raises secondpass.ConfigurationError:
-        If a value has the wrong type.
-    """
+    """The settings that a component's parameters override."""
     problems = parameters.type_problems(values)
     generator = values["chat_generator"]
-    if generator is not None and (
-        isinstance(generator, type) or not callable(getattr(generator, "run", None))
-    ):
-        kind = "class" if isinstance(generator, type) else type(generator).__name__
+    is_class = isinstance(generator, type)
+    can_run = callable(getattr(generator, "run", None)) and not is_class
+    if generator is not None and not can_run:
+        kind = "class" if is_class else type(generator).__name__
         message = f"give a chat generator, an object with a run method, not {with_article(kind)}"
         problems.append(Problem(("chat_generator",), message))
     if problems:

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from haystack import Document, component, default_from_dict, default_to_dict, logging
+from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.components.generators.chat.types import ChatGenerator
 from haystack.core.serialization import component_to_dict
 from haystack.utils import ComponentDevice, Secret
@@ -45,7 +45,6 @@ from secondpass.ranking.diagnostics import use_logger
 from secondpass.settings import describe
 from secondpass.settings.overrides import Override, without
 
-logger = logging.getLogger(__name__)
 LOGGER_NAME = "haystack_integrations.components.rankers.secondpass"
 """The core logs under this name, whose handlers Haystack sets up."""
 _DEFAULTS = {"dedupe": True}
@@ -217,7 +216,7 @@ class SecondPassRanker:
             raise ConfigurationError(error.problems, "SecondPassRanker") from None
         # Presets and files are saved by name, mappings as their values at construction.
         self._name = saved_path(reranker) if isinstance(reranker, str | PathLike) else None
-        self._life = LifeCycle(self.reranker, llm, warn)
+        self._life = LifeCycle(self.reranker, llm)
 
     def __setattr__(self, name: str, value: Any) -> None:
         is_parameter = not name.startswith("_") and not hasattr(type(self), name)
@@ -293,9 +292,8 @@ class SecondPassRanker:
             If `raise_on_failure` is set and a document that should be scored could not be.
         """
         documents = checked_documents(documents)
-        checked_scale(scale_score, self.scale_score)
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
-        settings = self._settings(len(documents), top_k, score_threshold, **options)
+        settings = self._settings(documents, top_k, score_threshold, scale_score, **options)
         with use_logger(LOGGER_NAME):
             ranking = self.reranker.rerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
@@ -316,21 +314,26 @@ class SecondPassRanker:
     ) -> dict[str, Any]:
         """Like `run`, with the same parameters; blocking calls are made in a worker thread."""
         documents = checked_documents(documents)
-        checked_scale(scale_score, self.scale_score)
         options = {"depth": depth, "order": order, "context": context, "instruction": instruction}
-        settings = self._settings(len(documents), top_k, score_threshold, **options)
+        settings = self._settings(documents, top_k, score_threshold, scale_score, **options)
         with use_logger(LOGGER_NAME):
             ranking = await self.reranker.arerank(query, candidates(documents), **settings)
         return self._output(documents, ranking)
 
-    def _settings(self, count: int, top_k: Any, floor: Any, **options: Any) -> dict[str, Any]:
+    def _settings(
+        self, documents: list[Document], top_k: Any, floor: Any, scale: Any, **options: Any
+    ) -> dict[str, Any]:
+        """Settings of a call of the core, and the start of that call."""
+        if scale is not None and scale is not bool(self.scale_score):
+            message = f"is {self.scale_score} here and can't be changed at run time"
+            raise InputError(f"scale_score: {message}; create a ranker for each")
         options["top_k"] = checked_top_k(top_k)
         options["floor"] = finite_number("score_threshold", floor)
         settings = self.PARAMETERS.call_settings(self, **options)
         if settings["dedupe"] is None and self._is_ready:
             settings["dedupe"] = True
         self._life.opened = True
-        self._trace_top_k(settings["top_k"], count)
+        self._trace_top_k(settings["top_k"], len(documents))
         return settings
 
     def _output(self, documents: list[Document], ranking: Ranking) -> dict[str, Any]:
@@ -440,39 +443,15 @@ SecondPassRanker.PARAMETERS = Parameters(
 )
 
 
-def warn(name: str, error: Exception) -> None:
-    """Log that the chat generator or the models cannot be warmed up."""
-    logger.warning("{what} can't be warmed up: {error}", what=name, error=type(error).__name__)
-
-
 def checked_top_k(value: Any) -> int | None:
-    """A number of documents; the error message is that of Haystack's rankers.
-
-    :raises ValueError:
-        If it is not an integer greater than 0.
-    """
+    """A number of documents; the error message is that of Haystack's rankers."""
     if type(value) is int and value <= 0:
         raise ValueError(f"top_k must be > 0, but got {describe(value)}")
     return whole_number("top_k", value)
 
 
-def checked_scale(value: Any, own: bool | None) -> None:
-    """Check a `scale_score` that is given at run time.
-
-    :raises secondpass.InputError:
-        If it is neither `None` nor that of the component.
-    """
-    if value is not None and value is not bool(own):
-        message = f"is {own} here and can't be changed at run time; create a ranker for each"
-        raise InputError(f"scale_score: {message}")
-
-
 def checked_documents(documents: object) -> list[Document]:
-    """The documents as a list.
-
-    :raises secondpass.InputError:
-        If one is not a Document; the message has its index. It is a `ValueError`.
-    """
+    """The documents as a list, checked."""
     checked = checked_list(documents, Document, "documents", "Documents")
     for index, document in enumerate(checked):
         if document.meta is not None and not isinstance(document.meta, Mapping):
@@ -482,10 +461,7 @@ def checked_documents(documents: object) -> list[Document]:
 
 
 def candidates(documents: Sequence[Document]) -> list[Candidate]:
-    """The documents as candidates.
-
-    Those without a text, such as images, are kept by the core and not scored.
-    """
+    """The documents as candidates; those without a text, such as images, are not scored."""
     return [
         Candidate(document.content, document.id, document.score, document.meta)  # type: ignore[arg-type]
         for document in documents
@@ -493,15 +469,7 @@ def candidates(documents: Sequence[Document]) -> list[Candidate]:
 
 
 def ranked(documents: Sequence[Document], ranking: Ranking, prefix: str) -> list[Document]:
-    """Copies of the documents in the order of the ranking, with its scores.
-
-    :param documents:
-        The documents that were ranked.
-    :param ranking:
-        Their ranking.
-    :param prefix:
-        The prefix of the metadata keys that are added.
-    """
+    """Copies of the documents in the order of the ranking, with its scores."""
     return [
         replace(document, score=score, meta={**(document.meta or {}), **added})
         for document, score, added in results(documents, ranking, attrgetter("meta"), prefix)
