@@ -190,8 +190,7 @@ def table() -> str:
     for case in CASES:
         cells = []
         for column in COLUMNS:
-            is_secondpass = column.form in {GRADED, LISTWISE}
-            if column.form in case.without or (is_secondpass and not case.promised(column.form)[0]):
+            if column.form in case.without:
                 cells.append("n/a")
                 continue
             outcomes = [outcome_of(case, column, asynchronous) for asynchronous in MODES]

@@ -110,7 +110,6 @@ PERMUTATION = Form(
     _ranking,
     grades=False,
 )
-OURS = (GRADED, LISTWISE)
 
 
 @dataclass(frozen=True)
@@ -193,13 +192,11 @@ class _Scripted(LLM):
         script: the reply.
         form: that is asked for.
         sent: what it was sent, one text a call.
-        tools: how many tools it was given with each call.
     """
 
     script: Any
     form: Any
     sent: list[str] = []  # noqa: RUF012 - a pydantic field
-    tools: list[int] = []  # noqa: RUF012
 
     def _reply(self, sent: str) -> Said | None:
         """What is said; None for nothing, ever."""
@@ -259,7 +256,6 @@ class Chatting(_Scripted):
         return self._response(reply, kwargs)
 
     def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
-        self.tools.append(len(kwargs.get("tools", ())))
         return self._reply("\n".join(message.content or "" for message in messages))
 
     def _response(self, reply: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
@@ -272,17 +268,7 @@ def _raw(reply: Said) -> dict[str, Any]:
 
 
 class Calling(Chatting, FunctionCallingLLM):
-    """A chat model that calls the tool it is given, and says the rest beside.
-
-    Args:
-        name: of the tool that it calls; the right one where absent.
-        calls: how often it calls it.
-        refuses: raised where tools are given.
-    """
-
-    name: str | None = None
-    calls: int = 1
-    refuses: Any = None
+    """A chat model that calls the tool it is given, and says the rest beside."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -301,12 +287,6 @@ class Calling(Chatting, FunctionCallingLLM):
         message = [user_msg] if isinstance(user_msg, ChatMessage) else []
         return {"messages": [*(chat_history or ()), *message], "tools": list(tools)}
 
-    def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
-        reply = super()._said(messages, kwargs)
-        if self.refuses is not None and kwargs.get("tools"):
-            raise self.refuses
-        return reply
-
     def _response(self, reply: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
         tools = kwargs.get("tools")
         if not tools or reply.pairs is None:
@@ -315,11 +295,8 @@ class Calling(Chatting, FunctionCallingLLM):
         if reply.edit is not None:
             arguments = _parsed(reply.edit(json.dumps(arguments)))
         blocks: list[Any] = [TextBlock(text=reply.before + reply.after)]
-        name = self.name or tools[0].metadata.name
-        for index in range(self.calls):
-            blocks.append(
-                ToolCallBlock(tool_call_id=str(index), tool_name=name, tool_kwargs=arguments)
-            )
+        name = tools[0].metadata.name
+        blocks.append(ToolCallBlock(tool_call_id="0", tool_name=name, tool_kwargs=arguments))
         return ChatResponse(message=ChatMessage(role="assistant", blocks=blocks), raw=_raw(reply))
 
     def get_tool_calls_from_response(
