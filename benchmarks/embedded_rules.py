@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, first_stages
+from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, add_data, first_stages, present
 
 from secondpass import Reranker
 from secondpass.ranking.blending import Blend
@@ -218,18 +217,9 @@ def table(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(__file__).parents[2] / "shared" / "data",
-        help="folder of collections",
-    )
-    data = parser.parse_args().data
-    for name in SETS:
-        if not (data / name).is_dir():
-            print(f"{name}: skipped, no such folder in {data}")
-    present = [name for name in SETS if (data / name).is_dir()]
-    runs = [Run(stage) for name in present for stage in first_stages(data / name, stemmed=True)]
+    add_data(parser)
+    folders = present(parser.parse_args().data, SETS)
+    runs = [Run(stage) for folder in folders for stage in first_stages(folder, stemmed=True)]
     names = [run.name for run in runs]
 
     rows = {"first stage": [f"{run.stage.evaluation().mean[MEASURE]:.4f}" for run in runs]}

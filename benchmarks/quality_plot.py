@@ -33,7 +33,16 @@ from typing import Any
 import numpy as np
 import quality_report
 from numpy.typing import NDArray
-from quality import LANGUAGES, MEASURE, RETRIEVED, SETS, FirstStage, first_stages, with_title
+from quality import (
+    LANGUAGES,
+    MEASURE,
+    RETRIEVED,
+    SETS,
+    FirstStage,
+    add_data,
+    first_stages,
+    with_title,
+)
 
 from secondpass import Reranker, SecondPassError
 from secondpass.config import load, merged, preset
@@ -186,9 +195,7 @@ def measure_collection(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data", type=Path, default=ROOT / "../shared/data", help="folder of collections"
-    )
+    add_data(parser)
     parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     parser.add_argument(
         "--unseen",

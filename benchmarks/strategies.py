@@ -21,10 +21,9 @@ import random
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from quality import MEASURE, FirstStage, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion, Prompt
@@ -149,14 +148,8 @@ def measure(
 
 
 def main() -> None:
-    root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=root / "../shared/data/trec-dl19",
-        help="folder of a collection",
-    )
+    add_data(parser, "trec-dl19")
     parser.add_argument("--seeds", type=int, default=3, help="number of runs")
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
