@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, add_data, first_stages, present
 
-from secondpass import Reranker
 from secondpass.ranking.blending import Blend
 from secondpass.scorers.minilm import MiniLM, unit
 from secondpass.scorers.similarity import Match, encoded_text, list_scores, match
-from secondpass_evaluation import evaluate, ranking_to_run
+from secondpass_evaluation import evaluate
 
 Vector = NDArray[np.float64]
 CHOSEN = {"feedback": 5, "idf": True}
@@ -148,27 +147,6 @@ LISTS: dict[str, Rule] = {
     "half IDF, centred": centred,
 }
 LIST = next(name for name in LISTS if "chosen" in name)
-
-
-class Precomputed:
-    """A scorer with precomputed scores."""
-
-    model_name = "precomputed"
-    score_kind = "similarity"
-
-    def __init__(self, scores: dict[tuple[str, str], float]) -> None:
-        self.scores = scores
-
-    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        return [self.scores[query, document] for document in documents]
-
-
-def mean_ndcg(stage: FirstStage, reranker: Reranker) -> float:
-    rankings = {
-        query: reranker.rerank(text, stage.candidates[query])
-        for query, text in stage.queries.items()
-    }
-    return evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE]).mean[MEASURE]
 
 
 class Run:

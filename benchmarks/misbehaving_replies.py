@@ -70,14 +70,12 @@ class Form:
         shown: finds labels and passages in what the model is sent.
         written: an answer as text.
         arguments: the same as what a tool is called with.
-        grades: whether an answer has grades, or an order only.
     """
 
     name: str
     shown: re.Pattern[str]
     written: Callable[[Pairs], str]
     arguments: Callable[[Pairs], dict[str, Any]]
-    grades: bool = True
 
 
 def _keyed(pairs: Pairs) -> str:
@@ -95,7 +93,7 @@ def _documents(pairs: Pairs) -> dict[str, Any]:
 _OURS = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.S)
 _NUMBERED = re.compile(r"Document (\d+):\s+(?:number: \d+\s+)?(grade [^\n]*)")
 GRADED = Form("graded", _OURS, _keyed, lambda p: {str(x): grade for x, grade in p})
-LISTWISE = Form("listwise", _OURS, lambda p: json.dumps(_ranking(p)), _ranking, grades=False)
+LISTWISE = Form("listwise", _OURS, lambda p: json.dumps(_ranking(p)), _ranking)
 LINES = Form(
     "LLMRerank",
     _NUMBERED,
@@ -108,7 +106,6 @@ PERMUTATION = Form(
     re.compile(r"\[(\d+)\] (grade [^\n]*)"),
     lambda p: " > ".join(f"[{x}]" for x, _ in p),
     _ranking,
-    grades=False,
 )
 
 

@@ -115,11 +115,6 @@ class Outcome:
     driver_failures: int
 
     @property
-    def efficiency(self) -> float:
-        """Ideal makespan as a share of the makespan."""
-        return self.ideal / self.makespan
-
-    @property
     def wasted_share(self) -> float:
         """Lost work as a share of all work."""
         return self.wasted / (self.useful + self.overhead + self.wasted)

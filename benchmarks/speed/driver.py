@@ -41,10 +41,6 @@ class Row:
     environment: str = environments.OURS
     settings: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_loop(self) -> bool:
-        return self.group == "loop"
-
 
 def available_mb() -> float:
     for line in Path("/proc/meminfo").read_text().splitlines():
