@@ -70,15 +70,13 @@ bench-speed: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.caches
 	$(BIN)/python -m benchmarks.speed.render
 
-# About an hour. AGAINST=FOLDER also compares the scorer `embedded` with that of another checkout.
+# About an hour.
 bench-speed-full: $(VENV)/.bench-speed
 	$(BIN)/python -m benchmarks.speed.run --full $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m benchmarks.speed.concurrency --rounds 9 --candidates 25
 	$(BIN)/python -m benchmarks.speed.deadlines
 	$(BIN)/python -m benchmarks.speed.caches
 	$(BIN)/python -m benchmarks.speed.planning
-	$(BIN)/python -m benchmarks.speed.attempts
-	$(if $(AGAINST),$(BIN)/python -m benchmarks.speed.embedded --against $(AGAINST))
 	$(BIN)/python -m benchmarks.speed.render
 
 # The site, under site/. Its code blocks and links are tested by `make test` (tests/docs).

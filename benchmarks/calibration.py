@@ -9,9 +9,8 @@ the share of all candidates kept, relative to that of the best threshold for the
 with its judgements. A further table has the shares of the lists without their relevant candidates
 (found) and of the others (wrong) that are reported as having nothing relevant, on the other halves:
 by the threshold on each list's best score, in the halves where `calibrate` would switch it on; and
-by thresholds that keep a share of all relevant candidates, per query and per document. The last has
-the log loss of both mappings to probabilities on held-out queries. No constant is tuned on these
-collections. Exits with 1 if a target is missed.
+by thresholds that keep a share of all relevant candidates, per query and per document. No constant
+is tuned on these collections. Exits with 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -28,11 +27,9 @@ import numpy as np
 from observed import EMBEDDED, LEXICAL, add_options, observe
 
 from secondpass import Reranker
-from secondpass.errors import InputError
 from secondpass.ranking.scoring import rerank_scores_alone
 from secondpass_evaluation.calibration.calibrating import scores_without_relevant
 from secondpass_evaluation.calibration.conformal import share_kept, threshold
-from secondpass_evaluation.calibration.mapping import fit_probabilities
 from secondpass_evaluation.calibration.samples import Sample, nothing_relevant, samples
 
 DASH = "\N{EN DASH}"
@@ -179,12 +176,6 @@ def measure(
     for keep in KEEPS:
         line, met_target = nothing_line(folder.name, found, without, keep, splits, seed)
         yield "nothing relevant", line, met_target
-    try:
-        losses = fit_probabilities(found, None, seed).losses
-        line = " | ".join(f"{losses[kind]:.4f}" for kind in ("platt", "isotonic", "constant"))
-        yield "probabilities", f"| {folder.name} | {line} |", True
-    except InputError as error:
-        yield "probabilities", f"| {folder.name} | {error} | | |", True
 
 
 HEADERS = {
@@ -194,7 +185,6 @@ HEADERS = {
     "| halves that are on | found / wrong, other half | all relevant, per query "
     "| all relevant, per document | targets |\n"
     "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |",
-    "probabilities": "| collection | Platt | isotonic | constant |\n| --- | ---: | ---: | ---: |",
 }
 
 

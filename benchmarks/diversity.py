@@ -29,10 +29,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from quality import MEASURE, FirstStage, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Ranking, Reranker
 from secondpass.ranking.ordering import to_ordering
@@ -128,14 +127,8 @@ def _alpha_dcg(topics: Sequence[str | None]) -> float:
 
 
 def main() -> None:
-    root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=root / "../shared/data/trec-dl19",
-        help="folder of a collection",
-    )
+    add_data(parser, "trec-dl19")
     parser.add_argument("--times", action="store_true", help="print how long they take")
     parsed = parser.parse_args()
     if parsed.times:

@@ -22,16 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from observed import EMBEDDED, LEXICAL, add_options, observe
-from quality import RETRIEVED, first_stages, with_title
+from quality import first_stages
 
 import secondpass
 from secondpass import Candidate, MethodError, Reranker
 from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days, days_to_lines
 from secondpass.monitoring.ranking_statistics import ranking_statistics
 from secondpass.ranking.observers import Operation, RankingOperation
-from secondpass_evaluation import HybridRetriever, drift, make_suite, read_corpus
+from secondpass_evaluation import drift, make_suite
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.search.embedders import default_embedder
 
 PROMPT = "Represent this question for searching relevant passages: "
 BLEND = {"original": 0.3, "normalize": "minmax"}
@@ -191,8 +190,8 @@ def blended(original: float) -> dict[str, Any]:
 
 def injected(
     options: argparse.Namespace, observations: Observations, queries: Sequence[str]
-) -> tuple[Rows, dict[str, Rows], dict[str, Rows]]:
-    """The rankings without a change, with each of twelve changes, and with smaller changes."""
+) -> tuple[Rows, dict[str, Rows]]:
+    """The rankings without a change, and with each of twelve changes."""
     lists = {query: list(observations.candidates[query]) for query in queries}
     base = scores_of(part(observations, "", lists), "embedded", EMBEDDED)
     lexical = scores_of(part(observations, "", lists), "lexical", LEXICAL)
@@ -207,13 +206,6 @@ def injected(
     stemmed = next(first_stages(folder, stemmed=True))
     stems = {query: list(stemmed.candidates[query]) for query in queries}
     of_stems = scores_of(part(observations, "stemmed", stems), "embedded", EMBEDDED)
-    corpus = [with_title(passage) for passage in read_corpus(folder / "corpus.jsonl")]
-    retriever = HybridRetriever(corpus, default_embedder())
-    near = {
-        query: retriever.retrieve(observations.suite.queries[query], RETRIEVED, "vector")
-        for query in queries
-    }
-    of_near = scores_of(part(observations, "near", near), "embedded", EMBEDDED)
     seed = options.seed
 
     def ranked(**settings: Any) -> Rows:
@@ -233,16 +225,7 @@ def injected(
         "first stage with a stemmer": rank(stems, of_stems, seed),
         "10 % of the rankings fail": ranked(failing=0.1),
     }
-    smaller = {
-        **{f"scores times {factor}": ranked(change=scaled(factor)) for factor in (1.05, 1.1)},
-        **{f"scores + {by}": ranked(change=shifted(by)) for by in (0.01, 0.02)},
-        **{f"sign of {share:.0%}": ranked(change=flipped(share)) for share in (0.01, 0.03)},
-        **{f"noise of {share:.0%}": ranked(change=noisy(share)) for share in (0.1, 0.2, 0.4)},
-        **{f"blend 0.3 → {to}": ranked(**blended(to)) for to in (0.35, 0.4)},
-        "first stage by vectors, not BM25": rank(near, of_near, seed),
-        **{f"{share:.0%} fail": ranked(failing=share) for share in (0.02, 0.05)},
-    }
-    return ranked(), changes, smaller
+    return ranked(), changes
 
 
 def show(options: argparse.Namespace, observations: Observations) -> None:
@@ -252,7 +235,7 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
     generator.shuffle(queries)
     queries = queries[: 2 * max(options.sizes)]
     sizes = sorted({min(size, len(queries) // 2) for size in options.sizes}, reverse=True)
-    base, changes, smaller = injected(options, observations, queries)
+    base, changes = injected(options, observations, queries)
 
     def alarms_of(size: int, rows: Rows, repeats: int) -> list[list[str]]:
         """The names of the alarms of each of ``repeats`` comparisons."""
@@ -268,18 +251,17 @@ def show(options: argparse.Namespace, observations: Observations) -> None:
     print("| change |", "".join(f" found, {size} and {size} |" for size in sizes), "by |")
     print("| --- |", "---: |" * len(sizes), "--- |")
     detected = dict.fromkeys(sizes, 0)
-    for group in (changes, smaller):
-        for label, rows in group.items():
-            cells = []
-            names: list[str] = []
-            for size in sizes:
-                alarms = alarms_of(size, rows, options.splits)
-                share = sum(map(bool, alarms)) / len(alarms)
-                cells.append(f"{share:.0%} |")
-                names += [name for each in alarms for name in each]
-                detected[size] += group is changes and share >= options.needed
-            most = sorted(set(names), key=lambda name: (-names.count(name), name))[:3]
-            print(f"| {label} |", *cells, ", ".join(most), "|", flush=True)
+    for label, rows in changes.items():
+        cells = []
+        names: list[str] = []
+        for size in sizes:
+            alarms = alarms_of(size, rows, options.splits)
+            share = sum(map(bool, alarms)) / len(alarms)
+            cells.append(f"{share:.0%} |")
+            names += [name for each in alarms for name in each]
+            detected[size] += share >= options.needed
+        most = sorted(set(names), key=lambda name: (-names.count(name), name))[:3]
+        print(f"| {label} |", *cells, ", ".join(most), "|", flush=True)
     print()
     for size in sizes:
         print(

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, first_stages
+from quality import LANGUAGES, MEASURE, SETS, TIE, FirstStage, add_data, first_stages, present
 
-from secondpass import Reranker
 from secondpass.ranking.blending import Blend
 from secondpass.scorers.minilm import MiniLM, unit
 from secondpass.scorers.similarity import Match, encoded_text, list_scores, match
-from secondpass_evaluation import evaluate, ranking_to_run
+from secondpass_evaluation import evaluate
 
 Vector = NDArray[np.float64]
 CHOSEN = {"feedback": 5, "idf": True}
@@ -151,27 +149,6 @@ LISTS: dict[str, Rule] = {
 LIST = next(name for name in LISTS if "chosen" in name)
 
 
-class Precomputed:
-    """A scorer with precomputed scores."""
-
-    model_name = "precomputed"
-    score_kind = "similarity"
-
-    def __init__(self, scores: dict[tuple[str, str], float]) -> None:
-        self.scores = scores
-
-    def score_pairs(self, query: str, documents: list[str]) -> list[float]:
-        return [self.scores[query, document] for document in documents]
-
-
-def mean_ndcg(stage: FirstStage, reranker: Reranker) -> float:
-    rankings = {
-        query: reranker.rerank(text, stage.candidates[query])
-        for query, text in stage.queries.items()
-    }
-    return evaluate(ranking_to_run(rankings), stage.qrels, [MEASURE]).mean[MEASURE]
-
-
 class Run:
     """A first stage with its passages encoded."""
 
@@ -218,18 +195,9 @@ def table(title: str, names: list[str], rows: dict[str, list[str]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(__file__).parents[2] / "shared" / "data",
-        help="folder of collections",
-    )
-    data = parser.parse_args().data
-    for name in SETS:
-        if not (data / name).is_dir():
-            print(f"{name}: skipped, no such folder in {data}")
-    present = [name for name in SETS if (data / name).is_dir()]
-    runs = [Run(stage) for name in present for stage in first_stages(data / name, stemmed=True)]
+    add_data(parser)
+    folders = present(parser.parse_args().data, SETS)
+    runs = [Run(stage) for folder in folders for stage in first_stages(folder, stemmed=True)]
     names = [run.name for run in runs]
 
     rows = {"first stage": [f"{run.stage.evaluation().mean[MEASURE]:.4f}" for run in runs]}

@@ -30,8 +30,10 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.postprocessor.secondpass import SecondPassRerank
 from secondpass import Reranker
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from benchmarks.speed.concurrency import longest_stall
 from misbehaving_replies import (
     GRADED,
     LISTWISE,
@@ -46,7 +48,6 @@ from misbehaving_replies import (
 
 COUNT = 100
 ROUNDS = 15
-TICK = 0.001  # seconds
 LATENCY = 0.02  # seconds that an answer takes
 TARGET = 2.0
 
@@ -81,25 +82,6 @@ class Blocking(Completing):
     def complete(self, *args: Any, **kwargs: Any) -> Any:
         time.sleep(LATENCY)
         return super().complete(*args, **kwargs)
-
-
-async def longest_stall(work: Work) -> float:
-    """The longest delay of the ticker during ``work``, in seconds."""
-    worst = 0.0
-
-    async def tick() -> None:
-        nonlocal worst
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(TICK)
-            worst = max(worst, time.perf_counter() - before - TICK)
-
-    ticker = asyncio.ensure_future(tick())
-    await asyncio.sleep(5 * TICK)
-    await work()
-    await asyncio.sleep(5 * TICK)
-    ticker.cancel()
-    return worst
 
 
 @contextmanager

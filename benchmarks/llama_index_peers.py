@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +24,7 @@ from typing import Any
 from llama_index.core.postprocessor import LLMRerank, StructuredLLMRerank
 from llama_index.core.postprocessor.rankGPT_rerank import RankGPTRerank
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.schema import NodeWithScore
 from malformed_replies import CASES, HONEST, Case
 from misbehaving_replies import (
     ALL,
@@ -34,16 +32,13 @@ from misbehaving_replies import (
     GRADED,
     LINES,
     LISTWISE,
-    MARKER,
     NUMBERS,
     PERMUTATION,
     QUERY,
-    Asked,
     Calling,
     Chatting,
     Completing,
     Form,
-    Said,
     nodes,
     release,
 )
@@ -56,8 +51,6 @@ MODES = (False, True)
 PAGE = Path(__file__).parents[1] / "docs" / "data" / "tables.md"
 BEGIN = "<!-- begin: faults, written by `python benchmarks/llama_index_peers.py --docs` -->\n"
 END = "<!-- end -->"
-COUNT = 100
-ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -187,41 +180,6 @@ def misread(case: Case, numbers: tuple[int, ...], ranked: list[NodeWithScore]) -
     return first != retrieved and (not stated or as_stated != stated)
 
 
-# ---------------------------------------------------------------------- time
-
-
-def milliseconds(column: Column) -> tuple[float, int]:
-    """CPU time to rerank 100 nodes with a model that answers immediately, and the number of calls.
-
-    The minimum of several runs, without the time to generate the answers.
-    """
-    ranked = [
-        NodeWithScore(node=TextNode(text=f"grade {at % 10}: {MARKER}", id_=str(at)), score=0.5)
-        for at in range(COUNT)
-    ]
-    spent = [0.0]
-
-    def script(asked: Asked) -> Said:
-        started = time.process_time()
-        said = Said(asked.honest)
-        said.text(column.form)
-        spent[0] += time.process_time() - started
-        return said
-
-    case = Case("instant", script, "ok", "ok", batch_size=20)
-    best, calls = float("inf"), 0
-    for _ in range(ROUNDS):
-        llm = column.llm(script=script, form=column.form)
-        reranker = column.make(llm, case)
-        gc.collect()
-        spent[0] = 0.0
-        started = time.process_time()
-        reranker.postprocess_nodes(ranked, query_str=QUERY)
-        best = min(best, time.process_time() - started - spent[0])
-        calls = len(llm.sent)
-    return best * 1000, calls
-
-
 def table() -> str:
     """What each reranker returns in each case, as Markdown."""
     kept = dict.fromkeys(COLUMNS, 0)
@@ -232,8 +190,7 @@ def table() -> str:
     for case in CASES:
         cells = []
         for column in COLUMNS:
-            is_secondpass = column.form in {GRADED, LISTWISE}
-            if column.form in case.without or (is_secondpass and not case.promised(column.form)[0]):
+            if column.form in case.without:
                 cells.append("n/a")
                 continue
             outcomes = [outcome_of(case, column, asynchronous) for asynchronous in MODES]
@@ -265,12 +222,6 @@ def main() -> None:
         PAGE.write_text(
             f"{before}{BEGIN}\n{faults}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8"
         )
-
-    print(f"\n| {COUNT} nodes, a model that answers immediately | ms of CPU | calls |")
-    print("| --- | ---: | ---: |")
-    for column in COLUMNS:
-        cpu_time, calls = milliseconds(column)
-        print(f"| {column.name} | {cpu_time:.1f} | {calls} |")
 
 
 if __name__ == "__main__":

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import argparse
 import random
-from pathlib import Path
 
-from quality import MEASURE, FirstStage, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages, present
 
 from secondpass import Candidate, Ranking, Reranker
 from secondpass_evaluation import evaluate, ranking_to_run
@@ -75,11 +74,8 @@ def rank_all(reranker: Reranker, stage: FirstStage, candidates: dict[str, list[C
 
 
 def main() -> None:
-    root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--data", type=Path, default=root / "../shared/data", help="folder of collections"
-    )
+    add_data(parser)
     parser.add_argument(
         "--sets", nargs="+", default=["xquad-en", "trec-dl19"], help="names of folders in DATA"
     )
@@ -100,17 +96,14 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     passages = {} if arguments.size is None else {"size": arguments.size}
-    for name in arguments.sets:
-        if not (arguments.data / name / "qrels.tsv").is_file():
-            print(f"{name}: skipped, no such folder in {arguments.data}")
-            continue
-        stage = next(iter(first_stages(arguments.data / name, stemmed=False)))
-        found = sample(stage, arguments.questions, random.Random(name))
+    for folder in present(arguments.data, arguments.sets):
+        stage = next(iter(first_stages(folder, stemmed=False)))
+        found = sample(stage, arguments.questions, random.Random(folder.name))
         pool = list({each.id: each for some in stage.candidates.values() for each in some}.values())
         method = {"type": arguments.method}
         bare = quality(stage, rank_all(Reranker(method), stage, found))
         print(
-            f"\n{name}, {len(found)} questions, {DEPTH} candidates: "
+            f"\n{folder.name}, {len(found)} questions, {DEPTH} candidates: "
             f"{MEASURE} of the passages alone {bare:.4f}\n"
         )
         print("| place | whole | in windows | share of the passages alone | span found | windows |")

@@ -70,14 +70,12 @@ class Form:
         shown: finds labels and passages in what the model is sent.
         written: an answer as text.
         arguments: the same as what a tool is called with.
-        grades: whether an answer has grades, or an order only.
     """
 
     name: str
     shown: re.Pattern[str]
     written: Callable[[Pairs], str]
     arguments: Callable[[Pairs], dict[str, Any]]
-    grades: bool = True
 
 
 def _keyed(pairs: Pairs) -> str:
@@ -95,7 +93,7 @@ def _documents(pairs: Pairs) -> dict[str, Any]:
 _OURS = re.compile(r'<doc id="([^"]*)">(.*?)</doc>', re.S)
 _NUMBERED = re.compile(r"Document (\d+):\s+(?:number: \d+\s+)?(grade [^\n]*)")
 GRADED = Form("graded", _OURS, _keyed, lambda p: {str(x): grade for x, grade in p})
-LISTWISE = Form("listwise", _OURS, lambda p: json.dumps(_ranking(p)), _ranking, grades=False)
+LISTWISE = Form("listwise", _OURS, lambda p: json.dumps(_ranking(p)), _ranking)
 LINES = Form(
     "LLMRerank",
     _NUMBERED,
@@ -108,9 +106,7 @@ PERMUTATION = Form(
     re.compile(r"\[(\d+)\] (grade [^\n]*)"),
     lambda p: " > ".join(f"[{x}]" for x, _ in p),
     _ranking,
-    grades=False,
 )
-OURS = (GRADED, LISTWISE)
 
 
 @dataclass(frozen=True)
@@ -193,13 +189,11 @@ class _Scripted(LLM):
         script: the reply.
         form: that is asked for.
         sent: what it was sent, one text a call.
-        tools: how many tools it was given with each call.
     """
 
     script: Any
     form: Any
     sent: list[str] = []  # noqa: RUF012 - a pydantic field
-    tools: list[int] = []  # noqa: RUF012
 
     def _reply(self, sent: str) -> Said | None:
         """What is said; None for nothing, ever."""
@@ -259,7 +253,6 @@ class Chatting(_Scripted):
         return self._response(reply, kwargs)
 
     def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
-        self.tools.append(len(kwargs.get("tools", ())))
         return self._reply("\n".join(message.content or "" for message in messages))
 
     def _response(self, reply: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
@@ -272,17 +265,7 @@ def _raw(reply: Said) -> dict[str, Any]:
 
 
 class Calling(Chatting, FunctionCallingLLM):
-    """A chat model that calls the tool it is given, and says the rest beside.
-
-    Args:
-        name: of the tool that it calls; the right one where absent.
-        calls: how often it calls it.
-        refuses: raised where tools are given.
-    """
-
-    name: str | None = None
-    calls: int = 1
-    refuses: Any = None
+    """A chat model that calls the tool it is given, and says the rest beside."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -301,12 +284,6 @@ class Calling(Chatting, FunctionCallingLLM):
         message = [user_msg] if isinstance(user_msg, ChatMessage) else []
         return {"messages": [*(chat_history or ()), *message], "tools": list(tools)}
 
-    def _said(self, messages: Sequence[ChatMessage], kwargs: Mapping[str, Any]) -> Said | None:
-        reply = super()._said(messages, kwargs)
-        if self.refuses is not None and kwargs.get("tools"):
-            raise self.refuses
-        return reply
-
     def _response(self, reply: Said, kwargs: Mapping[str, Any]) -> ChatResponse:
         tools = kwargs.get("tools")
         if not tools or reply.pairs is None:
@@ -315,11 +292,8 @@ class Calling(Chatting, FunctionCallingLLM):
         if reply.edit is not None:
             arguments = _parsed(reply.edit(json.dumps(arguments)))
         blocks: list[Any] = [TextBlock(text=reply.before + reply.after)]
-        name = self.name or tools[0].metadata.name
-        for index in range(self.calls):
-            blocks.append(
-                ToolCallBlock(tool_call_id=str(index), tool_name=name, tool_kwargs=arguments)
-            )
+        name = tools[0].metadata.name
+        blocks.append(ToolCallBlock(tool_call_id="0", tool_name=name, tool_kwargs=arguments))
         return ChatResponse(message=ChatMessage(role="assistant", blocks=blocks), raw=_raw(reply))
 
     def get_tool_calls_from_response(

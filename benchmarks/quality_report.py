@@ -124,24 +124,31 @@ def named(record: Record) -> list[str]:
     return [TITLES.get(name, name), STAGES.get(stage, stage)]
 
 
+def changed(record: Record) -> tuple[Any, list[str]]:
+    """The difference by `embedded` at depth 100, and the cells that all tables have of it."""
+    after = record["methods"]["embedded"][FULL]["after"]
+    change = difference(MEASURE, after, record["before"], test="t")
+    cells = [str(change.queries), plain(mean(record["before"].values())),
+             plain(mean(after.values())), signed(change.mean),
+             interval(change.low, change.high)]  # fmt: skip
+    return change, [*named(record), *cells]
+
+
+def by_kind(records: Sequence[Record]) -> list[Record]:
+    return [one for kind in KINDS for one in records if one["behind"] == kind]
+
+
 def quality(records: Sequence[Record]) -> str:
     """Quality at depth 100 of every list."""
     rows = []
-    for kind in KINDS:
-        for record in (one for one in records if one["behind"] == kind):
-            before = mean(record["before"].values())
-            after = record["methods"]["embedded"][FULL]["after"]
-            change = difference(MEASURE, after, record["before"], test="t")
-            others = [
-                signed(float(changes(record, name, FULL).mean()))
-                for name in ("embedded alone", "lexical")
-            ]
-            rows.append(
-                [*named(record), str(change.queries), plain(before),
-                 f"**{plain(mean(after.values()))}**", signed(change.mean),
-                 interval(change.low, change.high),
-                 f"{change.wins} / {change.ties} / {change.losses}", *others]
-            )  # fmt: skip
+    for record in by_kind(records):
+        change, cells = changed(record)
+        cells[4] = f"**{cells[4]}**"
+        others = [
+            signed(float(changes(record, name, FULL).mean()))
+            for name in ("embedded alone", "lexical")
+        ]
+        rows.append([*cells, f"{change.wins} / {change.ties} / {change.losses}", *others])
     header = [
         *("collection", "first stage", "queries", "before", "`embedded`", "gain", "95 % interval"),
         *("won / tied / lost", "*alone*", "`lexical`"),
@@ -175,26 +182,9 @@ def depth(records: Sequence[Record]) -> str:
 
 def summary(records: Sequence[Record]) -> str:
     """The README's table: `embedded` at depth 100."""
-    rows = []
-    for kind in KINDS:
-        for record in (one for one in records if one["behind"] == kind and one["seen"]):
-            after = record["methods"]["embedded"][FULL]["after"]
-            change = difference(MEASURE, after, record["before"], test="t")
-            rows.append(
-                [*named(record), str(change.queries), plain(mean(record["before"].values())),
-                 plain(mean(after.values())), signed(change.mean),
-                 interval(change.low, change.high)]
-            )  # fmt: skip
-    header = [
-        "collection",
-        "first stage",
-        "queries",
-        "before",
-        "with `embedded`",
-        "gain",
-        "95 % interval",
-    ]
-    return table(header, rows, texts=2)
+    rows = [changed(record)[1] for record in by_kind(records) if record["seen"]]
+    header = ["collection", "first stage", "queries", "before", "with `embedded`", "gain"]
+    return table([*header, "95 % interval"], rows, texts=2)
 
 
 def unseen(records: Sequence[Record]) -> str:

@@ -2,7 +2,6 @@
 
     python -m benchmarks.scale_simulation                       # tables and build/scale-blocks.png
     python -m benchmarks.scale_simulation --plot docs/scale-blocks.svg
-    python -m benchmarks.scale_simulation --pairs-per-second 110 --nodes 20 --workers 8
 
 A discrete-event simulation of the job: the driver assigns numbered blocks of rows to
 single-threaded workers, each with a short queue; blocks of a node that fails are assigned again;
@@ -114,11 +113,6 @@ class Outcome:
     lost_blocks: int
     node_failures: int
     driver_failures: int
-
-    @property
-    def efficiency(self) -> float:
-        """Ideal makespan as a share of the makespan."""
-        return self.ideal / self.makespan
 
     @property
     def wasted_share(self) -> float:
@@ -297,6 +291,18 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "every 4 h": {**DIFFERENT, "node_mtbf": 4 * HOUR, "driver_mtbf": 4 * HOUR},
 }
 """Failures are per node; in the last two the driver fails as often as a node."""
+PAIRS, CANDIDATES = 1_000_000_000, 100
+PAIRS_PER_SECOND = 85.0  # of a worker
+SEEDS = 3
+CLUSTER = Cluster(
+    nodes=100,
+    workers=16,
+    in_flight=2,
+    start=10.0,
+    dispatch=0.008,
+    node_restart=180.0,
+    driver_restart=120.0,
+)
 
 
 def median_outcome(cluster: Cluster, work: Work, seeds: int) -> Outcome:
@@ -305,30 +311,18 @@ def median_outcome(cluster: Cluster, work: Work, seeds: int) -> Outcome:
     return sorted(outcomes, key=lambda outcome: outcome.makespan)[seeds // 2]
 
 
-def sweep(options: argparse.Namespace) -> dict[str, list[tuple[Work, Outcome]]]:
+def sweep() -> dict[str, list[tuple[Work, Outcome]]]:
     """Outcomes by condition, for each block size."""
-    base = Cluster(
-        options.nodes,
-        options.workers,
-        in_flight=options.in_flight,
-        start=options.start,
-        dispatch=options.dispatch,
-        node_restart=180.0,
-        driver_restart=120.0,
-    )
-    rows = options.pairs // options.candidates
-    row_seconds = options.candidates / options.pairs_per_second
     found: dict[str, list[tuple[Work, Outcome]]] = {}
     for name, changes in CONDITIONS.items():
         found[name] = []
-        for block_rows in options.block_rows:
+        for block_rows in BLOCK_ROWS:
             differs = {"row_variation": 1.0, "block_spread": 0.15} if changes else {}
+            row_seconds = CANDIDATES / PAIRS_PER_SECOND
             work = Work(
-                rows, block_rows, row_seconds, block_overhead=options.block_overhead, **differs
+                PAIRS // CANDIDATES, block_rows, row_seconds, block_overhead=0.02, **differs
             )
-            found[name].append(
-                (work, median_outcome(replace(base, **changes), work, options.seeds))
-            )
+            found[name].append((work, median_outcome(replace(CLUSTER, **changes), work, SEEDS)))
     return found
 
 
@@ -371,30 +365,11 @@ def draw(found: dict[str, list[tuple[Work, Outcome]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=1_000_000_000, help="pairs of the job")
-    parser.add_argument("--candidates", type=int, default=100, help="pairs per row")
-    parser.add_argument("--pairs-per-second", type=float, default=85.0, help="rate of a worker")
-    parser.add_argument("--nodes", type=int, default=100, help="number of nodes")
-    parser.add_argument("--workers", type=int, default=16, help="workers per node")
-    parser.add_argument(
-        "--in-flight", type=int, default=2, help="maximum number of blocks assigned to a worker"
-    )
-    parser.add_argument("--start", type=float, default=10.0, help="seconds until a worker is ready")
-    parser.add_argument("--block-overhead", type=float, default=0.02, help="seconds per block")
-    parser.add_argument(
-        "--dispatch", type=float, default=0.008, help="seconds of the driver per block"
-    )
-    parser.add_argument(
-        "--block-rows", type=int, nargs="+", default=BLOCK_ROWS, help="block sizes to compare"
-    )
-    parser.add_argument(
-        "--seeds", type=int, default=3, help="simulations per row; the median is printed"
-    )
     parser.add_argument(
         "--plot", type=Path, default=Path("build/scale-blocks.png"), help="file of the plot"
     )
     options = parser.parse_args()
-    found = sweep(options)
+    found = sweep()
     print_tables(found)
     options.plot.parent.mkdir(parents=True, exist_ok=True)
     draw(found, options.plot)

@@ -30,7 +30,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.jobs import cpu_seconds
 from benchmarks.speed import workloads
+from benchmarks.speed.worker import peak_memory
 
 from secondpass import Ranking, Reranker
 from secondpass.scorers import minilm
@@ -64,13 +66,11 @@ class Server:
 
     def megabytes(self) -> float:
         """Its peak memory."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+        return peak_memory(self._process.pid)
 
     def cpu_seconds(self) -> float:
         """Its CPU time so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
 
 # ---------------------------------------------------------------------- clients

@@ -1,12 +1,11 @@
-"""Prints how often the statistics of `tune`, `eval`, `judge` and `drift` err, by simulation.
+"""Prints how often the statistics of `tune` err, by simulation.
 
-Per-query values with a known truth are given to the functions that the commands use; only the
+Per-query values with a known truth are given to the functions that the command uses; only the
 measure is replaced by these values. Each function that is listed in ``PARTS`` prints a table. With
 another source tree first on ``PYTHONPATH``, the same script prints what an earlier version does.
 
-Targets, each with two standard errors of the simulation: a scorer without a gain is adopted, or
-significant, in 5 % at most; intervals cover the truth in 93 % or more; drift without a change
-alarms in 1 % at most. Exits with 1 if one is missed.
+Targets, each with two standard errors of the simulation: a scorer without a gain is adopted in 5 %
+at most; intervals cover the truth in 93 % or more. Exits with 1 if one is missed.
 
     python benchmarks/simulated.py
     python benchmarks/simulated.py --parts duplicates looks --simulations 1000
@@ -15,20 +14,16 @@ alarms in 1 % at most. Exits with 1 if one is missed.
 from __future__ import annotations
 
 import argparse
-import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from simulated_judges import Cell, cells
 
-from secondpass import Candidate, InputError, Reranker
-from secondpass.monitoring.ranking_days import DayCounts, DayKey, Days
-from secondpass_evaluation import Evaluation, compare, corrected_mean, drift, make_suite
+from secondpass import Candidate, InputError
+from secondpass_evaluation import Evaluation, make_suite
 from secondpass_evaluation.significance import difference
 from secondpass_evaluation.tuning import tuning as choosing
 from secondpass_evaluation.tuning.result import Tuning, Variant
@@ -37,7 +32,7 @@ from secondpass_evaluation.tuning.tuning import check_arguments
 
 BASE = 0.5
 """Value of the first stage on each query, unless a part draws it."""
-MOST_ADOPTED, MOST_ALARMS, LEAST_COVERED = 0.05, 0.01, 0.93
+MOST_ADOPTED, LEAST_COVERED = 0.05, 0.93
 SETTINGS = {"confidence": 0.95, "smallest_gain": 0.01, "seed": 0}
 
 
@@ -162,43 +157,6 @@ def duplicates(options: argparse.Namespace) -> Iterator[bool]:
         yield row(title, *adoptions(options, title, draw, 0.0))
 
 
-class _Stored:
-    """Scores a passage by the number that it begins with."""
-
-    model_name = "stored"
-
-    def score_pairs(self, _query: str, documents: list[str]) -> list[float]:
-        return [float(text.split()[0]) for text in documents]
-
-
-def evaluated(options: argparse.Namespace) -> Iterator[bool]:
-    """`eval` with a null scorer whose queries are repeated."""
-    table("eval: a null scorer, queries repeated", "distinct x times", "p < .05", "target")
-    for count, times in ((40, 1), (20, 2), (10, 4), (1, 40)):
-        significant = 0
-        simulations = max(1, options.simulations // 2)
-        for number in range(simulations):
-            rng = np.random.default_rng([options.seed, 1, number])
-            places, scores = rng.integers(0, 2, count), rng.random((count, 2))
-            names = [f"{text}.{copy}" for copy in range(times) for text in range(count)]
-            texts = dict(zip(names, [*range(count)] * times, strict=True))
-            suite = make_suite(
-                "s",
-                {name: f"text {text}" for name, text in texts.items()},
-                {name: {f"d{places[text]}": 1} for name, text in texts.items()},
-                candidates={
-                    name: [Candidate(f"{scores[text][i]} x", f"d{i}", 1.0 - i) for i in (0, 1)]
-                    for name, text in texts.items()
-                },
-            )
-            found = compare(
-                {"null": Reranker(_Stored())}, suite, measures=["nDCG@10"], progress=False
-            )["given+null"].differences["nDCG@10"]
-            significant += found.enough_queries and (found.p or 0.0) < 0.05
-        verdict = target(significant, simulations, MOST_ADOPTED)
-        yield row(f"{count} x {times}", share(significant, simulations), verdict)
-
-
 SKEWS = ((0.07, 0.5, -0.015), (0.05, 0.4, 0.0), (0.03, 0.5, 0.0), (0.1, 0.3, 0.0), (0.02, 0.5, 0.0))
 """Share of queries with a loss, the loss, and the mean gain; the other queries win equally."""
 
@@ -268,108 +226,7 @@ def power(options: argparse.Namespace) -> Iterator[bool]:
             yield row(gain, count, adopted, ratio, f"{contradicted} of {len(printed)}")
 
 
-def _hash(query: int) -> int:
-    return int.from_bytes(blake2b(str(query).encode(), digest_size=8).digest(), "big")
-
-
-def _days(rng: Any, queries: int, times: Any, first: int, equal: float | None = None) -> Days:
-    """Rankings of the queries from ``first`` on, each so many times; four statistics.
-
-    In a share ``equal`` of them all candidates have the score 0; then there is a fifth statistic.
-    """
-    counts = DayCounts()
-    takes_query = "query" in inspect.signature(counts.add).parameters
-    numbers = np.broadcast_to(times, queries)
-    for query in range(queries):
-        names = ("rerank.highest", "rerank.median", "candidates.highest", "moves.correlation")
-        statistics = dict(zip(names, map(float, rng.normal(4, 2, len(names))), strict=True))
-        status = "partial" if rng.random() < 0.1 else "ok"
-        if equal is not None:
-            statistics["rerank.deviation"] = float(rng.normal(2, 0.5))
-            if rng.random() < equal:
-                scores = [name for name in statistics if name.startswith("rerank.")]
-                statistics |= dict.fromkeys(scores, 0.0)
-        for _ in range(numbers[query]):
-            given = [_hash(first + query)] if takes_query else []
-            counts.add(*given, status, [], statistics)
-    return {DayKey("2026-01-01", "m", "m", "logit", "1", None): counts}
-
-
-def repeated_rankings(options: argparse.Namespace) -> Iterator[bool]:
-    """Drift between periods without a change, whose questions are ranked repeatedly."""
-    table("drift: no change, 200 and 200 questions", "rankings of each", "alarms", "target")
-    cases: tuple[Any, ...] = (1, 2, 5, "1 to 9", "a tenth 10 times")
-    for case in cases:
-        alarms = 0
-        for number in range(options.simulations):
-            rng = np.random.default_rng([options.seed, 4, number])
-            periods = []
-            for first in (0, 200):
-                times: Any = case
-                if case == "1 to 9":
-                    times = rng.integers(1, 10, 200)
-                elif case == "a tenth 10 times":
-                    times = np.where(rng.random(200) < 0.1, 10, 1)
-                periods.append(_days(rng, 200, times, first + 1000 * number))
-            alarms += bool(drift(*periods).alarms)
-        verdict = target(alarms, options.simulations, MOST_ALARMS)
-        yield row(case, share(alarms, options.simulations), verdict)
-
-
-def equal_scores(options: argparse.Namespace) -> Iterator[bool]:
-    """Drift if a method gives all candidates one score in a share of the later rankings."""
-    table("drift: one score for all candidates", "share", "rankings before and after", "found")
-    for equal in (0.02, 0.05, 0.1):
-        for count in (250, 500):
-            found = 0
-            for number in range(options.simulations):
-                rng = np.random.default_rng([options.seed, 5, number])
-                periods = [_days(rng, count, 1, 0, 0.0), _days(rng, count, 1, count, equal)]
-                found += bool(drift(*periods).alarms)
-            yield row(f"{equal:.0%}", count, share(found, options.simulations))
-
-
-def judged(options: argparse.Namespace) -> Iterator[bool]:
-    """Figures by a judge of known errors, corrected by a person's share of the queries."""
-    heads = ("queries", "of a person", "corrected covers", "person alone covers")
-    widths = ("width, corrected", "width, person alone", "refused", "target")
-    table("judge: corrected means", "queries and judge", *heads, *widths)
-    for cell in cells():
-        for queries, people in ((200, 20), (400, 40)):
-            yield _corrected(cell, queries, people, options)
-
-
-def _corrected(cell: Cell, queries: int, people: int, options: argparse.Namespace) -> bool:
-    rng = np.random.default_rng(options.seed)
-    truth = float(cell.draw(rng, 200_000)[0].mean())
-    outcomes = []
-    for _ in range(options.simulations):
-        person, judge = cell.draw(rng, queries)
-        model = {str(number): float(value) for number, value in enumerate(judge)}
-        asked = {str(number): float(value) for number, value in enumerate(person[:people])}
-        try:
-            found = corrected_mean("m", model, asked)
-        except InputError:  # all values are equal
-            continue
-        outcomes.append(
-            (
-                found.low <= truth <= found.high,
-                found.people_low <= truth <= found.people_high,
-                found.high - found.low,
-                found.people_high - found.people_low,
-            )
-        )
-    covered, alone, *widths = np.mean(np.array(outcomes, float), axis=0)
-    count = len(outcomes)
-    verdict = "no target"
-    if cell.has_target:
-        verdict = target(covered * count, count, LEAST_COVERED, at_least=True)
-    shares = (f"{covered:.1%}", f"{alone:.1%}", *(f"{width:.3f}" for width in widths))
-    refused = f"{1 - count / options.simulations:.1%}"
-    return row(cell.name, queries, people, *shares, refused, verdict)
-
-
-PARTS = (duplicates, evaluated, skew, looks, power, repeated_rankings, equal_scores, judged)
+PARTS = (duplicates, skew, looks, power)
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """Compares strategies of language models with a simulated judge: quality, calls, rounds, tokens.
 
     python benchmarks/strategies.py --data FOLDER
-    python benchmarks/strategies.py --data FOLDER --only blocks --calls 5
 
 The judge knows the relevance judgements of the collection. In every question it perceives the value
 of a document as its grade, 0 to 3, plus normal noise drawn for each question, plus a bias for
@@ -9,9 +8,8 @@ documents early in the prompt. It orders, grades or says yes by these values. Th
 shows what strategies achieve with the same judge, not how well a model judges. Seeds are fixed, so
 a run can be repeated.
 
-Prints a Markdown table: mean nDCG@10 over queries and seeds; calls, rounds and estimated thousands
-of input tokens per query; and the number of candidates that the issue ``shuffles_disagree`` lists
-per ranking of the noisy judges.
+Prints a Markdown table: mean nDCG@10 over queries and seeds; and calls, rounds and estimated
+thousands of input tokens per query.
 """
 
 from __future__ import annotations
@@ -23,10 +21,9 @@ import random
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from quality import MEASURE, FirstStage, first_stages
+from quality import MEASURE, FirstStage, add_data, first_stages
 
 from secondpass import Candidate, Reranker
 from secondpass.effects import Completion, Prompt
@@ -125,15 +122,10 @@ def measure(
     strategy: Mapping[str, Any],
     judge: str,
     seeds: int,
-    limit: int | None = None,
 ) -> list[float]:
-    """Mean nDCG@10, calls, rounds, input tokens, and candidates on which shuffles disagree.
-
-    ``limit`` is that of the calls of a ranking.
-    """
-    limits = {} if limit is None else {"calls": limit}
+    """Mean nDCG@10, calls, rounds and input tokens."""
     noise, bias = JUDGES[judge]
-    values, calls, rounds, tokens, disagreed = [], [], [], [], []
+    values, calls, rounds, tokens = [], [], [], []
     for seed in range(seeds):
         rankings = {}
         for query, candidates in stage.candidates.items():
@@ -142,46 +134,33 @@ def measure(
             sizes = [estimate_tokens(each.text) for each in head]
             model = Judge(grades, sizes, noise, bias, f"{seed} {query}")
             numbered = [Candidate(str(at), each.id) for at, each in enumerate(head)]
-            settings = {"depth": DEPTH, "limits": limits, "log_level": "debug"}
+            settings = {"depth": DEPTH, "log_level": "debug"}
             reranker = Reranker({**strategy, "llm": model}, **settings)
             ranking = reranker.rerank(stage.queries[query], numbered)
-            assert limits or ranking.report.status == "ok", ranking.report
+            assert ranking.report.status == "ok", ranking.report
             rankings[query] = ranking
             calls.append(ranking.report.usage.calls)
             rounds.append(ranking.report.usage.rounds)
             tokens.append(model.tokens)
-            issues = [each for each in ranking.report.issues if each.code == "shuffles_disagree"]
-            disagreed.append(sum(len(each.positions) for each in issues))
         run = ranking_to_run(rankings)
         values.append(evaluate(run, stage.qrels, [MEASURE]).mean[MEASURE])
-    return [statistics.mean(each) for each in (values, calls, rounds, tokens, disagreed)]
+    return [statistics.mean(each) for each in (values, calls, rounds, tokens)]
 
 
 def main() -> None:
-    root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=root / "../shared/data/trec-dl19",
-        help="folder of a collection",
-    )
+    add_data(parser, "trec-dl19")
     parser.add_argument("--seeds", type=int, default=3, help="number of runs")
-    parser.add_argument("--calls", type=int, help="limit of the calls of a ranking; default: none")
-    parser.add_argument("--only", choices=[*STRATEGIES], help="one strategy; default: all")
     parsed = parser.parse_args()
     stage = next(first_stages(parsed.data, stemmed=False))
-    columns = [*JUDGES, "calls", "rounds", "tokens", "disagreements"]
+    columns = [*JUDGES, "calls", "rounds", "tokens"]
     print(f"| strategy | {' | '.join(columns)} |")
     print("| --- |" + " ---: |" * len(columns))
     for name, strategy in STRATEGIES.items():
-        if parsed.only not in {None, name}:
-            continue
-        found = [measure(stage, strategy, judge, parsed.seeds, parsed.calls) for judge in JUDGES]
+        found = [measure(stage, strategy, judge, parsed.seeds) for judge in JUDGES]
         cells = [f"{each[0]:.3f}" for each in found]
         cells += [f"{statistics.mean(each[at] for each in found):.1f}" for at in (1, 2)]
         cells.append(f"{statistics.mean(each[3] for each in found) / 1000:.1f}k")
-        cells.append(f"{statistics.mean(each[4] for each in found[1:]):.1f}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 

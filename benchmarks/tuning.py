@@ -1,7 +1,6 @@
 """Measures decisions of ``tune`` on small samples of judged queries by the other queries.
 
     python benchmarks/tuning.py --data FOLDER --cache FOLDER
-    python benchmarks/tuning.py --data FOLDER --cache FOLDER --always 1000
 
 Samples of 40 or 80 queries of each collection are drawn repeatedly; the choice on them is measured
 on all other queries, at least 100 (Vaswani has 93 queries, of which 40 are drawn). The candidates
@@ -15,11 +14,6 @@ draws in which
 - *best*: of the three real candidates, the one with the highest held-out gain is the best on the
   other queries, exactly, or up to .005; *method*: the same for methods, each with its best blend;
 - *covered*: the interval of the held-out gain contains the gain on the other queries.
-
-With ``--always DRAWS`` a second table has what choosing one of the real candidates always, with its
-best blend on the drawn queries, would give in that many draws: how often it is the best of the
-three on the other queries; and how often a test of its best variant on all queries alone, without
-any correction, finds its gain in a fifth of the draws.
 
 Nothing is fitted to these collections: the test is exact under its null hypothesis, and the
 smallest gain, folds and repeats are the defaults.
@@ -160,39 +154,6 @@ def draw(
     }
 
 
-def always(
-    methods: Mapping[str, Any], size: int, draws: int, *, resamples: int, seed: int
-) -> Iterator[tuple[str, float, float, float, float]]:
-    """Each real candidate: mean gain, deviation, share of draws it is best in, and is found in."""
-    variants = {
-        "embedded": methods["embedded"][:1],
-        "embedded+blend": methods["embedded"][1:],
-        "lexical": methods["lexical"],
-    }
-    best = {name: rows[rows.mean(axis=1).argmax()] for name, rows in variants.items()}
-    before = methods["before"]
-    loss = float(before[before > 0].mean())
-    count = methods["embedded"].shape[1]
-    wins, found = dict.fromkeys(variants, 0), dict.fromkeys(variants, 0)
-    tested = range(0, draws, 5)
-    for number in range(draws):
-        order = np.random.default_rng(seed + number).permutation(count)
-        used, others = order[:size], order[size:]
-        means = {}
-        for name, rows in variants.items():
-            means[name] = rows[rows[:, used].mean(axis=1).argmax()][others].mean()
-            if number in tested:
-                alone = {name: best[name][None, used]}
-                options = {"folds": 5, "repeats": 1, "resamples": resamples, "seed": seed}
-                selection = select(alone, loss=loss, confidence=0.95, **options)
-                found[name] += selection.methods[name].p <= 0.05
-        for name in variants:
-            wins[name] += means[name] == max(means.values())
-    for name, row in best.items():
-        shares = wins[name] / draws, found[name] / len(tested)
-        yield name, float(row.mean()), float(row.std(ddof=1)), *shares
-
-
 def sizes(name: str, count: int, wanted: list[int]) -> Iterator[int]:
     """The numbers of queries to draw from a collection."""
     for size in wanted:
@@ -220,17 +181,9 @@ def main() -> None:
         "--sizes", type=int, nargs="+", default=[40, 80], help="numbers of judged queries"
     )
     parser.add_argument("--resamples", type=int, default=499, help="of the test of `tune`")
-    parser.add_argument(
-        "--always",
-        type=int,
-        default=0,
-        metavar="DRAWS",
-        help="draws of a second table: the gain of always choosing one method",
-    )
     parser.add_argument("--seed", type=int, default=0, help="of the draws and the null")
     options = parser.parse_args()
     print(HEADER, flush=True)
-    lines: list[str] = []
     for name in options.sets:
         methods = gains(options.data / name, options.cache)
         for size in sizes(name, methods["embedded"].shape[1], options.sizes):
@@ -239,15 +192,6 @@ def main() -> None:
                 for split in range(options.splits)
             ]
             print(line(name, size, draws), flush=True)
-            if options.always:
-                drawn = {"resamples": options.resamples, "seed": options.seed}
-                for candidate, *values in always(methods, size, options.always, **drawn):
-                    cells = "{:+.4f} | {:.3f} | {:.0%} | {:.0%} |".format(*values)
-                    lines.append(f"| {name} | {size} | {candidate} | {cells}")
-    if lines:
-        print("\n| collection | judged | always | gain | deviation | best of three | found |")
-        print("| --- " + "| ---: " * 6 + "|")
-        print("\n".join(lines))
 
 
 if __name__ == "__main__":

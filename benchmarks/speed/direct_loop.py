@@ -2,21 +2,15 @@
 
 All pairs are tokenised, sorted by length and split into batches of at most a budget of tokens,
 padding included. The engines of secondpass are compared with the best of several budgets.
-
-    python -m benchmarks.speed.direct_loop --runtime openvino
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 BUDGETS = (512, 1024, 2048, 4096)
-Rule = Callable[[Sequence[int], int], Iterable[list[int]]]
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -37,8 +31,6 @@ class Loop:
         runtime: ``openvino``, ``openvino-float32`` or ``onnxruntime``.
         threads: of the runtime.
         max_length: tokens of a pair, including special tokens.
-        file: another ONNX file of the same model.
-        settings: further settings of OpenVINO.
     """
 
     def __init__(
@@ -47,33 +39,26 @@ class Loop:
         runtime: str,
         threads: int = 1,
         max_length: int = 512,
-        *,
-        file: Path | None = None,
-        settings: Mapping[str, Any] | None = None,
     ) -> None:
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_length, strategy="longest_first")
-        path = str(file or folder / "onnx" / "model.onnx")
+        path = str(folder / "onnx" / "model.onnx")
         if runtime == "onnxruntime":
             self._run = _onnxruntime(path, threads)
         else:
-            self._run = _openvino(
-                path, threads, settings or {}, exact=runtime == "openvino-float32"
-            )
+            self._run = _openvino(path, threads, exact=runtime == "openvino-float32")
 
-    def score(
-        self, query: str, passages: Sequence[str], budget: int, rule: Rule = batches
-    ) -> list[float]:
-        """One score per passage; ``rule`` makes batches by lengths and budget."""
+    def score(self, query: str, passages: Sequence[str], budget: int) -> list[float]:
+        """One score per passage."""
         import numpy as np
 
         pairs = self._tokenizer.encode_batch_fast([(query, passage) for passage in passages])
         lengths = [len(pair) for pair in pairs]
         scores = [0.0] * len(pairs)
-        for indices in rule(lengths, budget):
+        for indices in batches(lengths, budget):
             shape = (len(indices), max(lengths[index] for index in indices))
             ids, mask, types = (np.zeros(shape, np.int64) for _ in range(3))
             for row, index in enumerate(indices):
@@ -101,13 +86,12 @@ def _onnxruntime(path: str, threads: int) -> Any:
     return run
 
 
-def _openvino(path: str, threads: int, others: Mapping[str, Any], *, exact: bool) -> Any:
+def _openvino(path: str, threads: int, *, exact: bool) -> Any:
     import openvino
 
     settings: dict[str, Any] = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
     if exact:
         settings["INFERENCE_PRECISION_HINT"] = "f32"
-    settings |= others
     core = openvino.Core()
     request = core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
 
@@ -116,37 +100,3 @@ def _openvino(path: str, threads: int, others: Mapping[str, Any], *, exact: bool
         return request.infer(inputs)[0]
 
     return run
-
-
-def main() -> None:
-    from benchmarks.speed import make_model, workloads
-
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--runtime",
-        default="openvino",
-        choices=["openvino", "openvino-float32", "onnxruntime"],
-        help="runtime of the loop",
-    )
-    parser.add_argument("--threads", type=int, default=1, help="threads of the runtime")
-    parser.add_argument("--rounds", type=int, default=3, help="the table has medians over them")
-    arguments = parser.parse_args()
-    folder = make_model.ensure()
-    loop = Loop(folder, arguments.runtime, arguments.threads)
-    tokenizer = workloads.load_tokenizer(folder)
-    print("| workload | tokens per batch | pairs per CPU second |\n| --- | ---: | ---: |")
-    for name in workloads.SHAPES:
-        requests = workloads.generated(tokenizer, name, arguments.rounds + 1, 100)
-        rates: dict[int, list[float]] = {budget: [] for budget in BUDGETS}
-        for number, request in enumerate(requests):
-            for budget, found in rates.items():
-                started = time.process_time()
-                loop.score(request.query, request.passages, budget)
-                if number:  # the first query warms up
-                    found.append(100 / (time.process_time() - started))
-        for budget, found in rates.items():
-            print(f"| {name} | {budget} | {statistics.median(found):.1f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -32,8 +32,7 @@ class WorkerError(Exception):
 class Row:
     """A row of the tables: an engine with its settings, in an environment.
 
-    ``group`` is ``ours``, ``baseline``, ``loop``, ``peer`` or ``peak``; ``path`` is a folder whose
-    packages come before those of the environment.
+    ``group`` is ``ours``, ``baseline``, ``loop``, ``peer`` or ``peak``.
     """
 
     name: str
@@ -41,11 +40,6 @@ class Row:
     group: str
     environment: str = environments.OURS
     settings: dict[str, Any] = field(default_factory=dict)
-    path: str = ""
-
-    @property
-    def is_loop(self) -> bool:
-        return self.group == "loop"
 
 
 def available_mb() -> float:
@@ -60,8 +54,6 @@ def worker_environment(row: Row, threads: int) -> dict[str, str]:
     variables = dict(os.environ)
     if row.environment != environments.OURS:
         variables.pop("PYTHONPATH", None)
-    if row.path:
-        variables["PYTHONPATH"] = row.path
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
         variables[name] = str(threads)
     variables["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"

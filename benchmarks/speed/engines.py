@@ -71,19 +71,6 @@ class SecondPass:
         return call
 
 
-class Embedded(SecondPass):
-    """The scorer ``embedded``, perhaps of an older checkout without some settings."""
-
-    def __init__(self, setup: Setup) -> None:
-        from secondpass import Reranker
-
-        settings = dict(setup.settings)
-        if settings:
-            settings["threads"] = setup.threads
-        self.reranker = Reranker({"type": "embedded", **settings}, depth=None)
-        self.engines = []
-
-
 class DirectLoop:
     """The hand-written loop; ``budget`` is the maximum number of tokens per batch."""
 
@@ -383,7 +370,6 @@ ENGINES: dict[str, type[Any]] = {
     engine.__name__: engine
     for engine in (
         SecondPass,
-        Embedded,
         DirectLoop,
         SentenceTransformers,
         FlashRank,

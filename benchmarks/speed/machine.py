@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from benchmarks.speed.worker import versions
 
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 CAPS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
@@ -20,12 +21,6 @@ def describe() -> dict[str, Any]:
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), value.strip())
     flags = set(fields.get("flags", "").split())
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     memory = _text("/proc/meminfo").split()
     return {
         "processor": fields.get("model name", platform.processor() or platform.machine()),
@@ -37,7 +32,7 @@ def describe() -> dict[str, Any]:
         "memory_gb": round(int(memory[1]) / 1024**2) if memory else None,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
-        "versions": versions,
+        "versions": versions(PACKAGES),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "load": [round(value, 2) for value in os.getloadavg()],
     }

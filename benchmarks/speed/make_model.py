@@ -149,23 +149,18 @@ def exists(folder: Path) -> bool:
     return bool(made["version"] == VERSION)
 
 
-def ensure(folder: Path = FOLDER) -> Path:
+def ensure() -> Path:
     """The folder of the model, which is created if it does not exist."""
-    if not exists(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        make(folder)
-    return folder
+    if not exists(FOLDER):
+        FOLDER.parent.mkdir(parents=True, exist_ok=True)
+        make(FOLDER)
+    return FOLDER
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the model")
-    parser.add_argument("--again", action="store_true", help="create it even if it exists")
-    arguments = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    if arguments.again:
-        shutil.rmtree(arguments.into, ignore_errors=True)
-    print(ensure(arguments.into))
+    print(ensure())
     return 0
 
 

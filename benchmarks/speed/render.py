@@ -32,8 +32,8 @@ AUTO, EXACT, EXACT_OPENVINO = (
     "secondpass, exact, openvino",
 )
 NOT_MEASURED = "not measured"
-OTHERS = ("concurrency", "deadlines", "caches", "embedded")
-"""Smaller benchmarks that write targets."""
+OTHERS = ("concurrency", "deadlines", "caches")
+"""Smaller benchmarks, which write a table and targets."""
 
 Record = dict[str, Any]
 
@@ -348,7 +348,7 @@ def speed_targets(speed: Speed) -> Iterator[Target]:
 
 
 def other_targets(folder: Path) -> Iterator[Target]:
-    """Targets that concurrency.py, deadlines.py, caches.py and embedded.py wrote."""
+    """Targets that the smaller benchmarks wrote."""
     for name in OTHERS:
         path = folder / f"{name}.json"
         if path.is_file():
@@ -366,7 +366,7 @@ def targets_table(targets: Iterable[Target]) -> str:
 
 
 def other_tables(folder: Path) -> Iterator[str]:
-    for name in (*OTHERS, "attempts"):
+    for name in OTHERS:
         path = folder / f"{name}.json"
         if path.is_file():
             data = json.loads(path.read_text())

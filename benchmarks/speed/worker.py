@@ -18,22 +18,23 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 
-def peak_memory() -> float:
-    """Largest resident memory of this process in MB.
+def peak_memory(process: int | str = "self") -> float:
+    """Largest resident memory of a process in MB.
 
     Not ``ru_maxrss``, which also counts the process that started this one.
     """
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status has no VmHWM")
+    raise RuntimeError("/proc has no VmHWM")
 
 
-def versions(packages: tuple[str, ...]) -> dict[str, str]:
+def versions(packages: Iterable[str]) -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

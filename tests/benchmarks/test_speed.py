@@ -85,7 +85,6 @@ def test_tables_name_every_row(folder):
         assert f"| {name} |" in text
     assert r"no \| memory" in text
     assert "### Caches" in text
-    assert "benchmarks/speed/attempts.py" not in text
 
 
 @pytest.mark.parametrize("budget", direct_loop.BUDGETS)

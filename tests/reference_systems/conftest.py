@@ -1,4 +1,7 @@
-"""What the tests of all reference systems use: one provider a module, and both ways to rank."""
+"""What the tests of all reference systems use: one provider a module, and both ways to rank.
+
+A module about one system names its preset in ``PRESET``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fake_provider import FakeProvider
+from reference_systems import SYSTEMS
 from secondpass import Reranker
 
 FOLDER = Path(__file__).parent
@@ -27,6 +31,11 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long)
 
 
+@pytest.fixture
+def system(request):
+    return SYSTEMS[request.module.PRESET]
+
+
 @pytest.fixture(scope="module")
 def server():
     with FakeProvider() as server:
@@ -34,41 +43,33 @@ def server():
 
 
 @pytest.fixture
-def provider_with(server, monkeypatch):
+def provider(server, system, monkeypatch):
     """The provider, with its key alone of what clients and presets read from the environment."""
-
-    def prepare(keys, *unset):
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-            monkeypatch.delenv(name, raising=False)
-            monkeypatch.delenv(name.lower(), raising=False)
-        for name in unset:
-            monkeypatch.delenv(name, raising=False)
-        for name, key in keys.items():
-            monkeypatch.setenv(name, key)
-        dispatch = importlib.import_module("secondpass.asking.dispatch")
-        monkeypatch.setattr(dispatch, "_FIRST_PAUSE", 0.01)
-        server.schemaless = []
-        server.play()
-        return server
-
-    return prepare
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name in system.unset:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(system.variable, system.key)
+    dispatch = importlib.import_module("secondpass.asking.dispatch")
+    monkeypatch.setattr(dispatch, "_FIRST_PAUSE", 0.01)
+    server.schemaless = []
+    server.play(system.answer)
+    return server
 
 
 @pytest.fixture
-def preset_maker(provider):
-    """Makes makers of a preset's rerankers that ask the provider by one of its APIs."""
+def make(system, provider):
+    """Makes rerankers of the preset that ask the provider."""
     with contextlib.ExitStack() as stack:
 
-        def maker(preset, api):
-            def make(llm=None, **overrides):
-                llm = {"base_url": provider.base_url(api), **(llm or {})}
-                reranker = Reranker.from_preset(preset, method={"llm": llm}, **overrides)
-                stack.callback(reranker.close)
-                return reranker
+        def make(llm=None, **overrides):
+            llm = {"base_url": provider.base_url(system.api), **(llm or {})}
+            reranker = Reranker.from_preset(system.preset, method={"llm": llm}, **overrides)
+            stack.callback(reranker.close)
+            return reranker
 
-            return make
-
-        yield maker
+        yield make
 
 
 @pytest.fixture(params=["sync", "async"])
