@@ -201,7 +201,7 @@ def test_scores_of_vectors_are_kept_for_a_commit(tmp_path):
     scorer.warm_up()
     model = scorer.loaded_model
     assert "commit" in model.identity()
-    model.model._encoder.transformers_model.config._commit_hash = "a1"
+    model.encoder.transformers_model.config._commit_hash = "a1"
     assert model.identity()["commit"] == "a1"
 
 

@@ -21,7 +21,7 @@ from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
-from secondpass.scorers.engines.torch_vectors import VectorModel, VectorPairs
+from secondpass.scorers.engines.torch_vectors import VectorModel
 from secondpass.scorers.hub import UNREACHABLE, HubModel
 from secondpass.scorers.recognition import Recognised, recognise, torch_only
 from secondpass.types import ScoreKind
@@ -154,11 +154,11 @@ def load(settings: EngineSettings) -> Loaded:
         if isinstance(loaded, FamilyModel) and family.input.of == "list"
         else PairEngine(loaded, reason, settings.batch_size)
     )
-    kind = loaded.score_kind if isinstance(loaded, VectorPairs) else family.scale.kind
+    kind = loaded.score_kind if isinstance(loaded, VectorModel) else family.scale.kind
     return Loaded(engine, recognised, kind, loaded.takes_instruction)
 
 
-_Torch: TypeAlias = tuple[TorchModel | FamilyModel | VectorPairs, Recognised]
+_Torch: TypeAlias = tuple[TorchModel | FamilyModel | VectorModel, Recognised]
 
 
 def _load(settings: EngineSettings) -> tuple[_Torch | LightModel, str]:
@@ -295,7 +295,7 @@ def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -
     kind = recognised.family.run.model
     device, precision = settings.device, settings.precision
     if kind in {"SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"}:
-        return _vectors(settings, kind), recognised
+        return _vectors(settings, offline, kind), recognised
     prompts: Any = {"prompt": settings.prompt, "prompt_name": settings.prompt_name}
     model: TorchModel | FamilyModel
     if kind == "CrossEncoder":
@@ -316,7 +316,7 @@ def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -
     return model, recognised
 
 
-def _vectors(settings: EngineSettings, kind: str) -> VectorPairs:
+def _vectors(settings: EngineSettings, offline: bool, kind: str) -> VectorModel:
     """A model that encodes each text by itself."""
     source, prompt = settings.source, settings.prompt
     if settings.prompt_name is not None or (prompt is not None and INSTRUCTION in prompt):
@@ -325,15 +325,13 @@ def _vectors(settings: EngineSettings, kind: str) -> VectorPairs:
             " cannot be set"
         )
     options = {key: value for key, value in settings.options.items() if key != "max_length"}
-    identity = {"model": source.name, "files": source.stamp(), "options": settings.option_key}
-    model = VectorModel(
+    return VectorModel(
         source,
+        offline,
         kind,
         device=settings.device,
         precision="exact" if settings.precision == "auto" else settings.precision,
-        query_length=None,
         document_length=settings.max_length,
         batch_size=settings.batch_size,
         options=options if prompt is None else {**options, "prompts": {"query": prompt}},
     )
-    return VectorPairs(model, {**identity, "prompt": prompt, "max_length": settings.max_length})

@@ -12,11 +12,9 @@ from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.tokens import longest_first
-from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
 from secondpass.scorers.families import PLACEHOLDER, Cap, Input, Part
 
-_CUTS = 8
-"""Attempts to make a text fit: the tokens at a cut change with it."""
 _UNLIMITED = 1 << 30
 
 
@@ -159,7 +157,7 @@ class FamilyInputs:
         first, second = query, passage
         last = next(i for i, part in enumerate(parts) if "passage" in part.names)
         ends = parts[last].text.endswith("$passage") and not any(affixes(passage))
-        for attempt in range(_CUTS):
+        for attempt in range(CUTS):
             rows = self._rows(first, second, instruction)
             for place, part in enumerate(parts):
                 if part.at_most is not None and not any(affixes(first)):

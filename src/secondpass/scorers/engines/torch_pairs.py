@@ -21,7 +21,7 @@ from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
 from secondpass.scorers.engines.tokens import longest_first
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CHARACTERS_PER_TOKEN = 4
-_CUTS = 8
-"""Attempts to make a text fit: the tokens at a cut change with it."""
 
 INSTRUCTION = "{instruction}"
 """The placeholder in a prompt for the instruction of a call."""
@@ -228,7 +226,7 @@ class TorchModel(TorchRunner):
         if not framed and not (self._is_chat and self._cuts_query(query)):
             return query, passage
         whole = {"text": {"truncation": False, "verbose": False}}
-        for attempt in range(_CUTS):
+        for attempt in range(CUTS):
             features = self._features([(query, passage)], prompt, processing_kwargs=whole)
             excess = len(features["input_ids"][0]) - self._longest
             if excess <= 0:

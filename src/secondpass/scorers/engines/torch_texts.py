@@ -7,6 +7,9 @@ from typing import Any
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens, Tokens
 
+CUTS = 8
+"""Attempts to make a text fit: the tokens at a cut change with it."""
+
 
 def count_tokens(tokenizer: Any, text: str) -> int:
     """The number of tokens of a text, without special tokens around it."""
