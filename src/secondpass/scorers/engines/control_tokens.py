@@ -28,12 +28,9 @@ _MAX_PASSES = 8
 class ControlTokens:
     """The control tokens of one tokenizer.
 
-    Args:
-        special: tokens that the tokenizer marks as special.
-        added: its other added tokens. Those in ``<>`` or ``[]`` are control tokens; others, such as
-            runs of spaces, are ordinary text.
-        folded: those of both that the tokenizer finds in normalized text, so in any case.
-        ids: the ids of all control tokens.
+    ``added`` are its tokens that are not special: those in ``<>`` or ``[]`` are control tokens,
+    others, such as runs of spaces, ordinary text. ``folded`` are those of both that the tokenizer
+    finds in normalized text, so in any case; ``ids`` those of all control tokens.
     """
 
     def __init__(
@@ -85,15 +82,7 @@ class ControlTokens:
         return self._any_case.search(unicodedata.normalize("NFKC", text)) is not None
 
     def read(self, text: str, encode: Callable[[str], Tokens]) -> tuple[str, Tokens]:
-        """Encode a text; spaces are put into it until no token of its content is a control token.
-
-        Args:
-            text: any text.
-            encode: returns the ids of a text's tokens, and their offsets in the text.
-
-        Returns:
-            The text with these spaces, and its tokens.
-        """
+        """The tokens of a text, with spaces in it until none of its content is a control token."""
         for _ in range(_MAX_PASSES):
             tokens = ids, offsets = encode(text)
             written = written_spans(text)
@@ -112,9 +101,7 @@ class ControlTokens:
     def escaped(self, text: str, *, markup_only: bool = False) -> str:
         """Put a space into each control token that the configuration did not write.
 
-        Args:
-            text: any text.
-            markup_only: leave special tokens as they are, for tokenizers that split them.
+        With ``markup_only``, special tokens are left, for tokenizers that split them.
         """
         pattern = self._markup if markup_only else self._pattern
         if pattern is None:

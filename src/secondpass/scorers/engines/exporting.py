@@ -290,15 +290,7 @@ def _check(measured: Agreement, agreements: Mapping[str, Agreement], *, force: b
 
 
 def check_differences(draft: Path, folder: Path) -> None:
-    """Check that a folder's files are equal to the new ones of the same names.
-
-    Args:
-        draft: the folder with the new files.
-        folder: where they are to be moved.
-
-    Raises:
-        InputError: names the first file that differs.
-    """
+    """Raise InputError unless a folder's files are equal to the new ones of the same names."""
     for path, place in _places(draft, folder).items():
         if place.exists() and not _same(path, place):
             raise InputError(
@@ -310,14 +302,9 @@ def move_into(draft: Path, folder: Path, file: str, aside: Path) -> None:
     """Move complete new files into a folder. After an exception, the folder is as before.
 
     If only the model file is replaced, that is one step. Otherwise, the old model file is first
-    moved aside, and the new one is moved last: a process that is killed meanwhile leaves a folder
-    without this model file, never one with files that do not belong together.
-
-    Args:
-        draft: the new files, on the same file system.
-        folder: the folder of the model, created if necessary.
-        file: the path of the model file within each.
-        aside: an empty folder for old files, on the same file system.
+    moved to ``aside``, and the new one is moved last: a process that is killed meanwhile leaves a
+    folder without this model file, never one with files that do not belong together. All folders
+    are on one file system.
     """
     places = _places(draft, folder)
     model = draft / file

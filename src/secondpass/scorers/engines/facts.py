@@ -24,7 +24,6 @@ class ModelFacts:
         own: ``config_sentence_transformers.json``.
         modules: ``modules.json``; None if there is none.
         types: the types of all modules, with those of routers.
-        find: finds a file of the model.
     """
 
     name: str

@@ -20,13 +20,9 @@ _UNLIMITED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a model is given.
+    """The tokens of a pair or a block, the passages in it, and those that are not whole there.
 
-    Attributes:
-        ids: the tokens.
-        cut: the indices of the passages that are not whole in it.
-        passages: the indices of the passages in it.
-        types: the token types; None if all are 0.
+    Token types are None if all are 0.
     """
 
     ids: Sequence[int]
@@ -36,25 +32,17 @@ class Rendered:
 
     @property
     def length(self) -> int:
-        """The number of tokens."""
         return len(self.ids)
 
 
 class FamilyInputs:
-    """Renders pairs or lists as a family's description says.
+    """Renders pairs or lists as a family's description says. Safe for use from many threads.
 
-    Args:
-        model: the name or folder, for messages.
-        spec: the description.
-        tokenizer: of transformers.
-        positions: number of tokens that the model can read.
-        max_length: the setting; None is the family's own.
-        instruction: of calls without one; None is the family's own.
+    ``positions`` is the number of tokens that the model can read; ``instruction`` is that of calls
+    without one, None the family's own.
 
     Raises:
         ModelLoadError: a control token of the description is no token of the model.
-
-    Safe for use from many threads.
     """
 
     def __init__(
@@ -313,11 +301,7 @@ class FamilyInputs:
 
 
 def token_id(model: str, tokenizer: Any, token: int | str) -> int:
-    """The id of a token that the description names.
-
-    Raises:
-        ModelLoadError: it is no token of the model, or several.
-    """
+    """The id of a token that the description names, which must be one token of the model."""
     if isinstance(token, int):
         if token >= len(tokenizer):
             raise ModelLoadError(

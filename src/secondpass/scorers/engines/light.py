@@ -25,10 +25,6 @@ _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 class LightModel:
     """A model that scores pairs, from its ONNX or OpenVINO file or its graph.
 
-    Args:
-        max_length: tokens of a pair; None is the model's own limit.
-        remember: passages whose tokens are kept.
-
     Raises:
         MissingExtraError: the runtime or the package ``tokenizers`` is not installed.
         TorchOnlyError: the file lacks an input that the model's scores depend on.
@@ -122,11 +118,7 @@ class LightModel:
         return self.tokenizer.truncated.indices(query, passages)
 
     def run(self, pairs: Sequence[Pair]) -> list[float]:
-        """The logit of each pair.
-
-        Raises:
-            MethodError: the model's output is not one number per pair.
-        """
+        """The logit of each pair."""
         scores: list[float] = self._output(pairs)[:, 0].tolist()
         return scores
 

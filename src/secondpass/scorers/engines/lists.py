@@ -36,10 +36,6 @@ class ListModel(Protocol):
 class ListEngine:
     """Runs a model for any number of threads and rerankers, one list at a time.
 
-    Args:
-        model: the loaded model.
-        reason: why the model has its backend.
-
     Copies of a passage in a list are read once, so that they have the same score.
     """
 
@@ -51,11 +47,7 @@ class ListEngine:
         self._blocks: LRU[int, int] = LRU(_KEPT)
 
     def doubt(self) -> str | None:
-        """Why the model is doubtful, by its scores of known answers; None if it is not.
-
-        Raises:
-            ModelLoadError: the model cannot score them.
-        """
+        """Why the model is doubtful, by its scores of known answers; None if it is not."""
         return self._check.get()[0]
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:

@@ -49,9 +49,8 @@ _CHANGES = ("rope_scaling", "sliding_window", "head_dim", "quantization_config")
 def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> bytes:
     """The ONNX model of a model's scores.
 
-    Args:
-        read: the content of a JSON file of the model; None if there is none.
-        find: the path of a file of the model; None if there is none.
+    ``read`` and ``find`` give the content of a JSON file and the path of a file; None if there is
+    none.
 
     Returns:
         The model. Its inputs are ``input_ids`` and ``attention_mask``, int64 of the shape (batch,
@@ -309,11 +308,7 @@ class _Graph:
         width: int,
         output: str,
     ) -> tuple[str, int]:
-        """A module of the class Dense, and the size of its output.
-
-        Raises:
-            ValueError: its configuration or its weights are of another form.
-        """
+        """A module of the class Dense, and the size of its output; ValueError for another form."""
         bias, outputs = its.get("bias", True), its.get("out_features")
         activation = its.get("activation_function")
         if (
@@ -338,12 +333,7 @@ class _Graph:
         shape: tuple[int, ...],
         tensors: Mapping[str, NDArray[Any]] | None = None,
     ) -> NDArray[Any]:
-        """A weight of the shape that the configuration says.
-
-        Raises:
-            KeyError: it is missing.
-            ValueError: it has another shape.
-        """
+        """A weight, which must have the shape that the configuration says."""
         weight = (self.tensors if tensors is None else tensors)[name]
         if weight.shape != shape:
             raise ValueError("has a checkpoint of other sizes than its config.json")
@@ -415,11 +405,7 @@ _THETAS = {
 
 
 def _tensors(find: Callable[[str], Path | None], folder: str) -> dict[str, NDArray[np.float32]]:
-    """The weights of a module, from ``model.safetensors`` in its folder.
-
-    Raises:
-        ValueError: there is no such file, it is damaged, or too large.
-    """
+    """The weights of a module, from ``model.safetensors`` in its folder."""
     import numpy as np
 
     path = find(f"{folder}/model.safetensors" if folder else "model.safetensors")

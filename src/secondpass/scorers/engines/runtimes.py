@@ -34,8 +34,6 @@ class Runtime(Protocol):
     """A loaded model file. Safe for use from many threads.
 
     Attributes:
-        backend: ``onnx`` or ``openvino``.
-        version: of the runtime.
         precision: of matrix products: ``float32`` or ``bfloat16``.
         threads: number of concurrent calls of :meth:`run` that run at full speed.
         inputs: names of the model's inputs.
@@ -58,15 +56,10 @@ def open_runtime(
     precision: Precision = "auto",
     threads: int = 1,
 ) -> Runtime:
-    """Load a model file.
+    """Load a model file, or the content of an ``.onnx`` file.
 
-    Args:
-        model: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it; or
-            the content of an ``.onnx`` file.
-        backend: ``onnx`` (onnxruntime) or ``openvino``.
-        precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
-            float32; ``exact`` is float32.
-        threads: number of batches that run concurrently.
+    OpenVINO reads ``.onnx`` files, and ``.xml`` files with their ``.bin`` beside them. Precision
+    ``auto`` is bfloat16 where the runtime supports it and the processor has it, else float32.
 
     Raises:
         MissingExtraError: the runtime is not installed.

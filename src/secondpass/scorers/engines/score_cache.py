@@ -167,12 +167,7 @@ def _bytes(text: str) -> bytes:
 
 
 def namespace(settings: Mapping[str, Any]) -> bytes:
-    """A digest of 16 bytes of everything but the texts that a score depends on.
-
-    Args:
-        settings: JSON values under names, such as the model file's digest, engine, version,
-            precision, max_length, prompt and activation. Their order has no effect.
-    """
+    """A digest of 16 bytes of everything but the texts that a score depends on, as JSON values."""
     return text_digest(json.dumps(settings, sort_keys=True))
 
 
@@ -200,9 +195,6 @@ def file_digest(path: str | os.PathLike[str]) -> str:
     """The digest of a file's bytes as 32 hexadecimal digits.
 
     It is computed again only if path, size, time of the last change or inode differ.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     resolved = os.path.realpath(path)
     with open(resolved, "rb") as file:

@@ -25,10 +25,7 @@ _lock = ForkLock()
 def shared(key: Hashable, create: Callable[[], T]) -> Shared[T]:
     """The holder for a key; the same as long as there is a reference to it.
 
-    Args:
-        key: everything that the value depends on.
-        create: creates the value. It is called again in a forked process, since threads of
-            runtimes do not survive a fork.
+    The value is created again in a forked process, since threads of runtimes do not survive a fork.
     """
     with _lock:
         holder = _shared.get(key)

@@ -36,25 +36,13 @@ _CLASSES = {
 
 
 class FamilyPair(NamedTuple):
-    """A prepared pair.
-
-    Attributes:
-        rendered: what the model is given.
-        length: number of tokens.
-    """
-
     rendered: Rendered
     length: int
 
 
 @dataclass(frozen=True)
 class ListedScores:
-    """The scores of a list.
-
-    Attributes:
-        scores: one per passage.
-        blocks: number of passes that the list took.
-    """
+    """The scores of a list, and the number of passes that it took."""
 
     scores: Sequence[float]
     blocks: int
@@ -63,24 +51,7 @@ class ListedScores:
 class FamilyModel(TorchRunner):
     """A model that is computed and read as its family's description says.
 
-    Args:
-        source: the model.
-        offline: whether the hub is not to be contacted.
-        facts: what its files say.
-        recognised: the family.
-        device: ``auto`` selects an accelerator if there is one.
-        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
-        prompt: the setting: in place of the family's own instruction.
-        prompt_name: the setting, which such a model does not have.
-        options: further arguments.
-
-    Attributes:
-        inputs: renders what the model reads.
-        tokenizer: of transformers.
-        takes_instruction: whether the instruction of a call is read.
-
     Raises:
-        MissingExtraError: sentence-transformers is not installed.
         ModelLoadError: the model cannot be loaded, or lacks weights or tokens that its scores need.
     """
 
@@ -421,11 +392,7 @@ def _read_both_ways(model: Any) -> None:
 
 
 def _check_whole(name: str, facts: ModelFacts | None, matrices: Sequence[str]) -> None:
-    """Check that the module of some matrices has no weights beside them.
-
-    Raises:
-        ModelLoadError: it has, so that it computes something else.
-    """
+    """Check that the module of some matrices has no weights beside them, which change scores."""
     from safetensors import safe_open
 
     index = None if facts is None else facts.read("model.safetensors.index.json")
@@ -446,11 +413,7 @@ def _check_whole(name: str, facts: ModelFacts | None, matrices: Sequence[str]) -
 def _tensors(
     name: str, facts: ModelFacts | None, names: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, Tensor]:
-    """Weights of the checkpoint that its class of transformers does not have, by their names.
-
-    Raises:
-        ModelLoadError: the checkpoint lacks one.
-    """
+    """Weights of the checkpoint that its class of transformers does not have, by their names."""
     from safetensors import safe_open
 
     index = None if facts is None else facts.read("model.safetensors.index.json")

@@ -35,10 +35,9 @@ INSTRUCTION = "{instruction}"
 
 
 class TextPair(NamedTuple):
-    """A prepared pair.
+    """A prepared pair, with an estimate of its tokens.
 
     Attributes:
-        length: estimated number of tokens.
         prompt: None for the model's own.
         has_control: whether the model's author or the operator wrote control tokens around its
             texts.
@@ -54,18 +53,9 @@ class TextPair(NamedTuple):
 class TorchModel(TorchRunner):
     """A sentence-transformers ``CrossEncoder``, by the declarations in its files.
 
-    Args:
-        source: the model.
-        offline: whether the hub is not to be contacted.
-        facts: what its files say; None if it has neither ``config.json`` nor ``modules.json``.
-        device: ``auto`` selects an accelerator if there is one.
-        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
-        prompt: the setting.
-        prompt_name: the setting.
-        options: further arguments of ``CrossEncoder``.
+    ``facts`` are None if it has neither ``config.json`` nor ``modules.json``.
 
     Raises:
-        MissingExtraError: sentence-transformers is not installed.
         ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or has more
             than one label.
     """

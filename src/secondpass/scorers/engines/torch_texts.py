@@ -19,12 +19,8 @@ def count_tokens(tokenizer: Any, text: str) -> int:
 def shortened(tokenizer: Any, text: str, tokens: int) -> str:
     """Cut a number of tokens off a text, between the prefix and suffix of the configuration.
 
-    The result may have a few tokens more or less, because those at the cut change.
-
-    Args:
-        tokenizer: of transformers; one in Python has no positions, so characters are counted.
-        text: any text.
-        tokens: how many to cut off.
+    The result may have a few tokens more or less, because those at the cut change. A tokenizer in
+    Python has no positions, so characters are counted.
     """
     if tokens <= 0:
         return text
