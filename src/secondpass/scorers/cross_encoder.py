@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ConfigurationError, InputError, ModelLoadError
@@ -20,15 +20,8 @@ from secondpass.scorers.engines import choice
 from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
-from secondpass.scorers.engines.score_cache import (
-    ScoreCache,
-    check_cache,
-    namespace,
-    open_cache,
-    pair_keys,
-    with_instruction,
-)
-from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.engines.score_cache import ScoreCache, check_cache, namespace, pair_keys
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.families import FAMILIES, FAMILY_SETTING
 from secondpass.scorers.hub import HubModel
@@ -166,7 +159,7 @@ class CrossEncoderScorer:
         self._torch_only = choice.settings_for_torch(backend, device, file, vars(self))
         self._pairs = Lazy(self._load, per_process=True)
         self._instructed = Lazy(self._reads_instruction)
-        self._shared: Shared[Any] | None = None
+        self._shared: Lazy[choice.Loaded] | None = None
 
     @property
     def model_name(self) -> str:
@@ -195,7 +188,7 @@ class CrossEncoderScorer:
     def engine(self) -> EngineInfo | None:
         """How the model runs; None if it is not loaded."""
         pairs = self._pairs.loaded
-        return None if pairs is None else pairs.info
+        return None if pairs is None else pairs.engine.info
 
     @property
     def doubt(self) -> str | None:
@@ -207,7 +200,7 @@ class CrossEncoderScorer:
     def loaded_model(self) -> Any:
         """The engine's model, for ``secondpass doctor``; None if it is not loaded."""
         pairs = self._pairs.loaded
-        return None if pairs is None else pairs.model
+        return None if pairs is None else pairs.engine.model
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the score cache, for a report."""
@@ -270,12 +263,14 @@ class CrossEncoderScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         pairs = self._pairs.loaded
-        return [] if pairs is None else pairs.truncated(query, documents)
+        return [] if pairs is None else pairs.engine.model.truncated(query, documents)
 
     def passes(self, query: str, documents: Sequence[str]) -> int:
         """The number of passes that the list took when it was last scored; 1 if not known."""
         pairs = self._pairs.loaded
-        return 1 if pairs is None else pairs.passes(query, documents)
+        if pairs is None or not isinstance(pairs.engine, ListEngine):
+            return 1
+        return pairs.engine.blocks(query, documents)
 
     def check_installed(self) -> None:
         """Raise MissingExtraError if the packages are not installed; imports nothing."""
@@ -358,25 +353,29 @@ class CrossEncoderScorer:
         # A folder with changed files is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        loaded = self._shared.value.retry()
+        loaded = self._shared.retry()
         if self.activation != "none" and loaded.score_kind != "logit":
             raise ModelLoadError(
                 f"activation: the scores of the model {self.model!r} are of kind "
                 f"{loaded.score_kind!r}, and only logits have probabilities"
             )
         doubt = loaded.engine.doubt() if self.known_answers else None
-        return CachedPairs(
-            loaded.engine,
-            self.score_cache,
-            doubt,
-            score_kind=loaded.score_kind,
-            takes_instruction=loaded.takes_instruction,
-        )
+        return CachedPairs(loaded.engine, self.score_cache, doubt, loaded.score_kind)
 
 
 def _probability(logit: float) -> float:
     """The sigmoid; NaN for infinity, which is an overflow of the model, not certainty."""
     return sigmoid(logit) if isfinite(logit) else nan
+
+
+class _Missing(NamedTuple):
+    """The pairs of a request whose scores are not remembered: their indices and keys."""
+
+    request: int
+    query: str
+    passages: list[str]
+    indices: list[int]
+    keys: list[bytes]
 
 
 class CachedPairs:
@@ -387,7 +386,6 @@ class CachedPairs:
         cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
         doubt: why the model is doubtful; None if it is not.
         score_kind: of the scores.
-        takes_instruction: whether the model reads the instruction of a call.
     """
 
     def __init__(
@@ -395,81 +393,57 @@ class CachedPairs:
         engine: PairEngine | ListEngine,
         cache: int | str | None,
         doubt: str | None = None,
-        *,
         score_kind: ScoreKind = "logit",
-        takes_instruction: bool = False,
     ) -> None:
-        self._engine = engine
-        self.doubt = doubt
-        self.score_kind, self.takes_instruction = score_kind, takes_instruction
+        self.engine = engine
+        self.doubt, self.score_kind = doubt, score_kind
         self._cache: ScoreCache | None = None
         if cache is not None and not isinstance(engine, ListEngine):
-            self._cache = open_cache(cache)
+            self._cache = ScoreCache(cache)
             self._namespace = namespace(engine.model.identity())
 
     @property
-    def info(self) -> EngineInfo:
-        """How the model runs."""
-        return self._engine.info
-
-    @property
-    def model(self) -> Any:
-        """The loaded model."""
-        return self._engine.model
+    def takes_instruction(self) -> bool:
+        """Whether the model reads the instruction of a call."""
+        model: Any = self.engine.model
+        return bool(model.takes_instruction)
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[float]]:
         """One score per pair."""
         if self._cache is None:
-            return self._engine.score(requests, instruction)
-        known, keys = self._known(requests, instruction)
-        scores = [list(values) for values in known]
-        rest, indices = self._missing(requests, known)
-        new = self._engine.score(rest, instruction) if rest else []
+            return self.engine.score(requests, instruction)
+        known, missing = self._recalled(self._cache, requests, instruction)
+        scores = [[nan] * len(passages) for _, passages in requests]
+        for request, passage, score in known:
+            scores[request][passage] = score
+        new = self.engine.score([(rest.query, rest.passages) for rest in missing], instruction)
         kept = []
-        for (request, passages), values in zip(indices, new, strict=True):
-            for passage, score in zip(passages, values, strict=True):
-                scores[request][passage] = score
-                kept.append((keys[request][passage], score))
+        for rest, values in zip(missing, new, strict=True):
+            for passage, key, score in zip(rest.indices, rest.keys, values, strict=True):
+                scores[rest.request][passage] = score
+                kept.append((key, score))
         self._cache.put_many(kept)
-        return scores  # type: ignore[return-value]
+        return scores
 
     def score_until(
         self, requests: Requests, deadline: float | None, instruction: str | None = None
     ) -> Iterator[Scored]:
         """Scores in batches: those that are remembered, then others until the deadline."""
         if self._cache is None:
-            yield from self._engine.score_until(requests, deadline, instruction)
+            yield from self.engine.score_until(requests, deadline, instruction)
             return
-        known, keys = self._known(requests, instruction)
-        first = [
-            (request, passage, score)
-            for request, scores in enumerate(known)
-            for passage, score in enumerate(scores)
-            if score is not None
-        ]
-        if first:
-            yield first
-        rest, indices = self._missing(requests, known)
-        if not rest:
+        known, missing = self._recalled(self._cache, requests, instruction)
+        if known:
+            yield known
+        if not missing:
             return
-        for batch in self._engine.score_until(rest, deadline, instruction):
-            scored = [
-                (indices[place][0], indices[place][1][passage], score)
-                for place, passage, score in batch
-            ]
-            try:
-                yield scored  # before it is stored, which may take seconds
+        others = [(rest.query, rest.passages) for rest in missing]
+        for batch in self.engine.score_until(others, deadline, instruction):
+            found = [(missing[place], index, score) for place, index, score in batch]
+            try:  # before they are stored, which may take seconds
+                yield [(rest.request, rest.indices[index], score) for rest, index, score in found]
             finally:  # also if the batch was too late for the caller
-                self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model did not read whole, as far as it is known."""
-        return self._engine.model.truncated(query, passages)
-
-    def passes(self, query: str, passages: Sequence[str]) -> int:
-        """The number of passes that a list took when it was last scored; 1 if not known."""
-        engine = self._engine
-        return engine.blocks(query, passages) if isinstance(engine, ListEngine) else 1
+                self._cache.put_many([(rest.keys[index], score) for rest, index, score in found])
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the cache, for a report."""
@@ -480,27 +454,22 @@ class CachedPairs:
         if self._cache is not None:
             self._cache.close()
 
-    def _known(
-        self, requests: Requests, instruction: str | None
-    ) -> tuple[list[list[float | None]], list[list[bytes]]]:
-        """The remembered scores of each pair, and the keys."""
-        assert self._cache is not None
-        space = self._namespace
-        if instruction is not None:
-            space = with_instruction(space, instruction)
-        keys = [pair_keys(space, query, passages) for query, passages in requests]
-        return [self._cache.get_many(query_keys) for query_keys in keys], keys
-
-    @staticmethod
-    def _missing(
-        requests: Requests, known: list[list[float | None]]
-    ) -> tuple[list[tuple[str, list[str]]], list[tuple[int, list[int]]]]:
-        """Requests for the pairs without a score, and the indices of these pairs."""
-        rest: list[tuple[str, list[str]]] = []
-        indices: list[tuple[int, list[int]]] = []
-        for number, ((query, passages), scores) in enumerate(zip(requests, known, strict=True)):
-            missing = [index for index, score in enumerate(scores) if score is None]
-            if missing:
-                rest.append((query, [passages[index] for index in missing]))
-                indices.append((number, missing))
-        return rest, indices
+    def _recalled(
+        self, cache: ScoreCache, requests: Requests, instruction: str | None
+    ) -> tuple[Scored, list[_Missing]]:
+        """The remembered scores, and the pairs that have none."""
+        known: Scored = []
+        missing = []
+        for request, (query, passages) in enumerate(requests):
+            keys = pair_keys(self._namespace, query, passages, instruction)
+            rest = _Missing(request, query, [], [], [])
+            for index, score in enumerate(cache.get_many(keys)):
+                if score is not None:
+                    known.append((request, index, score))
+                    continue
+                rest.passages.append(passages[index])
+                rest.indices.append(index)
+                rest.keys.append(keys[index])
+            if rest.indices:
+                missing.append(rest)
+        return known, missing

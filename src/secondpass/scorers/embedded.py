@@ -19,7 +19,7 @@ from secondpass.ranking import english
 from secondpass.scorers import minilm
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pairs import PairEngine, Requests
-from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.scorers.truncation import span_before
@@ -210,7 +210,7 @@ class EmbeddedScorer:
         self.language = language
         self.pointwise = not (feedback or idf)
         self._engine = Lazy(self._load, per_process=True)
-        self._shared: Shared[PairEngine] | None = None
+        self._shared: Lazy[PairEngine] | None = None
 
     @property
     def engine(self) -> EngineInfo | None:
@@ -353,4 +353,4 @@ class EmbeddedScorer:
         settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
         self._shared = shared(("embedded", *settings), load)
         # This scorer remembers an error itself, so other scorers may try again.
-        return self._shared.value.retry()
+        return self._shared.retry()

@@ -226,7 +226,7 @@ def test_texts_have_no_control_token(family):
     folder, _, _, instructed = family
     scorer = scorer_of(folder)
     scorer.warm_up()
-    model = scorer._shared.value.get().engine.model
+    model = scorer._shared.get().engine.model
 
     def control(query, passage, instruction=None):
         rows = (model.inputs.lists if "jina" in str(folder) else model.inputs.pairs)(
@@ -248,7 +248,7 @@ def test_what_the_configuration_wrote_stays_within_the_parts(tmp_path):
     frame = Rendering(prefix="<|im_start|>note: ", suffix=" end")
     [text] = frame.candidates([Candidate(families.LONG * 9)])
     scorer.warm_up()
-    model = scorer._shared.value.get().engine.model
+    model = scorer._shared.get().engine.model
     [row] = model.inputs.pairs("cat?", [text])
     assert len(row.ids) <= 192
     assert " end<|im_end|>\n<|im_start|>assistant" in model.tokenizer.decode(row.ids)

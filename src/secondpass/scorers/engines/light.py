@@ -31,6 +31,8 @@ class LightModel:
         ModelLoadError: a file cannot be loaded, or does not fit the others.
     """
 
+    takes_instruction = False
+
     def __init__(
         self,
         files: ModelFiles,

@@ -76,6 +76,7 @@ class FamilyModel(TorchRunner):
             source, offline, device=device, precision=precision, options=options, settings=settings
         )
         self._run, self._read = family.run, family.read
+        self.reads_lists = family.input.of == "list"
         self._divide = _divisor(source.name, family.scale, facts)
         self.takes_instruction = family.input.takes_instruction
         if prompt is not None and not self.takes_instruction:
