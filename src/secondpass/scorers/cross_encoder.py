@@ -212,11 +212,6 @@ class CrossEncoderScorer:
     ) -> list[float]:
         """One score per document; ``[]`` for none.
 
-        Args:
-            query: the search query.
-            documents: the texts to score.
-            instruction: what counts as relevant, if the prompt names it.
-
         Raises:
             MissingExtraError: a package of the backend is not installed.
             ModelLoadError: the model cannot be loaded, or has more than one label.
@@ -227,11 +222,7 @@ class CrossEncoderScorer:
     def score_many(
         self, requests: Requests, *, instruction: str | None = None
     ) -> list[list[float]]:
-        """Scores for several queries, in common batches sorted by length.
-
-        Raises:
-            MissingExtraError | ModelLoadError | InputError: as :meth:`score_pairs`.
-        """
+        """Scores for several queries, in common batches sorted by length."""
         self._check(instruction)
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
@@ -243,16 +234,7 @@ class CrossEncoderScorer:
     def score_batches(
         self, requests: Requests, deadline: float | None, *, instruction: str | None = None
     ) -> Iterator[Scored]:
-        """Scores in batches: the first documents first, until shortly before the deadline.
-
-        Args:
-            requests: (query, documents) pairs.
-            deadline: a value of ``time.monotonic()``; None for none.
-            instruction: what counts as relevant, if the prompt names it.
-
-        Raises:
-            MissingExtraError | ModelLoadError | InputError: as :meth:`score_pairs`.
-        """
+        """Scores in batches: the first documents first, until shortly before the deadline."""
         self._check(instruction)
         activate = self._activation()
         pairs = self._pairs.get()
@@ -277,11 +259,7 @@ class CrossEncoderScorer:
         choice.check_installed("torch" if self._torch_only else self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now, and check it by known answers.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Load the model now, and check it by known answers."""
         self._pairs.retry()
 
     def close(self) -> None:
@@ -381,11 +359,7 @@ class _Missing(NamedTuple):
 class CachedPairs:
     """Scores pairs by an engine, unless their scores are remembered.
 
-    Args:
-        engine: scores of one that reads lists are not remembered.
-        cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
-        doubt: why the model is doubtful; None if it is not.
-        score_kind: of the scores.
+    Those of a model that reads lists are not. ``cache`` is the setting ``score_cache``.
     """
 
     def __init__(

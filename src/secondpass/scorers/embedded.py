@@ -36,11 +36,8 @@ _QUERIES = 256
 class _Pair(NamedTuple):
     """A prepared pair.
 
-    Attributes:
-        length: tokens of the passage; 0 if it is remembered.
-        passage: the passage.
-        key: its text, shortened to what its tokens need; the key of its encoding.
-        tokens: of the passage; None if it is remembered, and ``match`` is set.
+    ``key`` is the passage, shortened to what its tokens need. If its encoding is remembered, there
+    is a match in place of tokens, and the length is 0.
     """
 
     length: int
@@ -52,12 +49,7 @@ class _Pair(NamedTuple):
 
 
 class EmbeddedPairs:
-    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`.
-
-    Args:
-        model: the loaded encoder.
-        remember: number of passages that are kept encoded.
-    """
+    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`."""
 
     def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
         self.model = model
@@ -104,10 +96,7 @@ class EmbeddedPairs:
         return self._truncated.indices("", passages)
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
-        """One match per pair, in one call of the model.
-
-        A passage of several pairs is encoded once.
-        """
+        """One match per pair, in one call of the model. Equal passages are encoded once."""
         tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
         texts: dict[str, Text] = {}
         if self.passages.capacity:  # an earlier batch may have encoded it since
@@ -229,11 +218,7 @@ class EmbeddedScorer:
         return self.score_many([(query, documents)])[0]
 
     def score_many(self, requests: Requests) -> list[list[float]]:
-        """Scores for several queries, in common batches sorted by length.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Scores for several queries, in common batches sorted by length."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         return [self._scores(matches) for matches in self._engine.get().score(requests)]
@@ -241,15 +226,7 @@ class EmbeddedScorer:
     def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
         """Scores of each list, for as many of its first passages as are read in time.
 
-        Args:
-            requests: queries, each with its documents.
-            deadline: a value of ``time.monotonic()``; None for none.
-
-        Yields:
-            A list with one item per request, which replaces the lists before.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        Each list of results has one item per request, and replaces those before.
         """
         if not any(documents for _, documents in requests):
             yield [ListScores([]) for _ in requests]
@@ -307,9 +284,6 @@ class EmbeddedScorer:
         """The vector of each document, of length 1, shape (384,): the mean of its token states.
 
         Zeros if it has no readable token.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
         if not documents:
             return []
@@ -325,11 +299,7 @@ class EmbeddedScorer:
         minilm.check_installed(self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Load the model now."""
         self._engine.retry()
 
     def close(self) -> None:

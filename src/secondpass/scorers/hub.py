@@ -62,10 +62,8 @@ class HubModel:
         """Whether the hub need not or cannot be contacted, or the cache has to do.
 
         Loaders try again for up to ten minutes where the hub is overloaded or does not answer. So
-        it is asked first, once for each of the two services that they use.
-
-        Raises:
-            ModelLoadError: the hub refuses the model, which is not in the cache.
+        it is asked first, once for each of the two services that they use. If it refuses a model
+        that is not in the cache, that is a ModelLoadError.
         """
         if self.local_files_only or self.is_local:
             return self.local_files_only
@@ -116,12 +114,9 @@ class HubModel:
     ) -> dict[str, Any]:
         """Arguments for the models of sentence-transformers, besides the name.
 
-        Args:
-            options: further arguments. They are copied, because the constructors change mappings.
-            device: ``auto`` selects an accelerator if there is one.
-            precision: of the weights, unless ``model_kwargs`` has a dtype; ``exact`` is float32,
-                ``checkpoint`` that in which they are stored.
-            offline: the result of :meth:`is_offline`.
+        Options are copied, because the constructors change mappings. The precision holds unless
+        ``model_kwargs`` has a dtype; ``exact`` is float32, ``checkpoint`` that in which weights are
+        stored.
         """
         import torch
 

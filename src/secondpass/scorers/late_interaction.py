@@ -144,29 +144,13 @@ class LateInteractionScorer:
         return self.score_many([(query, documents)])[0]
 
     def score_many(self, requests: Requests) -> list[list[float]]:
-        """Scores for several queries, in common batches sorted by length.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Scores for several queries, in common batches sorted by length."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         return self._engine.get().score(requests)
 
     def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
-        """Scores batch by batch, the first documents of each query first.
-
-        Args:
-            requests: queries, each with its documents.
-            deadline: a value of ``time.monotonic()``; batches that are expected to end later are
-                not started. None for none.
-
-        Yields:
-            Lists of (index of the request, index of the document, score).
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Scores batch by batch, the first documents first, until shortly before the deadline."""
         if any(documents for _, documents in requests):
             yield from self._engine.get().score_until(requests, deadline)
 
@@ -180,11 +164,7 @@ class LateInteractionScorer:
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")
 
     def warm_up(self) -> None:
-        """Load the model now, and check it by known answers.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Load the model now, and check it by known answers."""
         self._engine.retry()
 
     def close(self) -> None:

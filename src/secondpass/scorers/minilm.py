@@ -58,11 +58,7 @@ def check_installed(backend: Choice = "auto") -> None:
 
 
 def choose_backend(choice: Choice) -> tuple[Backend, str]:
-    """The runtime for a setting, and why.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """The runtime for a setting, and why; MissingExtraError if it is not installed."""
     backend: Backend = "onnx"
     reason = "the backend is set"
     if choice == "openvino" or (choice == "auto" and is_installed(MODULES["openvino"])):
@@ -77,11 +73,7 @@ def choose_backend(choice: Choice) -> tuple[Backend, str]:
 
 
 def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
-    """The tokenizer, which truncates to ``max_tokens`` including the two special tokens.
-
-    Raises:
-        ImportError: the package is not installed.
-    """
+    """The tokenizer, which truncates to ``max_tokens`` including the two special tokens."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     words = (files("secondpass") / "data" / _VOCABULARY).read_text(encoding="utf-8").splitlines()
@@ -100,13 +92,7 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
 
 
 class Tokens(NamedTuple):
-    """A tokenized text.
-
-    Attributes:
-        ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
-        starts: where each token begins, in characters of ``text``; 0 for special tokens.
-        text: the shortened text, up to the end of the last token.
-    """
+    """The ids of a text's tokens, where each begins, and the text up to the end of the last."""
 
     ids: NDArray[np.int64]
     starts: Sequence[int]
