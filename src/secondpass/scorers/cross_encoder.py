@@ -10,8 +10,9 @@ in their length, up to ``max_length`` tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ConfigurationError, InputError, ModelLoadError
@@ -24,9 +25,9 @@ from secondpass.scorers.engines.score_cache import ScoreCache, check_cache, name
 from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.families import FAMILIES, FAMILY_SETTING
-from secondpass.scorers.hub import HubModel
+from secondpass.scorers.hub import check_token, source_of
 from secondpass.scorers.recognition import recognise
-from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
+from secondpass.settings import SECRET, Variables, configurable
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 
 @configurable
+@dataclass(eq=False, repr=False)
 class CrossEncoderScorer:
     """Scores pairs with a cross-encoder, loaded on first use.
 
@@ -90,73 +92,49 @@ class CrossEncoderScorer:
     settings share one loaded model. Safe for use from many threads, and after a fork.
     """
 
-    joins_calls = True
+    joins_calls: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
-        *,
-        family: Annotated[Any, FAMILY_SETTING] = None,
-        backend: Literal["auto", "torch", "onnx", "openvino"] = "auto",
-        precision: Literal["auto", "exact", "float16", "bfloat16", "checkpoint"] = "auto",
-        file: Annotated[str, MinLen(1)] | None = None,
-        device: str = "auto",
-        threads: Annotated[int, Ge(1)] | None = None,
-        cache_folder: str | None = None,
-        revision: str | None = None,
-        max_length: Annotated[int, Ge(8)] | None = None,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: Annotated[int, Ge(1)] | None = None,
-        activation: Literal["none", "sigmoid"] = "none",
-        remember: Annotated[int, Ge(0)] = 10_000,
-        score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None,
-        known_answers: bool = True,
-        local_files_only: bool = False,
-        token: Annotated[Any, SECRET] = None,
-        token_env: Variables = None,
-        trust_remote_code: bool = False,
-        model_kwargs: Mapping[str, Any] | None = None,
-        tokenizer_kwargs: Mapping[str, Any] | None = None,
-        config_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.prompt = prompt
-        self.family = family
-        if prompt is not None and prompt_name is not None and INSTRUCTION not in prompt:
+    model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    _: KW_ONLY
+    family: Annotated[Any, FAMILY_SETTING] = None
+    backend: Literal["auto", "torch", "onnx", "openvino"] = "auto"
+    precision: Literal["auto", "exact", "float16", "bfloat16", "checkpoint"] = "auto"
+    file: Annotated[str, MinLen(1)] | None = None
+    device: str = "auto"
+    threads: Annotated[int, Ge(1)] | None = None
+    cache_folder: str | None = None
+    revision: str | None = None
+    max_length: Annotated[int, Ge(8)] | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+    batch_size: Annotated[int, Ge(1)] | None = None
+    activation: Literal["none", "sigmoid"] = "none"
+    remember: Annotated[int, Ge(0)] = 10_000
+    score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None
+    known_answers: bool = True
+    local_files_only: bool = False
+    token: Annotated[Any, SECRET] = None
+    token_env: Variables = None
+    trust_remote_code: bool = False
+    model_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    config_kwargs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (
+            self.prompt is not None
+            and self.prompt_name is not None
+            and INSTRUCTION not in self.prompt
+        ):
             raise ConfigurationError("prompt, prompt_name: give one of them")
-        if token is not None and token_env is not None:
-            raise ConfigurationError("token, token_env: give one of them")
         for name in ("dtype", "torch_dtype"):
-            if model_kwargs is not None and name in model_kwargs and precision != "auto":
+            if name in (self.model_kwargs or {}) and self.precision != "auto":
                 raise ConfigurationError(f"precision, model_kwargs.{name}: give one of them")
-        if model_kwargs is not None and "token" in model_kwargs:
-            raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
-        self.model = model
-        self.backend = backend
-        self.precision = precision
-        self.file = file
-        self.device = device
-        self.threads = threads
-        self.cache_folder = cache_folder
-        self.revision = revision
-        self.max_length = max_length
-        self.prompt_name = prompt_name
-        self.batch_size = batch_size
-        self.activation = activation
-        self.remember = remember
-        check_cache(score_cache)
-        self.score_cache = score_cache
-        self.known_answers = known_answers
-        self.local_files_only = local_files_only
-        self.token: Secret | None = token
-        self.token_env = token_env
-        self.trust_remote_code = trust_remote_code
-        self.model_kwargs = model_kwargs
-        self.tokenizer_kwargs = tokenizer_kwargs
-        self.config_kwargs = config_kwargs
-        described = None if family is None else FAMILIES.resolve(family)
+        check_token(self)
+        check_cache(self.score_cache)
+        described = None if self.family is None else FAMILIES.resolve(self.family)
         self._kind: ScoreKind = "logit" if described is None else described.scale.kind
-        self._torch_only = choice.settings_for_torch(backend, device, file, vars(self))
+        self._torch_only = choice.settings_for_torch(vars(self))
         self._pairs = Lazy(self._load, per_process=True)
         self._instructed = Lazy(self._reads_instruction)
         self._shared: Lazy[choice.Loaded] | None = None
@@ -277,12 +255,6 @@ class CrossEncoderScorer:
                 "model reads none"
             )
 
-    def _source(self) -> HubModel:
-        token = first_set(variables(self.token_env))
-        if self.token is not None:
-            token = self.token.reveal()
-        return HubModel(self.model, self.revision, self.cache_folder, token, self.local_files_only)
-
     def _reads_instruction(self) -> bool:
         """Whether the model's family reads the instruction of a call, by files that are here."""
         if self.family is not None:
@@ -290,9 +262,9 @@ class CrossEncoderScorer:
         if self.prompt is not None or self._torch_only or self.backend not in {"auto", "torch"}:
             return False
         try:
-            facts = read_facts(self._source(), offline=True)
+            facts = read_facts(source_of(self), offline=True)
             if facts is None:
-                return not self._source().is_local
+                return not source_of(self).is_local
             return recognise(self.model, facts).family.input.takes_instruction
         except (ModelLoadError, ValueError, ImportError):
             return False
@@ -308,7 +280,7 @@ class CrossEncoderScorer:
             "processor_kwargs": self.tokenizer_kwargs,
             "config_kwargs": self.config_kwargs,
         }
-        source = self._source()
+        source = source_of(self)
         # A file with another description is another setting.
         described = None if self.family is None else FAMILIES.resolve(self.family)
         settings = choice.EngineSettings(

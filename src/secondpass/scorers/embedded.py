@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
@@ -139,6 +140,7 @@ scoring covers the whole list, so one after each batch would make the cost quadr
 
 
 @configurable
+@dataclass(eq=False, repr=False, kw_only=True)
 class EmbeddedScorer:
     """Scores passages by all-MiniLM-L6-v2, loaded on first use.
 
@@ -172,32 +174,22 @@ class EmbeddedScorer:
     settings share one model. Safe for many threads, and after a fork.
     """
 
-    score_kind: ScoreKind = "similarity"
-    model_name = minilm.MODEL_NAME
-    joins_calls = True
-    pair_scores = True
+    score_kind: ClassVar[ScoreKind] = "similarity"
+    model_name: ClassVar[str] = minilm.MODEL_NAME
+    joins_calls: ClassVar[bool] = True
+    pair_scores: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        max_length: Annotated[int, Ge(8), Le(minilm.MAX_TOKENS)] = minilm.MAX_TOKENS,
-        backend: Literal["auto", "onnx", "openvino"] = "auto",
-        precision: Literal["auto", "exact"] = "auto",
-        threads: Annotated[int, Ge(1)] | None = None,
-        remember: Annotated[int, Ge(0)] = 0,
-        feedback: Annotated[int, Ge(0)] = 5,
-        idf: bool = True,
-        language: english.Language = "auto",
-    ) -> None:
-        self.max_length = max_length
-        self.backend = backend
-        self.precision = precision
-        self.threads = threads
-        self.remember = remember
-        self.feedback = feedback
-        self.idf = idf
-        self.language = language
-        self.pointwise = not (feedback or idf)
+    max_length: Annotated[int, Ge(8), Le(minilm.MAX_TOKENS)] = minilm.MAX_TOKENS
+    backend: Literal["auto", "onnx", "openvino"] = "auto"
+    precision: Literal["auto", "exact"] = "auto"
+    threads: Annotated[int, Ge(1)] | None = None
+    remember: Annotated[int, Ge(0)] = 0
+    feedback: Annotated[int, Ge(0)] = 5
+    idf: bool = True
+    language: english.Language = "auto"
+
+    def __post_init__(self) -> None:
+        self.pointwise = not (self.feedback or self.idf)
         self._engine = Lazy(self._load, per_process=True)
         self._shared: Lazy[PairEngine] | None = None
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ModelLoadError
+from secondpass.errors import ConfigurationError, ModelLoadError
+from secondpass.settings import first_set, variables
 
 _TIMEOUT = 10.0  # seconds
 UNREACHABLE = "the hub was not contacted or did not answer"
@@ -211,6 +212,24 @@ class HubModel:
         except ValueError:  # not a valid name
             return False
         return any(Path(self.cache or HF_HUB_CACHE, folder, "snapshots").glob("*"))
+
+
+def check_token(scorer: Any) -> None:
+    """Check that a scorer names one source of its hub token."""
+    if scorer.token is not None and scorer.token_env is not None:
+        raise ConfigurationError("token, token_env: give one of them")
+    if "token" in (scorer.model_kwargs or {}):
+        raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
+
+
+def source_of(scorer: Any) -> HubModel:
+    """The model that a scorer's settings name."""
+    token = first_set(variables(scorer.token_env))
+    if scorer.token is not None:
+        token = scorer.token.reveal()
+    return HubModel(
+        scorer.model, scorer.revision, scorer.cache_folder, token, scorer.local_files_only
+    )
 
 
 def _is_valid(name: str) -> bool:

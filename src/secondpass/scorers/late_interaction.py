@@ -13,15 +13,15 @@ the next query. One round; cost is linear in the number of passages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from secondpass.concurrency.lazy import Lazy, require
-from secondpass.errors import ConfigurationError
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
 from secondpass.scorers.engines.torch_runner import EXTRA
 from secondpass.scorers.engines.torch_vectors import VectorModel
-from secondpass.scorers.hub import HubModel
-from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
+from secondpass.scorers.hub import check_token, source_of
+from secondpass.settings import SECRET, Variables, configurable
 from secondpass.types import EngineInfo, ScoreKind
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 @configurable
+@dataclass(eq=False, repr=False)
 class LateInteractionScorer:
     """Scores pairs with a sentence-transformers ``MultiVectorEncoder``, loaded on first use.
 
@@ -69,52 +70,30 @@ class LateInteractionScorer:
     compared. Safe for use from many threads, whose forward passes take turns, and after a fork.
     """
 
-    score_kind: ScoreKind = "unbounded"
+    score_kind: ClassVar[ScoreKind] = "unbounded"
 
-    def __init__(
-        self,
-        model: Annotated[str, MinLen(1)],
-        *,
-        device: str = "auto",
-        cache_folder: str | None = None,
-        revision: str | None = None,
-        query_length: Annotated[int, Ge(8)] | None = None,
-        document_length: Annotated[int, Ge(8)] | None = None,
-        prompts: Mapping[Literal["query", "document"], str] | None = None,
-        batch_size: Annotated[int, Ge(1)] | None = None,
-        remember: Annotated[int, Ge(0)] = 0,
-        precision: Literal["exact", "float16", "bfloat16", "checkpoint"] = "exact",
-        known_answers: bool = True,
-        local_files_only: bool = False,
-        token: Annotated[Any, SECRET] = None,
-        token_env: Variables = None,
-        trust_remote_code: bool = False,
-        model_kwargs: Mapping[str, Any] | None = None,
-        tokenizer_kwargs: Mapping[str, Any] | None = None,
-        config_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        if token is not None and token_env is not None:
-            raise ConfigurationError("token, token_env: give one of them")
-        if model_kwargs is not None and "token" in model_kwargs:
-            raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
-        self.model = model
-        self.device = device
-        self.cache_folder = cache_folder
-        self.revision = revision
-        self.query_length = query_length
-        self.document_length = document_length
-        self.prompts = prompts
-        self.batch_size = batch_size
-        self.remember = remember
-        self.precision = precision
-        self.known_answers = known_answers
-        self.local_files_only = local_files_only
-        self.token: Secret | None = token
-        self.token_env = token_env
-        self.trust_remote_code = trust_remote_code
-        self.model_kwargs = model_kwargs
-        self.tokenizer_kwargs = tokenizer_kwargs
-        self.config_kwargs = config_kwargs
+    model: Annotated[str, MinLen(1)]
+    _: KW_ONLY
+    device: str = "auto"
+    cache_folder: str | None = None
+    revision: str | None = None
+    query_length: Annotated[int, Ge(8)] | None = None
+    document_length: Annotated[int, Ge(8)] | None = None
+    prompts: Mapping[Literal["query", "document"], str] | None = None
+    batch_size: Annotated[int, Ge(1)] | None = None
+    remember: Annotated[int, Ge(0)] = 0
+    precision: Literal["exact", "float16", "bfloat16", "checkpoint"] = "exact"
+    known_answers: bool = True
+    local_files_only: bool = False
+    token: Annotated[Any, SECRET] = None
+    token_env: Variables = None
+    trust_remote_code: bool = False
+    model_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    config_kwargs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_token(self)
         self._engine = Lazy(self._load, per_process=True)
 
     @property
@@ -172,12 +151,7 @@ class LateInteractionScorer:
         self._engine.clear()
 
     def _load(self) -> PairEngine:
-        token = first_set(variables(self.token_env))
-        if self.token is not None:
-            token = self.token.reveal()
-        source = HubModel(
-            self.model, self.revision, self.cache_folder, token, self.local_files_only
-        )
+        source = source_of(self)
         model = VectorModel(
             source,
             source.is_offline(),

@@ -74,14 +74,13 @@ class Loaded(NamedTuple):
     score_kind: ScoreKind
 
 
-def settings_for_torch(
-    backend: Choice, device: str, file: str | None, settings: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """Names of settings that are set and that only torch supports.
+def settings_for_torch(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a scorer's settings that only torch supports.
 
     Raises:
         ConfigurationError: another backend is set.
     """
+    backend, device, file = settings["backend"], settings["device"], settings["file"]
     names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False, {}))
     if settings["precision"] not in {"auto", "exact"}:
         names += (f"precision {settings['precision']}",)
