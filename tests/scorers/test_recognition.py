@@ -237,6 +237,7 @@ REFUSED = {
     "duot5": (facts("duot5-base-msmarco", "T5ForConditionalGeneration"), "it generates text"),
     "mt5, larger": (facts("mt5-13b-mmarco", "MT5ForConditionalGeneration"), "it generates text"),
     "RankZephyr": (facts("rank_zephyr_7b_v1_full", "MistralForCausalLM"), "it has no read-out"),
+    "BERT": (facts("bert-base", "BertModel"), "it is an encoder that was not trained as a reran"),
     "ModernBERT": (facts("ModernBERT-base", "ModernBertForMaskedLM"), "was not trained as a reran"),
     "jina-colbert-v2": (
         coded("x", "HF_ColBERT", "jinaai/xlm-roberta-flash--m.XLMRobertaModel"),
