@@ -288,6 +288,8 @@ def test_tokenizer_and_config_arguments(folder):
         {"model": ""},
         {"batch_size": 0},
         {"max_length": 1},
+        {"threads": 0},
+        {"precision": "half"},
         {"backend": "tensorflow"},
         {"trust_remote_code": "yes"},
         {"modle": "x"},

@@ -233,11 +233,9 @@ class CrossEncoderScorer:
         return pairs.engine.blocks(query, documents)
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         choice.check_installed("torch" if self._torch_only else self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now, and check it by known answers."""
         self._pairs.retry()
 
     def close(self) -> None:

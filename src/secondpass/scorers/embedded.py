@@ -61,7 +61,6 @@ class EmbeddedPairs:
         self._truncated = TruncatedPairs()
 
     def identity(self) -> Mapping[str, Any]:
-        """Everything but the texts that a match depends on."""
         return {
             "model": minilm.MODEL_NAME,
             "backend": self.backend,
@@ -287,11 +286,9 @@ class EmbeddedScorer:
         return [] if engine is None else engine.model.truncated(query, documents)
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         minilm.check_installed(self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now."""
         self._engine.retry()
 
     def close(self) -> None:

@@ -139,11 +139,9 @@ class LateInteractionScorer:
         return [] if engine is None else engine.model.truncated(query, documents)
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")
 
     def warm_up(self) -> None:
-        """Load the model now, and check it by known answers."""
         self._engine.retry()
 
     def close(self) -> None:

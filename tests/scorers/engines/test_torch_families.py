@@ -409,11 +409,6 @@ def projectorless(folder):
     return folders.edit_weights(folder, folders.without("projector.2"))
 
 
-def incomplete_list(folder):
-    families.write_listwise(folder)
-    return folders.edit_weights(folder, folders.without("layers.1.self_attn.q_proj"))
-
-
 def coded(architecture, code="modeling.Own"):
     def write(folder):
         write_classifier(folder)
@@ -470,12 +465,9 @@ WRONG = {
     "with another projector": (biased, "has projector.0.bias, which its family does not read"),
     "modules that score": (unsaid, "has a module that scores pairs, but its config_sent"),
     "files that disagree": (disagreeing, "BertForSequenceClassification that fits no description"),
-    "plain language model": (causal("Qwen3"), "fits no description .* no read-out"),
     "tokens of another model": (untokened, "in place of '<.im_start.>', which its family needs"),
     "without its projector": (projectorless, "has no projector.2.weight"),
-    "incomplete": (incomplete_list, "has no layers.1.self_attn.q_proj.weight"),
     "two families": (named_twice, "fits the descriptions of qwen3-reranker and zerank-2: name"),
-    "other code": (coded("BertForSequenceClassification"), "code of its own .modeling.Own"),
     "images, with a file": (
         lambda folder: write_onnx(coded("JinaVLForRanking")(folder)),
         "jina-reranker-m0, whose scores only code",

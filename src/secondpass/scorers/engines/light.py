@@ -89,7 +89,6 @@ class LightModel:
         self._try_out()
 
     def identity(self) -> dict[str, Any]:
-        """Everything but the texts that a score depends on."""
         weights = self._files.weights
         files = [
             weights,
@@ -112,15 +111,12 @@ class LightModel:
         }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
-        """The tokens of each pair."""
         return self.tokenizer.pairs(query, passages)
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model could not read whole."""
         return self.tokenizer.truncated.indices(query, passages)
 
     def run(self, pairs: Sequence[Pair]) -> list[float]:
-        """The logit of each pair."""
         scores: list[float] = self._output(pairs)[:, 0].tolist()
         return scores
 

@@ -143,7 +143,6 @@ class FamilyModel(TorchRunner):
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
     ) -> list[Rendered]:
-        """The tokens of each pair."""
         rendered = self.inputs.pairs(query, passages, self._instruction(instruction))
         self._truncated.add(query, [passages[index] for row in rendered for index in row.cut])
         return rendered
@@ -154,7 +153,6 @@ class FamilyModel(TorchRunner):
         return [*render(query, [passage])[0].ids]
 
     def run(self, pairs: Sequence[Rendered]) -> list[float]:
-        """The score of each pair."""
         return self._thread.submit(self._scores, pairs).result()
 
     def _scores(self, rows: Sequence[Rendered]) -> list[float]:

@@ -122,7 +122,6 @@ class TorchModel(TorchRunner):
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
     ) -> list[TextPair]:
-        """The pairs with their estimated lengths."""
         prompt = self._prompt
         if prompt is not None and INSTRUCTION in prompt:
             if instruction is None:
@@ -147,7 +146,6 @@ class TorchModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
-        """The logit of each pair."""
         return self._thread.submit(self._predict, pairs).result()
 
     def _predict(self, pairs: Sequence[TextPair]) -> list[float]:

@@ -82,7 +82,6 @@ class TorchRunner:
         return str(self._device.type)
 
     def identity(self) -> dict[str, Any]:
-        """Everything but the texts that a score depends on."""
         import sentence_transformers
         import torch
 
@@ -106,7 +105,6 @@ class TorchRunner:
         }
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model could not read whole."""
         return self._truncated.indices(query, passages)
 
 

@@ -132,7 +132,6 @@ class VectorModel(TorchRunner):
         return "similarity" if name == "cosine" else "unbounded"
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[VectorPair]:
-        """The pairs with the estimated lengths of their passages."""
         kept = self._kept["document"].get_many(map(text_digest, passages))
         lengths = [
             3 + min(len(text), self._characters) // _CHARACTERS_PER_TOKEN for text in passages
@@ -143,7 +142,6 @@ class VectorModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[VectorPair]) -> list[float]:
-        """The score of each pair."""
         return self._thread.submit(self._scores, pairs).result()
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
