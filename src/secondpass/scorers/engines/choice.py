@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.facts import ModelFacts, facts_of, find_files, read_facts
-from secondpass.scorers.engines.files import TorchOnlyError, model_files
+from secondpass.scorers.engines.facts import ModelFacts, facts_of, read_facts
+from secondpass.scorers.engines.files import TorchOnlyError, find_files, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine

@@ -26,42 +26,34 @@ _MAX_PASSES = 8
 
 
 class ControlTokens:
-    """The control tokens of one tokenizer.
+    """The control tokens of one tokenizer, by its added tokens.
 
-    ``added`` are its tokens that are not special: those in ``<>`` or ``[]`` are control tokens,
-    others, such as runs of spaces, ordinary text. ``folded`` are those of both that the tokenizer
-    finds in normalized text, so in any case; ``ids`` those of all control tokens.
+    Those that are not special are control tokens if they are in ``<>`` or ``[]``; others, such as
+    runs of spaces, are ordinary text.
     """
 
-    def __init__(
-        self,
-        special: Iterable[str],
-        added: Iterable[str] = (),
-        folded: Collection[str] = (),
-        ids: Iterable[int] = (),
-    ) -> None:
-        markup = {token for token in added if _MARKUP.fullmatch(token.strip())}
-        tokens = {token for token in {*special, *markup} if len(token.strip()) > 1}
+    def __init__(self, added_tokens: Mapping[int, Any]) -> None:
+        markup = {
+            token.content
+            for token in added_tokens.values()
+            if not token.special and _MARKUP.fullmatch(token.content.strip())
+        }
+        control = {
+            number: token.content
+            for number, token in added_tokens.items()
+            if token.special or token.content in markup
+        }
+        # What the tokenizer finds in normalized text, so in any case.
+        folded = {
+            token.content for token in added_tokens.values() if getattr(token, "normalized", False)
+        }
+        tokens = {token for token in control.values() if len(token.strip()) > 1}
         self._pattern = _alternatives(tokens, folded)
         self._markup = _alternatives(markup, folded)
         self._any_case = _alternatives(tokens, tokens)
-        self.ids = frozenset(ids)
-
-    @classmethod
-    def of(cls, added_tokens: Mapping[int, Any]) -> ControlTokens:
-        """Those of a tokenizer, by its added tokens, which have ``content`` and ``special``."""
-        tokens = added_tokens.values()
-        return cls(
-            [token.content for token in tokens if token.special],
-            [token.content for token in tokens if not token.special],
-            {token.content for token in tokens if getattr(token, "normalized", False)},
-            [
-                number
-                for number, token in added_tokens.items()
-                if (token.special or _MARKUP.fullmatch(token.content.strip()))
-                and "unk" not in token.content.lower()  # which any text may have
-            ],
-        )
+        self.ids = {  # any text may have unknown ones
+            number for number, token in control.items() if "unk" not in token.lower()
+        }
 
     def written_in(self, text: str) -> bool:
         """Whether the configuration wrote a control token into the text."""

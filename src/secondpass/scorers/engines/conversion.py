@@ -37,11 +37,8 @@ class ExportError(SecondPassError, RuntimeError):
     """
 
     def __init__(self, message: str, agreements: Mapping[str, Agreement] | None = None) -> None:
-        super().__init__(message, dict(agreements or {}))
+        super().__init__(message)
         self.agreements: Mapping[str, Agreement] = dict(agreements or {})
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def convert(

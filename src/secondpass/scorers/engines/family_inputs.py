@@ -11,8 +11,13 @@ from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens
-from secondpass.scorers.engines.tokens import longest_first
-from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import (
+    CUTS,
+    as_characters,
+    count_tokens,
+    cut_pair,
+    shortened,
+)
 from secondpass.scorers.families import PLACEHOLDER, Cap, Input, Part
 
 _UNLIMITED = 1 << 30
@@ -57,7 +62,7 @@ class FamilyInputs:
     ) -> None:
         self._spec, self._tokenizer = spec, tokenizer
         self._instruction = spec.instruction if instruction is None else instruction
-        self._control = ControlTokens.of(getattr(tokenizer, "added_tokens_decoder", {}))
+        self._control = ControlTokens(getattr(tokenizer, "added_tokens_decoder", {}))
         self._lock = ForkLock()
         self._ids = {token: token_id(model, tokenizer, token) for token in spec.control}
         longest_first_ = sorted(spec.control, key=len, reverse=True)
@@ -160,17 +165,12 @@ class FamilyInputs:
             if ends and excess <= len(rows[last]):
                 rows[last] = rows[last][: len(rows[last]) - excess]
                 break
-            sizes = [count_tokens(self._tokenizer, text) for text in (first, second)]
             if not attempt and not any(affixes(second)):  # what the rest leaves, as authors do
-                rest = self._rows(first, "", instruction)
-                excess = max(1, sum(map(len, rest)) + around + sizes[1] - self.longest)
+                rest = sum(map(len, self._rows(first, "", instruction)))
+                size = count_tokens(self._tokenizer, second)
+                excess = max(1, rest + around + size - self.longest)
             excess += attempt  # the tokens at a cut may become more
-            room = max(0, sum(sizes) - excess)
-            kept = longest_first(sizes[0], sizes[1], room)
-            if sizes[0] <= 3 * room // 4:
-                kept = sizes[0], room - sizes[0]
-            first = shortened(self._tokenizer, first, sizes[0] - kept[0])
-            second = shortened(self._tokenizer, second, sizes[1] - kept[1])
+            first, second = cut_pair(self._tokenizer, first, second, excess, spares_query=True)
         ids = [*self._before, *(id for row in rows for id in row), *self._after]
         return Rendered(ids, [index] if is_cut else [], [index])
 

@@ -11,6 +11,7 @@ from typing import Any
 from secondpass.errors import ModelLoadError, with_article
 from secondpass.scorers.engines import modular_graph
 from secondpass.scorers.engines.runtimes import Backend
+from secondpass.scorers.hub import HubModel
 
 FILES: Mapping[Backend, Sequence[str]] = {
     "onnx": ("onnx/model.onnx", "model.onnx"),
@@ -87,30 +88,25 @@ def in_folder(folder: Path) -> Find:
     return find
 
 
-def on_hub(
-    model: str,
-    *,
-    revision: str | None,
-    cache_folder: str | None,
-    token: str | None,
-    local_files_only: bool,
-) -> Find:
-    """Find the files of a model on the hub, or with ``local_files_only`` in its cache."""
+def find_files(source: HubModel, *, offline: bool) -> Find:
+    """Find the files of a model, in its folder, on the hub, or offline in the hub's cache."""
+    if source.is_local:
+        return in_folder(Path(source.name))
     import huggingface_hub
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     def find(name: str) -> Path | None:
         try:
             path = huggingface_hub.hf_hub_download(
-                model,
+                source.name,
                 name,
-                revision=revision,
-                cache_dir=cache_folder,
-                token=token,
-                local_files_only=local_files_only,
+                revision=source.revision,
+                cache_dir=source.cache,
+                token=source.token,
+                local_files_only=offline,
             )
         except LocalEntryNotFoundError:
-            if not local_files_only:  # the hub stopped answering, so the model may have the file
+            if not offline:  # the hub stopped answering, so the model may have the file
                 raise
             return None
         except EntryNotFoundError:

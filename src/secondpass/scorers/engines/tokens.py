@@ -92,7 +92,7 @@ class PairTokenizer:
         self._tokenizer = tokenizer
         self.words: int = tokenizer.get_vocab_size(with_added_tokens=False)
         self._path = path
-        self._control = ControlTokens.of(tokenizer.get_added_tokens_decoder())
+        self._control = ControlTokens(tokenizer.get_added_tokens_decoder())
         self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)
         self._with_control = Lazy(self._load_with_control)
         self._room = None if max_length is None else max_length - self._parts.special

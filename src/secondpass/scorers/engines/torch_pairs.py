@@ -19,9 +19,8 @@ from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
-from secondpass.scorers.engines.tokens import longest_first
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import CUTS, as_characters, cut_pair
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class TorchModel(TorchRunner):
                 f"the model {source.name!r} has {encoder.num_labels} labels; a reranker has one"
             )
         self._tokenizer: Any = getattr(encoder, "tokenizer", None)
-        self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
+        self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
         # Such a model is given every pair by its chat template.
         self._is_chat = "message" in getattr(encoder[0], "modality_config", ())
         self._passage_last = not self._is_chat or _holds_passage_last(encoder)
@@ -220,12 +219,10 @@ class TorchModel(TorchRunner):
             if excess <= 0:
                 break
             excess += attempt  # the tokens at a cut may become more
-            first, second = (count_tokens(self._tokenizer, text) for text in (query, passage))
-            kept = longest_first(first, second, max(0, first + second - excess))
-            if self._is_chat and first <= 3 * (first + second - excess) // 4:
-                kept = first, second - excess  # as its end is cut, which is the passage's
-            query = shortened(self._tokenizer, query, first - kept[0])
-            passage = shortened(self._tokenizer, passage, second - kept[1])
+            # The end of a chat template is cut, which is the passage's.
+            query, passage = cut_pair(
+                self._tokenizer, query, passage, excess, spares_query=self._is_chat
+            )
         return query, passage
 
 

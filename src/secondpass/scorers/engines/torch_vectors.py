@@ -116,7 +116,7 @@ class VectorModel(TorchRunner):
         encoder = self.encoder = self.load(load)
         self.loaded(encoder, encoder.device)
         self._tokenizer: Any = getattr(encoder, "tokenizer", None)
-        self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
+        self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
         longest = getattr(encoder[0], "document_length", None) or encoder.max_seq_length
         self._characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
         self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
