@@ -16,7 +16,6 @@ from secondpass.scorers.engines.files import TorchOnlyError, find_files, model_f
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine
-from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
@@ -236,7 +235,7 @@ def _light(
         files,
         backend,
         precision=settings.precision,
-        threads=settings.threads or usable_cpus(),
+        threads=settings.threads,
         max_length=settings.max_length,
         remember=settings.remember,
     )

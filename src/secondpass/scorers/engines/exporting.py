@@ -27,7 +27,7 @@ from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.files import in_folder, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.pairs import PairEngine, Requests
-from secondpass.scorers.engines.processor import has_fast_bfloat16, usable_cpus
+from secondpass.scorers.engines.processor import has_fast_bfloat16
 from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_pairs import TorchModel
 from secondpass.scorers.hub import HubModel
@@ -101,7 +101,8 @@ def export(
     extra = "export" if backend == "onnx" else "export,openvino"
     require([*_PACKAGES, MODULES[backend]], extra, f"the export to {backend}")
     folder, complete = _folder(model, into)
-    file = _file(backend, int8)
+    names = {"onnx": "onnx/model{}.onnx", "openvino": "openvino/openvino_model{}.xml"}
+    file = names[backend].format("_int8" if int8 else "")
     if (folder / file).exists() and not force:
         raise InputError(f"{folder / file}: exists; it is replaced with --force (force=True)")
     lists = _lists(pairs)
@@ -138,13 +139,6 @@ def export(
         move_into(draft, folder, file, aside)
     advance("Done", _STEPS, _STEPS)
     return Exported(folder, file, size, agreements)
-
-
-def _file(backend: Backend, int8: bool) -> str:
-    suffix = "_int8" if int8 else ""
-    if backend == "onnx":
-        return f"onnx/model{suffix}.onnx"
-    return f"openvino/openvino_model{suffix}.xml"
 
 
 def _folder(model: str, into: str | os.PathLike[str] | None) -> tuple[Path, bool]:
@@ -190,8 +184,6 @@ def _load(model: str) -> TorchModel:
         facts,
         device="cpu",
         precision="exact",
-        prompt=None,
-        prompt_name=None,
         # The runtimes recognise and fuse eager attention only.
         options={"model_kwargs": {"attn_implementation": "eager"}},
     )
@@ -259,9 +251,7 @@ def _agreements(
     for precision in precisions:
         files = model_files(model, find, backend, file)
         assert files is not None  # a named file is there, or an error is raised
-        loaded = LightModel(
-            files, backend, precision=precision, threads=usable_cpus(), max_length=None, remember=0
-        )
+        loaded = LightModel(files, backend, precision=precision)
         scores = PairEngine(loaded).score(lists)
         _check_finite(scores, f"the new file's {loaded.precision}")
         agreements[loaded.precision] = agreement(expected, scores)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
+from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
@@ -39,15 +40,16 @@ class LightModel:
         backend: Backend,
         *,
         precision: Precision,
-        threads: int,
-        max_length: int | None,
-        remember: int,
+        threads: int | None = None,
+        max_length: int | None = None,
+        remember: int = 0,
     ) -> None:
         if max_length is not None and files.positions is not None and max_length > files.positions:
             raise ModelLoadError(
                 f"max_length {max_length} is more than the {files.positions} positions of the "
                 f"model {files.model!r}"
             )
+        self.threads = threads or usable_cpus()
         self._max_length = max_length or files.max_length
         self.tokenizer = PairTokenizer(
             files.tokenizer,
@@ -63,9 +65,8 @@ class LightModel:
                 f"{self.tokenizer.words} tokens: it is the tokenizer of another model"
             )
         self.runtime = open_runtime(
-            files.graph or files.weights, backend, precision=precision, threads=threads
+            files.graph or files.weights, backend, precision=precision, threads=self.threads
         )
-        self.threads = threads
         self.budget = _BUDGETS[backend]
         self.backend = backend
         self.precision = self.runtime.precision

@@ -67,8 +67,8 @@ class TorchModel(TorchRunner):
         *,
         device: str,
         precision: Precision,
-        prompt: str | None,
-        prompt_name: str | None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
         options: Mapping[str, Any],
     ) -> None:
         settings = {"prompt": prompt, "prompt_name": prompt_name}
