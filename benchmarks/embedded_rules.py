@@ -158,7 +158,8 @@ class Run:
         self.english = stage.collection not in LANGUAGES
         passages = (each.text for found in stage.candidates.values() for each in found)
         texts = list(dict.fromkeys([*stage.queries.values(), *passages]))
-        encoded = dict(zip(texts, MiniLM().map(encoded_text, texts), strict=True))
+        model = MiniLM()
+        encoded = {text: encoded_text(model.encode(text)) for text in texts}
         self.matches = {
             query: Matches.of(
                 [match(encoded[text], encoded[each.text]) for each in stage.candidates[query]]

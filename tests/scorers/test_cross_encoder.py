@@ -4,6 +4,7 @@ import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,8 +82,8 @@ def test_an_infinite_logit_is_no_certainty(monkeypatch, deadline):
 class KnownScores:
     """In place of an engine."""
 
-    info = None
     score_kind, takes_instruction = "logit", False
+    engine = SimpleNamespace(info=None)
 
     def __init__(self, scores):
         self.scores = scores
@@ -275,7 +276,7 @@ def test_tokenizer_and_config_arguments(folder):
         config_kwargs={"classifier_dropout": 0.25},
     )
     scorer.warm_up()
-    encoder = scorer._shared.value.get().engine.model.encoder
+    encoder = scorer._shared.get().engine.model.encoder
     assert encoder.tokenizer.model_max_length == 9
     assert encoder.config.classifier_dropout == 0.25
     assert scorer.tokenizer_kwargs == {"model_max_length": 9}
@@ -287,6 +288,8 @@ def test_tokenizer_and_config_arguments(folder):
         {"model": ""},
         {"batch_size": 0},
         {"max_length": 1},
+        {"threads": 0},
+        {"precision": "half"},
         {"backend": "tensorflow"},
         {"trust_remote_code": "yes"},
         {"modle": "x"},

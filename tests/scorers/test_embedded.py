@@ -60,18 +60,6 @@ def pointwise(**settings):
     return EmbeddedScorer(feedback=0, idf=False, **settings)
 
 
-def test_pointwise_scores_are_independent(scorer):
-    scorer = pointwise(backend=scorer.backend, precision=scorer.precision, threads=1)
-    assert scorer.pointwise
-    tolerance = 1e-5 if scorer.precision == "exact" else 1e-3
-    together = scorer.score_pairs("capital of France", PASSAGES)
-    alone = [scorer.score_pairs("capital of France", [text])[0] for text in PASSAGES]
-    backwards = scorer.score_pairs("capital of France", PASSAGES[::-1])[::-1]
-    (_, many) = scorer.score_many([("bananas", PASSAGES * 2), ("capital of France", PASSAGES)])
-    for scores in (alone, backwards, many):
-        assert scores == pytest.approx(together, abs=tolerance)
-
-
 @pytest.mark.parametrize("runtime", RUNTIMES[1:])
 def test_the_batch_is_within_the_promised_tolerance(runtime):
     backend, precision = runtime
@@ -297,10 +285,6 @@ def test_repeated_passages_have_equal_scores(small_batches, scorer, rule):
     assert len({*zip(texts, scorer.score_pairs("old bridge", texts), strict=True)}) == len({*texts})
     *_, (last,) = scorer.score_lists([("old bridge", texts)], time.monotonic() + 60)
     assert len({*zip(texts, ordering(last), strict=True)}) == len({*texts})
-
-
-def test_no_documents():
-    assert EmbeddedScorer().score_pairs("q", []) == []
 
 
 # The usual runtime; all of them, with each number of threads, in long runs.

@@ -32,7 +32,12 @@ WRONG = {
     "no run": (changed(run=None), "run: is needed, or code: required"),
     "both": (changed(code="required"), "code: cannot be set beside run"),
     "two read-outs": (changed(read={"logit": "a", "label": 1}), "read: give one of"),
-    "of another model": (changed(read={"label": 1}), "read: has no read-out that run.model"),
+    "of another model": (changed(read={"label": 1}), "read: must be logit with run.model 'causal'"),
+    "own of another model": (changed(read={"own": True}), "read: must be logit with run"),
+    "vectors of a pair": (
+        changed(run={"model": "encoder"}, read={"vectors": {"query": "q", "passage": "p"}}),
+        r"input\.of: cannot be 'pair' with run\.model 'encoder' and read\.vectors",
+    ),
     "lonely minus": (changed(read={"own": True, "minus": 1}), r"read\.minus: is for label"),
     "placeholder": (inputs(parts=["$query $pasage"]), r"input\.parts\[0\]: '\$pasage' is no"),
     "no passage": (inputs(parts=["$query"]), r"input\.parts: must contain the passage"),

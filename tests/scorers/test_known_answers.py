@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secondpass import ConfigurationError, ModelLoadError, Reranker
+from secondpass import ModelLoadError, Reranker
 from secondpass.scorers import known_answers
 from secondpass.scorers.cross_encoder import CrossEncoderScorer
 from secondpass.scorers.embedded import EmbeddedScorer
@@ -80,9 +80,12 @@ def test_a_model_of_english_finds_all_of_them():
 # ---------------------------------------------------------------------- reports
 
 
-@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino"])
-def test_a_doubtful_model_in_every_report(backend, folder, checked):
+@pytest.mark.parametrize("backend", ["torch", "onnx", "openvino", "vectors"])
+def test_a_doubtful_model_in_every_report(backend, folder, vectors, checked):
     scorer = {"type": "cross_encoder", "model": folder, "backend": backend, "remember": 1}
+    if backend == "vectors":
+        folder = vectors
+        scorer = {"type": "late_interaction", "model": vectors}
     reranker = Reranker(scorer, strict=True)  # it is no error
     reranker.warm_up()
     rankings = [
@@ -99,30 +102,17 @@ def test_a_doubtful_model_in_every_report(backend, folder, checked):
     assert checked == [1]
 
 
-def test_a_model_is_checked_once_and_without_warm_up(folder, checked):
+def test_a_model_is_checked_once_and_without_warm_up(folder, vectors, checked):
     settings = {"model": folder, "remember": 2}
     scorers = [CrossEncoderScorer(**settings) for _ in range(2)]
     off = CrossEncoderScorer(**settings, known_answers=False)
+    LateInteractionScorer(vectors, known_answers=False).score_pairs("cat", TEXTS)
     for scorer in (*scorers, off):
         scorer.score_pairs("cat", TEXTS)
     assert checked == [1]
     assert scorers[0].doubt == scorers[1].doubt is not None
     assert off.doubt is None
     assert Reranker(off).rerank("cat", TEXTS).report.status == "ok"
-
-
-def test_a_doubtful_model_of_late_interaction(vectors, checked):
-    reranker = Reranker(LateInteractionScorer(vectors), strict=True)
-    reranker.warm_up()
-    assert checked == [1]
-    report = reranker.rerank("cat", TEXTS).report
-    assert (report.status, [issue.code for issue in report.issues]) == (
-        "degraded",
-        ["model_doubtful"],
-    )
-    off = Reranker(LateInteractionScorer(vectors, known_answers=False))
-    assert off.rerank("cat", TEXTS).report.status == "ok"
-    assert checked == [1]
 
 
 class Words:
@@ -145,9 +135,3 @@ class Words:
 def test_a_model_that_cannot_score_is_not_loaded(checked):
     with pytest.raises(ModelLoadError, match="the model cannot score pairs: StopIteration"):
         PairEngine(Words(fixed=[])).doubt()
-
-
-@pytest.mark.parametrize("type_", ["cross_encoder", "late_interaction"])
-def test_the_setting_is_true_or_false(type_):
-    with pytest.raises(ConfigurationError, match="known_answers"):
-        Reranker({"type": type_, "model": "m", "known_answers": "no"})

@@ -1,6 +1,7 @@
 import json
 import os
 import threading
+import time
 from functools import cache
 
 import pytest
@@ -95,18 +96,10 @@ def test_texts_that_are_not_read_whole_are_reported(folder):
     assert issue.positions == tuple(range(len(DOCUMENTS)))
 
 
-def test_many_requests(scorer, monkeypatch):
+def test_many_requests(scorer):
     requests = [("cat", DOCUMENTS), ("dog", []), ("", DOCUMENTS[:2]), ("cat", ["mat", "a"])]
     alone = [scorer.score_pairs(query, documents) for query, documents in requests]
-    model = scorer._model.get()
-    encoded = []
-    encode = model.passages
-    monkeypatch.setattr(model, "passages", lambda texts: encoded.extend(texts) or encode(texts))
-    for block in (256, 3, 1):
-        monkeypatch.setattr("secondpass.scorers.late_interaction._BLOCK", block)
-        encoded.clear()
-        assert scorer.score_many(requests) == [close(scores) for scores in alone]
-        assert sorted(encoded) == sorted({*DOCUMENTS, "mat"})  # each once
+    assert scorer.score_many(requests) == [close(scores) for scores in alone]
     assert scorer.score_many([("cat", [])]) == [[]]
     assert scorer.score_many([]) == []
 
@@ -121,108 +114,45 @@ def test_lengths(folder, expanding):
     assert ours.score_pairs(query, long) == close(reference(folder, query, long, shorten))
     assert ours.score_pairs(query, long) != close(reference(folder, query, long))
     extended = LateInteractionScorer(expanding, query_length=24)
-    assert [len(vectors) for vectors in extended._model.get().queries(["cat", query])] == [24] * 2
-    assert len(LateInteractionScorer(expanding)._model.get().queries(["cat"])[0]) == 16
-    shorter = LateInteractionScorer(expanding, query_length=10)
-    assert len(shorter._model.get().queries(["cat"])[0]) == 10
-
-
-class Clock:
-    """Time that passes only as passages are encoded."""
-
-    def __init__(self, monkeypatch, model, seconds=0.01):
-        self.now, self.seconds, self.batches = 1000.0, seconds, []
-        self._encode = model.passages
-        monkeypatch.setattr(model, "passages", self._passages)
-        monkeypatch.setattr("secondpass.scorers.late_interaction.monotonic", lambda: self.now)
-
-    def _passages(self, texts):
-        self.now += self.seconds * len(texts)
-        self.batches.append(list(texts))
-        return self._encode(texts)
-
-
-MANY = [f"the cat sat {number}" for number in range(100)]
-
-
-def test_batches_until_a_deadline(folder, scorer, monkeypatch):
-    expected = scorer.score_pairs("cat", MANY)
-    hurried = LateInteractionScorer(folder)
-    clock = Clock(monkeypatch, hurried._model.get())
-    for seconds, least in ((0.2, 17), (0.5, 43), (10.0, 100)):
-        began = clock.now
-        found = [
-            item
-            for batch in hurried.score_batches([("cat", MANY)], began + seconds)
-            for item in batch
-        ]
-        assert clock.now <= began + seconds
-        assert least <= len(found) <= min(seconds / clock.seconds, 100)
-        assert {index for _, index, _ in found} == set(range(len(found)))
-        for query, index, score in found:
-            assert (query, score) == (0, close(expected[index]))
-    assert max(map(len, clock.batches)) == 8
-
-
-@pytest.mark.parametrize("timed", [False, True])
-def test_copies_are_scored_once(folder, monkeypatch, timed):
-    scorer = LateInteractionScorer(folder)
-    clock = Clock(monkeypatch, scorer._model.get())
-    copies = [*MANY[:3], *MANY[:3] * 20, *MANY[3:20], MANY[0]]
-    requests = [("cat", copies), ("dog", MANY[:2] * 2)]
-    expected = {query: scorer.score_pairs(query, [*{*texts}]) for query, texts in requests}
-    known = {
-        query: dict(zip([*{*texts}], expected[query], strict=True)) for query, texts in requests
-    }
-    compared = []
-    compare = scorer._model.get().scores
-    monkeypatch.setattr(
-        scorer._model.get(),
-        "scores",
-        lambda query, passages: compared.extend(passages) or compare(query, passages),
+    assert [
+        len(vectors) for vectors in extended._engine.get().model.encode("query", ["cat", query])
+    ] == [24] * 2
+    assert (
+        len(LateInteractionScorer(expanding)._engine.get().model.encode("query", ["cat"])[0]) == 16
     )
-    clock.batches.clear()
-    deadline = clock.now + 1000 if timed else None
+    shorter = LateInteractionScorer(expanding, query_length=10)
+    assert len(shorter._engine.get().model.encode("query", ["cat"])[0]) == 10
+
+
+@pytest.mark.parametrize("seconds", [None, 60])
+def test_batches(scorer, seconds):
+    requests = [("cat", DOCUMENTS), ("dog", []), ("mat", DOCUMENTS[:2])]
+    deadline = None if seconds is None else time.monotonic() + seconds
     found = [item for batch in scorer.score_batches(requests, deadline) for item in batch]
-    assert len(compared) == 20 + 2
-    assert sorted(item[:2] for item in found) == [
-        (number, index) for number, (_, texts) in enumerate(requests) for index in range(len(texts))
+    expected = [
+        (number, index, close(score))
+        for number, scores in enumerate(scorer.score_many(requests))
+        for index, score in enumerate(scores)
     ]
-    scores = {}
-    for number, index, score in found:
-        query, texts = requests[number]
-        assert score == close(known[query][texts[index]])
-        assert scores.setdefault((number, texts[index]), score) == score
+    assert sorted(found) == expected
+    assert not list(scorer.score_batches(requests, time.monotonic() - 1))
+    assert not list(scorer.score_batches([("cat", [])], None))
 
 
-def test_a_slow_batch(folder, monkeypatch):
-    """Each call scores one passage in any case, and so learns that the model became faster."""
-    hurried = LateInteractionScorer(folder)
-    clock = Clock(monkeypatch, hurried._model.get(), seconds=5.0)
-
-    def score(seconds):
-        deadline = clock.now + seconds
-        return sum(map(len, hurried.score_batches([("cat", MANY)], deadline)))
-
-    assert score(0.2) == 1
-    clock.seconds = 0.01
-    for _ in range(20):
-        last = score(0.2)
-    assert last >= 17
-    clock.seconds = 0.1  # slower in the middle of what was thought to fit
-    began = clock.now
-    score(0.3)
-    assert clock.now - began <= 0.3 + 8 * 0.1
-    assert score(0.0) == score(-1.0) == 0
-
-
-def test_kept_passages_take_no_time(folder, monkeypatch):
-    hurried = LateInteractionScorer(folder, remember=100)
-    clock = Clock(monkeypatch, hurried._model.get())
-    hurried.score_pairs("cat", MANY[40:])
-    list(hurried.score_batches([("cat", MANY[:5])], clock.now + 1))
-    found = hurried.score_batches([("cat", MANY[5:10] + MANY[40:])], clock.now + 0.06)
-    assert sum(map(len, found)) == 65
+@pytest.mark.parametrize("remember", [0, 3])
+def test_texts_are_encoded_once_while_their_vectors_are_kept(folder, remember):
+    scorer = LateInteractionScorer(folder, remember=remember)
+    requests = [("cat", ["dog", "mat", "dog"]), ("food", ["dog", "on"])]
+    expected = scorer.score_many(requests)
+    model, encoded = scorer._engine.get().model, []
+    encode = model.encoder.encode_document
+    model.encoder.encode_document = lambda texts, **settings: (
+        encoded.extend(texts) or encode(texts, **settings)
+    )
+    assert scorer.score_many(requests) == [close(scores) for scores in expected]
+    assert sorted(encoded) == ([] if remember else ["dog", "mat", "on"])
+    # What takes no time does not wait for a batch.
+    assert [pair.length == 0 for pair in model.prepare("cat", ["on", "a"])] == [remember > 0, False]
 
 
 def test_prompts(folder, scorer):
@@ -239,7 +169,7 @@ def test_engine(folder):
     assert new.engine is None
     new.score_pairs("cat", ["a"])
     assert (new.engine.backend, new.engine.precision) == ("torch", "float32")
-    assert new.engine.batch_rule == "up to 5 texts, sorted by length"
+    assert new.engine.batch_rule == "up to 768 tokens and 5 pairs, sorted by length"
     assert new.engine.threads >= 1
     assert folder not in str(new.engine)
     new.close()
@@ -289,7 +219,7 @@ def test_models_of_pylate(folder, tmp_path):
         theirs = reference(str(old), "cat", change=lambda model: None)  # files that change
         assert ours.score_pairs("cat", DOCUMENTS) == close(theirs)
         length = settings.get("query_length", 32)
-        assert len(ours._model.get().queries(["cat"])[0]) == length
+        assert len(ours._engine.get().model.encode("query", ["cat"])[0]) == length
 
 
 def test_damaged_models(folder, tmp_path):
@@ -303,8 +233,6 @@ def test_damaged_models(folder, tmp_path):
     for name in ("truncated", "garbled"):
         with pytest.raises(ModelLoadError, match="cannot be loaded: "):
             LateInteractionScorer(str(tmp_path / name)).warm_up()
-    with pytest.raises(ModelLoadError, match=r"cannot be loaded: RuntimeError: .*bogus"):
-        LateInteractionScorer(folder, device="bogus").warm_up()
 
 
 def test_settings(folder):
@@ -322,22 +250,7 @@ def test_settings(folder):
         ({}, "model: is required"),
         ({"model": "a", "remember": -1}, "remember: "),
         ({"model": "a", "prompts": {"passage": "a"}}, "prompts"),
-        ({"model": "a", "model_kwargs": {"token": "a"}}, "model_kwargs.token: name its variable"),
         ({"model": "a", "token": "a", "token_env": "A"}, "token, token_env: give one of them"),
     ):
         with pytest.raises(ConfigurationError, match=told):
             Reranker({"type": "late_interaction", **wrong})
-
-
-def test_token_sources(folder, monkeypatch):
-    from secondpass.scorers.hub import HubModel
-
-    given = []
-    monkeypatch.setattr(HubModel, "is_offline", lambda source: bool(given.append(source.token)))
-    monkeypatch.setenv("SECOND", "hf_second")
-    monkeypatch.delenv("FIRST", raising=False)
-    for settings in ({"token": "hf_given"}, {"token_env": ["FIRST", "SECOND"]}, {}):
-        LateInteractionScorer(folder, **settings).score_pairs("q", ["a"])
-    assert given == ["hf_given", "hf_second", None]
-    reranker = Reranker({"type": "late_interaction", "model": folder, "token_env": "SECOND"})
-    assert "hf_second" not in repr(reranker) + repr(reranker.to_config()) + repr(vars(reranker))

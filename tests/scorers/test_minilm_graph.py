@@ -45,11 +45,3 @@ def test_the_graph_is_valid_onnx():
     model = onnx.load_model_from_string(minilm_graph.build(original_file().read_bytes()))
     onnx.checker.check_model(model, full_check=True)
     assert [each.name for each in model.graph.input] == ["input_ids", "attention_mask"]
-
-
-@pytest.mark.parametrize(
-    ("data", "error"), [(b"no model", ValueError), (b"", (KeyError, StopIteration))]
-)
-def test_data_that_is_no_model(data, error):
-    with pytest.raises(error):
-        minilm_graph.build(data)

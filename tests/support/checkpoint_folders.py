@@ -84,23 +84,18 @@ def _with_read_out(raw: Path, folder: Path) -> Path:
     return folder
 
 
-def bare(folder: Path, auto: str = "AutoModel") -> Path:
+def bare(folder: Path) -> Path:
     """The encoder of a classifier, saved as a model of its own."""
-    import transformers
+    from transformers import AutoModel
 
     write_classifier(folder)
-    getattr(transformers, auto).from_pretrained(folder).save_pretrained(folder)
+    AutoModel.from_pretrained(folder).save_pretrained(folder)
     return folder
 
 
 def without_head(folder: Path) -> Path:
     """A classifier whose checkpoint is that of its encoder."""
     return edit_weights(write_classifier(folder), without("classifier"))
-
-
-def masked(folder: Path) -> Path:
-    """A masked language model."""
-    return bare(folder, "AutoModelForMaskedLM")
 
 
 def sparse(folder: Path) -> Path:
@@ -138,26 +133,9 @@ def flash(folder: Path) -> Path:
     return edit_weights(folder, without("attention.self"))
 
 
-def listwise(folder: Path) -> Path:
-    """jina-reranker-v3's form."""
-    write_raw_causal(folder)
-    edit(
-        folder,
-        "config.json",
-        architectures=["JinaForRanking"],
-        auto_map={"AutoModel": "modeling.JinaForRanking"},
-    )
-    return folder
-
-
 def incomplete(folder: Path) -> Path:
     """One matrix of the attention is missing."""
     return edit_weights(write_classifier(folder), without("layer.1.attention.self.query.weight"))
-
-
-def architecture(name: str) -> Callable[[Path], Path]:
-    """A complete classifier."""
-    return lambda folder: write_architecture(folder, name)
 
 
 def own_module(folder: Path) -> Path:

@@ -36,9 +36,8 @@ def cpu_limit(
 ) -> float:
     """The CPU limit of the control group in cores; infinity without one.
 
-    Args:
-        root: where the control groups are mounted.
-        process: the file that names the groups of this process.
+    ``root`` is where control groups are mounted, ``process`` the file with the groups of this
+    process.
     """
     limits = [math.inf]
     try:

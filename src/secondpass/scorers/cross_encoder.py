@@ -10,8 +10,9 @@ in their length, up to ``max_length`` tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.errors import ConfigurationError, InputError, ModelLoadError
@@ -20,20 +21,13 @@ from secondpass.scorers.engines import choice
 from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
-from secondpass.scorers.engines.score_cache import (
-    ScoreCache,
-    check_cache,
-    namespace,
-    open_cache,
-    pair_keys,
-    with_instruction,
-)
-from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.engines.score_cache import ScoreCache, check_cache, namespace, pair_keys
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION
 from secondpass.scorers.families import FAMILIES, FAMILY_SETTING
-from secondpass.scorers.hub import HubModel
+from secondpass.scorers.hub import check_token, source_of
 from secondpass.scorers.recognition import recognise
-from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
+from secondpass.settings import SECRET, Variables, configurable
 from secondpass.types import EngineInfo, Issue, ScoreKind
 
 if TYPE_CHECKING:
@@ -41,6 +35,7 @@ if TYPE_CHECKING:
 
 
 @configurable
+@dataclass(eq=False, repr=False)
 class CrossEncoderScorer:
     """Scores pairs with a cross-encoder, loaded on first use.
 
@@ -97,76 +92,52 @@ class CrossEncoderScorer:
     settings share one loaded model. Safe for use from many threads, and after a fork.
     """
 
-    joins_calls = True
+    joins_calls: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2",
-        *,
-        family: Annotated[Any, FAMILY_SETTING] = None,
-        backend: Literal["auto", "torch", "onnx", "openvino"] = "auto",
-        precision: Literal["auto", "exact", "float16", "bfloat16", "checkpoint"] = "auto",
-        file: Annotated[str, MinLen(1)] | None = None,
-        device: str = "auto",
-        threads: Annotated[int, Ge(1)] | None = None,
-        cache_folder: str | None = None,
-        revision: str | None = None,
-        max_length: Annotated[int, Ge(8)] | None = None,
-        prompt: str | None = None,
-        prompt_name: str | None = None,
-        batch_size: Annotated[int, Ge(1)] | None = None,
-        activation: Literal["none", "sigmoid"] = "none",
-        remember: Annotated[int, Ge(0)] = 10_000,
-        score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None,
-        known_answers: bool = True,
-        local_files_only: bool = False,
-        token: Annotated[Any, SECRET] = None,
-        token_env: Variables = None,
-        trust_remote_code: bool = False,
-        model_kwargs: Mapping[str, Any] | None = None,
-        tokenizer_kwargs: Mapping[str, Any] | None = None,
-        config_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.prompt = prompt
-        self.family = family
-        if prompt is not None and prompt_name is not None and INSTRUCTION not in prompt:
+    model: Annotated[str, MinLen(1)] = "cross-encoder/ms-marco-MiniLM-L6-v2"
+    _: KW_ONLY
+    family: Annotated[Any, FAMILY_SETTING] = None
+    backend: Literal["auto", "torch", "onnx", "openvino"] = "auto"
+    precision: Literal["auto", "exact", "float16", "bfloat16", "checkpoint"] = "auto"
+    file: Annotated[str, MinLen(1)] | None = None
+    device: str = "auto"
+    threads: Annotated[int, Ge(1)] | None = None
+    cache_folder: str | None = None
+    revision: str | None = None
+    max_length: Annotated[int, Ge(8)] | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+    batch_size: Annotated[int, Ge(1)] | None = None
+    activation: Literal["none", "sigmoid"] = "none"
+    remember: Annotated[int, Ge(0)] = 10_000
+    score_cache: Annotated[int, Ge(1)] | Annotated[str, MinLen(1)] | None = None
+    known_answers: bool = True
+    local_files_only: bool = False
+    token: Annotated[Any, SECRET] = None
+    token_env: Variables = None
+    trust_remote_code: bool = False
+    model_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    config_kwargs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (
+            self.prompt is not None
+            and self.prompt_name is not None
+            and INSTRUCTION not in self.prompt
+        ):
             raise ConfigurationError("prompt, prompt_name: give one of them")
-        if token is not None and token_env is not None:
-            raise ConfigurationError("token, token_env: give one of them")
         for name in ("dtype", "torch_dtype"):
-            if model_kwargs is not None and name in model_kwargs and precision != "auto":
+            if name in (self.model_kwargs or {}) and self.precision != "auto":
                 raise ConfigurationError(f"precision, model_kwargs.{name}: give one of them")
-        if model_kwargs is not None and "token" in model_kwargs:
-            raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
-        self.model = model
-        self.backend = backend
-        self.precision = precision
-        self.file = file
-        self.device = device
-        self.threads = threads
-        self.cache_folder = cache_folder
-        self.revision = revision
-        self.max_length = max_length
-        self.prompt_name = prompt_name
-        self.batch_size = batch_size
-        self.activation = activation
-        self.remember = remember
-        check_cache(score_cache)
-        self.score_cache = score_cache
-        self.known_answers = known_answers
-        self.local_files_only = local_files_only
-        self.token: Secret | None = token
-        self.token_env = token_env
-        self.trust_remote_code = trust_remote_code
-        self.model_kwargs = model_kwargs
-        self.tokenizer_kwargs = tokenizer_kwargs
-        self.config_kwargs = config_kwargs
-        described = None if family is None else FAMILIES.resolve(family)
+        check_token(self)
+        check_cache(self.score_cache)
+        described = None if self.family is None else FAMILIES.resolve(self.family)
         self._kind: ScoreKind = "logit" if described is None else described.scale.kind
-        self._torch_only = choice.settings_for_torch(backend, device, file, vars(self))
+        self._torch_only = choice.settings_for_torch(vars(self))
         self._pairs = Lazy(self._load, per_process=True)
         self._instructed = Lazy(self._reads_instruction)
-        self._shared: Shared[Any] | None = None
+        self._shared: Lazy[choice.Loaded] | None = None
 
     @property
     def model_name(self) -> str:
@@ -195,7 +166,7 @@ class CrossEncoderScorer:
     def engine(self) -> EngineInfo | None:
         """How the model runs; None if it is not loaded."""
         pairs = self._pairs.loaded
-        return None if pairs is None else pairs.info
+        return None if pairs is None else pairs.engine.info
 
     @property
     def doubt(self) -> str | None:
@@ -207,7 +178,7 @@ class CrossEncoderScorer:
     def loaded_model(self) -> Any:
         """The engine's model, for ``secondpass doctor``; None if it is not loaded."""
         pairs = self._pairs.loaded
-        return None if pairs is None else pairs.model
+        return None if pairs is None else pairs.engine.model
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the score cache, for a report."""
@@ -219,11 +190,6 @@ class CrossEncoderScorer:
     ) -> list[float]:
         """One score per document; ``[]`` for none.
 
-        Args:
-            query: the search query.
-            documents: the texts to score.
-            instruction: what counts as relevant, if the prompt names it.
-
         Raises:
             MissingExtraError: a package of the backend is not installed.
             ModelLoadError: the model cannot be loaded, or has more than one label.
@@ -234,11 +200,7 @@ class CrossEncoderScorer:
     def score_many(
         self, requests: Requests, *, instruction: str | None = None
     ) -> list[list[float]]:
-        """Scores for several queries, in common batches sorted by length.
-
-        Raises:
-            MissingExtraError | ModelLoadError | InputError: as :meth:`score_pairs`.
-        """
+        """Scores for several queries, in common batches sorted by length."""
         self._check(instruction)
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
@@ -250,16 +212,7 @@ class CrossEncoderScorer:
     def score_batches(
         self, requests: Requests, deadline: float | None, *, instruction: str | None = None
     ) -> Iterator[Scored]:
-        """Scores in batches: the first documents first, until shortly before the deadline.
-
-        Args:
-            requests: (query, documents) pairs.
-            deadline: a value of ``time.monotonic()``; None for none.
-            instruction: what counts as relevant, if the prompt names it.
-
-        Raises:
-            MissingExtraError | ModelLoadError | InputError: as :meth:`score_pairs`.
-        """
+        """Scores in batches: the first documents first, until shortly before the deadline."""
         self._check(instruction)
         activate = self._activation()
         pairs = self._pairs.get()
@@ -270,23 +223,19 @@ class CrossEncoderScorer:
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
         pairs = self._pairs.loaded
-        return [] if pairs is None else pairs.truncated(query, documents)
+        return [] if pairs is None else pairs.engine.model.truncated(query, documents)
 
     def passes(self, query: str, documents: Sequence[str]) -> int:
         """The number of passes that the list took when it was last scored; 1 if not known."""
         pairs = self._pairs.loaded
-        return 1 if pairs is None else pairs.passes(query, documents)
+        if pairs is None or not isinstance(pairs.engine, ListEngine):
+            return 1
+        return pairs.engine.blocks(query, documents)
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         choice.check_installed("torch" if self._torch_only else self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now, and check it by known answers.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
         self._pairs.retry()
 
     def close(self) -> None:
@@ -304,12 +253,6 @@ class CrossEncoderScorer:
                 "model reads none"
             )
 
-    def _source(self) -> HubModel:
-        token = first_set(variables(self.token_env))
-        if self.token is not None:
-            token = self.token.reveal()
-        return HubModel(self.model, self.revision, self.cache_folder, token, self.local_files_only)
-
     def _reads_instruction(self) -> bool:
         """Whether the model's family reads the instruction of a call, by files that are here."""
         if self.family is not None:
@@ -317,9 +260,9 @@ class CrossEncoderScorer:
         if self.prompt is not None or self._torch_only or self.backend not in {"auto", "torch"}:
             return False
         try:
-            facts = read_facts(self._source(), offline=True)
+            facts = read_facts(source_of(self), offline=True)
             if facts is None:
-                return not self._source().is_local
+                return not source_of(self).is_local
             return recognise(self.model, facts).family.input.takes_instruction
         except (ModelLoadError, ValueError, ImportError):
             return False
@@ -335,7 +278,7 @@ class CrossEncoderScorer:
             "processor_kwargs": self.tokenizer_kwargs,
             "config_kwargs": self.config_kwargs,
         }
-        source = self._source()
+        source = source_of(self)
         # A file with another description is another setting.
         described = None if self.family is None else FAMILIES.resolve(self.family)
         settings = choice.EngineSettings(
@@ -358,20 +301,14 @@ class CrossEncoderScorer:
         # A folder with changed files is another model.
         self._shared = shared((settings, source.stamp()), lambda: choice.load(settings))
         # This scorer remembers an error itself, so other scorers may try again.
-        loaded = self._shared.value.retry()
+        loaded = self._shared.retry()
         if self.activation != "none" and loaded.score_kind != "logit":
             raise ModelLoadError(
                 f"activation: the scores of the model {self.model!r} are of kind "
                 f"{loaded.score_kind!r}, and only logits have probabilities"
             )
         doubt = loaded.engine.doubt() if self.known_answers else None
-        return CachedPairs(
-            loaded.engine,
-            self.score_cache,
-            doubt,
-            score_kind=loaded.score_kind,
-            takes_instruction=loaded.takes_instruction,
-        )
+        return CachedPairs(loaded.engine, self.score_cache, doubt, loaded.score_kind)
 
 
 def _probability(logit: float) -> float:
@@ -379,15 +316,20 @@ def _probability(logit: float) -> float:
     return sigmoid(logit) if isfinite(logit) else nan
 
 
+class _Missing(NamedTuple):
+    """The pairs of a request whose scores are not remembered: their indices and keys."""
+
+    request: int
+    query: str
+    passages: list[str]
+    indices: list[int]
+    keys: list[bytes]
+
+
 class CachedPairs:
     """Scores pairs by an engine, unless their scores are remembered.
 
-    Args:
-        engine: scores of one that reads lists are not remembered.
-        cache: pairs whose scores are kept in memory, or the path of a SQLite file; None for none.
-        doubt: why the model is doubtful; None if it is not.
-        score_kind: of the scores.
-        takes_instruction: whether the model reads the instruction of a call.
+    Those of a model that reads lists are not. ``cache`` is the setting ``score_cache``.
     """
 
     def __init__(
@@ -395,81 +337,57 @@ class CachedPairs:
         engine: PairEngine | ListEngine,
         cache: int | str | None,
         doubt: str | None = None,
-        *,
         score_kind: ScoreKind = "logit",
-        takes_instruction: bool = False,
     ) -> None:
-        self._engine = engine
-        self.doubt = doubt
-        self.score_kind, self.takes_instruction = score_kind, takes_instruction
+        self.engine = engine
+        self.doubt, self.score_kind = doubt, score_kind
         self._cache: ScoreCache | None = None
         if cache is not None and not isinstance(engine, ListEngine):
-            self._cache = open_cache(cache)
+            self._cache = ScoreCache(cache)
             self._namespace = namespace(engine.model.identity())
 
     @property
-    def info(self) -> EngineInfo:
-        """How the model runs."""
-        return self._engine.info
-
-    @property
-    def model(self) -> Any:
-        """The loaded model."""
-        return self._engine.model
+    def takes_instruction(self) -> bool:
+        """Whether the model reads the instruction of a call."""
+        model: Any = self.engine.model
+        return bool(model.takes_instruction)
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[float]]:
         """One score per pair."""
         if self._cache is None:
-            return self._engine.score(requests, instruction)
-        known, keys = self._known(requests, instruction)
-        scores = [list(values) for values in known]
-        rest, indices = self._missing(requests, known)
-        new = self._engine.score(rest, instruction) if rest else []
+            return self.engine.score(requests, instruction)
+        known, missing = self._recalled(self._cache, requests, instruction)
+        scores = [[nan] * len(passages) for _, passages in requests]
+        for request, passage, score in known:
+            scores[request][passage] = score
+        new = self.engine.score([(rest.query, rest.passages) for rest in missing], instruction)
         kept = []
-        for (request, passages), values in zip(indices, new, strict=True):
-            for passage, score in zip(passages, values, strict=True):
-                scores[request][passage] = score
-                kept.append((keys[request][passage], score))
+        for rest, values in zip(missing, new, strict=True):
+            for passage, key, score in zip(rest.indices, rest.keys, values, strict=True):
+                scores[rest.request][passage] = score
+                kept.append((key, score))
         self._cache.put_many(kept)
-        return scores  # type: ignore[return-value]
+        return scores
 
     def score_until(
         self, requests: Requests, deadline: float | None, instruction: str | None = None
     ) -> Iterator[Scored]:
         """Scores in batches: those that are remembered, then others until the deadline."""
         if self._cache is None:
-            yield from self._engine.score_until(requests, deadline, instruction)
+            yield from self.engine.score_until(requests, deadline, instruction)
             return
-        known, keys = self._known(requests, instruction)
-        first = [
-            (request, passage, score)
-            for request, scores in enumerate(known)
-            for passage, score in enumerate(scores)
-            if score is not None
-        ]
-        if first:
-            yield first
-        rest, indices = self._missing(requests, known)
-        if not rest:
+        known, missing = self._recalled(self._cache, requests, instruction)
+        if known:
+            yield known
+        if not missing:
             return
-        for batch in self._engine.score_until(rest, deadline, instruction):
-            scored = [
-                (indices[place][0], indices[place][1][passage], score)
-                for place, passage, score in batch
-            ]
-            try:
-                yield scored  # before it is stored, which may take seconds
+        others = [(rest.query, rest.passages) for rest in missing]
+        for batch in self.engine.score_until(others, deadline, instruction):
+            found = [(missing[place], index, score) for place, index, score in batch]
+            try:  # before they are stored, which may take seconds
+                yield [(rest.request, rest.indices[index], score) for rest, index, score in found]
             finally:  # also if the batch was too late for the caller
-                self._cache.put_many([(keys[r][p], score) for r, p, score in scored])
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model did not read whole, as far as it is known."""
-        return self._engine.model.truncated(query, passages)
-
-    def passes(self, query: str, passages: Sequence[str]) -> int:
-        """The number of passes that a list took when it was last scored; 1 if not known."""
-        engine = self._engine
-        return engine.blocks(query, passages) if isinstance(engine, ListEngine) else 1
+                self._cache.put_many([(rest.keys[index], score) for rest, index, score in found])
 
     def cache_issues(self) -> list[Issue]:
         """What is wrong with the cache, for a report."""
@@ -480,27 +398,22 @@ class CachedPairs:
         if self._cache is not None:
             self._cache.close()
 
-    def _known(
-        self, requests: Requests, instruction: str | None
-    ) -> tuple[list[list[float | None]], list[list[bytes]]]:
-        """The remembered scores of each pair, and the keys."""
-        assert self._cache is not None
-        space = self._namespace
-        if instruction is not None:
-            space = with_instruction(space, instruction)
-        keys = [pair_keys(space, query, passages) for query, passages in requests]
-        return [self._cache.get_many(query_keys) for query_keys in keys], keys
-
-    @staticmethod
-    def _missing(
-        requests: Requests, known: list[list[float | None]]
-    ) -> tuple[list[tuple[str, list[str]]], list[tuple[int, list[int]]]]:
-        """Requests for the pairs without a score, and the indices of these pairs."""
-        rest: list[tuple[str, list[str]]] = []
-        indices: list[tuple[int, list[int]]] = []
-        for number, ((query, passages), scores) in enumerate(zip(requests, known, strict=True)):
-            missing = [index for index, score in enumerate(scores) if score is None]
-            if missing:
-                rest.append((query, [passages[index] for index in missing]))
-                indices.append((number, missing))
-        return rest, indices
+    def _recalled(
+        self, cache: ScoreCache, requests: Requests, instruction: str | None
+    ) -> tuple[Scored, list[_Missing]]:
+        """The remembered scores, and the pairs that have none."""
+        known: Scored = []
+        missing = []
+        for request, (query, passages) in enumerate(requests):
+            keys = pair_keys(self._namespace, query, passages, instruction)
+            rest = _Missing(request, query, [], [], [])
+            for index, score in enumerate(cache.get_many(keys)):
+                if score is not None:
+                    known.append((request, index, score))
+                    continue
+                rest.passages.append(passages[index])
+                rest.indices.append(index)
+                rest.keys.append(keys[index])
+            if rest.indices:
+                missing.append(rest)
+        return known, missing

@@ -95,11 +95,7 @@ class Diverse:
         return self._ordered(items, vectors)
 
     def effects(self, items: Sequence[Item], call: Call) -> Plan[list[Item]]:
-        """The same as a plan, so that the model runs where scorers do, until the deadline.
-
-        Raises:
-            MethodError: the model could not be loaded, or had no time.
-        """
+        """The same as a plan, so that the model runs where scorers do, until the deadline."""
         if self.similarity != "embedded" or not items:
             return self._ordered(items, None)
         raw = yield from Score(self._encoder, "", self._texts(items))
@@ -112,11 +108,7 @@ class Diverse:
         return self._ordered(items, raw.values)
 
     def warm_up(self) -> None:
-        """Load the model, if there is one.
-
-        Raises:
-            ModelLoadError: it cannot be loaded.
-        """
+        """Load the model, if there is one."""
         if self.similarity == "embedded":
             self._encoder.warm_up()
 
@@ -175,11 +167,7 @@ class Diverse:
 
 
 class Encoder:
-    """Encodes texts as a scorer: instead of a score, each text gets a vector of length 1.
-
-    Args:
-        remember: number of texts that are kept encoded.
-    """
+    """Encodes texts as a scorer: instead of a score, each text gets a vector of length 1."""
 
     model_name = minilm.MODEL_NAME
     pointwise = False  # all vectors are needed, so the texts must not be split by the deadline
@@ -195,11 +183,7 @@ class Encoder:
         return self._scorer.engine
 
     def score_pairs(self, _query: str, documents: Sequence[str]) -> list[Any]:
-        """One vector per document, shape (384,); zeros for a text without a readable token.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`EmbeddedScorer.score_pairs`.
-        """
+        """One vector per document, shape (384,); zeros for a text without a readable token."""
         return self._scorer.vectors(documents)
 
 

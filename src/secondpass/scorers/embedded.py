@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.effects import ListScores, Span
@@ -19,7 +20,7 @@ from secondpass.ranking import english
 from secondpass.scorers import minilm
 from secondpass.scorers.engines.lru import LRU
 from secondpass.scorers.engines.pairs import PairEngine, Requests
-from secondpass.scorers.engines.sharing import Shared, shared
+from secondpass.scorers.engines.sharing import shared
 from secondpass.scorers.engines.truncated import TruncatedPairs
 from secondpass.scorers.similarity import Match, Text, encoded_text, list_scores, match
 from secondpass.scorers.truncation import span_before
@@ -36,11 +37,8 @@ _QUERIES = 256
 class _Pair(NamedTuple):
     """A prepared pair.
 
-    Attributes:
-        length: tokens of the passage; 0 if it is remembered.
-        passage: the passage.
-        key: its text, shortened to what its tokens need; the key of its encoding.
-        tokens: of the passage; None if it is remembered, and ``match`` is set.
+    ``key`` is the passage, shortened to what its tokens need. If its encoding is remembered, there
+    is a match in place of tokens, and the length is 0.
     """
 
     length: int
@@ -52,12 +50,7 @@ class _Pair(NamedTuple):
 
 
 class EmbeddedPairs:
-    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`.
-
-    Args:
-        model: the loaded encoder.
-        remember: number of passages that are kept encoded.
-    """
+    """Adapts the encoder to a :class:`~secondpass.scorers.engines.pairs.PairModel`."""
 
     def __init__(self, model: minilm.MiniLM, remember: int = 0) -> None:
         self.model = model
@@ -68,7 +61,6 @@ class EmbeddedPairs:
         self._truncated = TruncatedPairs()
 
     def identity(self) -> Mapping[str, Any]:
-        """Everything but the texts that a match depends on."""
         return {
             "model": minilm.MODEL_NAME,
             "backend": self.backend,
@@ -104,10 +96,7 @@ class EmbeddedPairs:
         return self._truncated.indices("", passages)
 
     def run(self, pairs: Sequence[_Pair]) -> list[Match]:
-        """One match per pair, in one call of the model.
-
-        A passage of several pairs is encoded once.
-        """
+        """One match per pair, in one call of the model. Equal passages are encoded once."""
         tokens = {pair.key: pair.tokens for pair in pairs if pair.tokens is not None}
         texts: dict[str, Text] = {}
         if self.passages.capacity:  # an earlier batch may have encoded it since
@@ -150,6 +139,7 @@ scoring covers the whole list, so one after each batch would make the cost quadr
 
 
 @configurable
+@dataclass(eq=False, repr=False, kw_only=True)
 class EmbeddedScorer:
     """Scores passages by all-MiniLM-L6-v2, loaded on first use.
 
@@ -183,34 +173,24 @@ class EmbeddedScorer:
     settings share one model. Safe for many threads, and after a fork.
     """
 
-    score_kind: ScoreKind = "similarity"
-    model_name = minilm.MODEL_NAME
-    joins_calls = True
-    pair_scores = True
+    score_kind: ClassVar[ScoreKind] = "similarity"
+    model_name: ClassVar[str] = minilm.MODEL_NAME
+    joins_calls: ClassVar[bool] = True
+    pair_scores: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        max_length: Annotated[int, Ge(8), Le(minilm.MAX_TOKENS)] = minilm.MAX_TOKENS,
-        backend: Literal["auto", "onnx", "openvino"] = "auto",
-        precision: Literal["auto", "exact"] = "auto",
-        threads: Annotated[int, Ge(1)] | None = None,
-        remember: Annotated[int, Ge(0)] = 0,
-        feedback: Annotated[int, Ge(0)] = 5,
-        idf: bool = True,
-        language: english.Language = "auto",
-    ) -> None:
-        self.max_length = max_length
-        self.backend = backend
-        self.precision = precision
-        self.threads = threads
-        self.remember = remember
-        self.feedback = feedback
-        self.idf = idf
-        self.language = language
-        self.pointwise = not (feedback or idf)
+    max_length: Annotated[int, Ge(8), Le(minilm.MAX_TOKENS)] = minilm.MAX_TOKENS
+    backend: Literal["auto", "onnx", "openvino"] = "auto"
+    precision: Literal["auto", "exact"] = "auto"
+    threads: Annotated[int, Ge(1)] | None = None
+    remember: Annotated[int, Ge(0)] = 0
+    feedback: Annotated[int, Ge(0)] = 5
+    idf: bool = True
+    language: english.Language = "auto"
+
+    def __post_init__(self) -> None:
+        self.pointwise = not (self.feedback or self.idf)
         self._engine = Lazy(self._load, per_process=True)
-        self._shared: Shared[PairEngine] | None = None
+        self._shared: Lazy[PairEngine] | None = None
 
     @property
     def engine(self) -> EngineInfo | None:
@@ -229,11 +209,7 @@ class EmbeddedScorer:
         return self.score_many([(query, documents)])[0]
 
     def score_many(self, requests: Requests) -> list[list[float]]:
-        """Scores for several queries, in common batches sorted by length.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Scores for several queries, in common batches sorted by length."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
         return [self._scores(matches) for matches in self._engine.get().score(requests)]
@@ -241,15 +217,7 @@ class EmbeddedScorer:
     def score_lists(self, requests: Requests, deadline: float | None) -> Iterator[list[ListScores]]:
         """Scores of each list, for as many of its first passages as are read in time.
 
-        Args:
-            requests: queries, each with its documents.
-            deadline: a value of ``time.monotonic()``; None for none.
-
-        Yields:
-            A list with one item per request, which replaces the lists before.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
+        Each list of results has one item per request, and replaces those before.
         """
         if not any(documents for _, documents in requests):
             yield [ListScores([]) for _ in requests]
@@ -307,9 +275,6 @@ class EmbeddedScorer:
         """The vector of each document, of length 1, shape (384,): the mean of its token states.
 
         Zeros if it has no readable token.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
         """
         if not documents:
             return []
@@ -321,15 +286,9 @@ class EmbeddedScorer:
         return [] if engine is None else engine.model.truncated(query, documents)
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         minilm.check_installed(self.backend)
 
     def warm_up(self) -> None:
-        """Load the model now.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
         self._engine.retry()
 
     def close(self) -> None:
@@ -353,4 +312,4 @@ class EmbeddedScorer:
         settings = (self.max_length, self.backend, self.precision, self.threads, self.remember)
         self._shared = shared(("embedded", *settings), load)
         # This scorer remembers an error itself, so other scorers may try again.
-        return self._shared.value.retry()
+        return self._shared.retry()

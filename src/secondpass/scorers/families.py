@@ -379,14 +379,23 @@ class Read:
     head: Annotated[Head | None, nested(Head, optional=True)] = None
 
     def __post_init__(self) -> None:
-        given = [self.own or None, self.label, self.logit, self.vectors, self.head]
-        if sum(value is not None for value in given) != 1:
+        if len(self._given) != 1:
             raise ConfigurationError("give one of own, label, logit, vectors and head")
         if self.minus is not None:
             if self.label is None and self.logit is None:
                 raise ConfigurationError([Problem(("minus",), "is for label and logit only")])
             if self.minus in (self.label, self.logit):
                 raise ConfigurationError([Problem(("minus",), "is what it is subtracted from")])
+
+    @property
+    def _given(self) -> list[str]:
+        names = ("label", "logit", "vectors", "head")
+        return ["own"] * self.own + [name for name in names if getattr(self, name) is not None]
+
+    @property
+    def place(self) -> str:
+        """The name of the one that is set."""
+        return self._given[0]
 
 
 @configurable
@@ -425,21 +434,31 @@ class Verified:
 
 def _matches(value: Any) -> list[Match]:
     """One way or several to recognise a model."""
-    items = value if isinstance(value, list | tuple) else [value]
     build = nested(Match).build
+    if not isinstance(value, list | tuple):
+        return [build(value)]
     matches = []
-    for index, item in enumerate(items):
+    for index, item in enumerate(value):
         try:
             matches.append(build(item))
         except ConfigurationError as error:
-            path = (index,) if isinstance(value, list | tuple) else ()
-            raise ConfigurationError([problem.under(path) for problem in error.problems]) from None
+            problems = [problem.under((index,)) for problem in error.problems]
+            raise ConfigurationError(problems) from None
     return matches
 
 
 def _matches_schema() -> dict[str, Any]:
     one = model_of(Match).model_json_schema()
     return {"anyOf": [one, {"type": "array", "items": one}]}
+
+
+_PLACES = {
+    "classifier": ("label",),
+    "causal": ("logit",),
+    "seq2seq": ("logit",),
+    "encoder": ("vectors", "head"),
+}
+"""Where the score of a model of transformers can be read."""
 
 
 @configurable
@@ -480,23 +499,17 @@ class Family:
                 raise ConfigurationError([Problem((name,), "is needed, or code: required")])
         assert self.run is not None
         assert self.read is not None
-        by_sentence_transformers = self.run.model[0].isupper()
-        if by_sentence_transformers != self.read.own:
-            message = "is for the classes of sentence-transformers, and they have no other"
-            raise ConfigurationError([Problem(("read", "own"), message)])
-        reads_pairs = self.run.model == "classifier" or self.read.head is not None
-        if by_sentence_transformers != (self.input.of == "own") and not reads_pairs:
-            message = f"cannot be {self.input.of!r} with run.model {self.run.model!r}"
-            raise ConfigurationError([Problem(("input", "of"), message)])
-        if (self.read.label is None) != (self.run.model != "classifier") or (
-            (self.read.logit is None) != (self.run.model not in {"causal", "seq2seq"})
-            or (self.read.vectors is None and self.read.head is None)
-            != (self.run.model != "encoder")
-        ):
-            message = f"has no read-out that run.model {self.run.model!r} has"
+        model, of = self.run.model, self.input.of
+        places = _PLACES.get(model, ("own",))
+        if self.read.place not in places:
+            message = f"must be {' or '.join(places)} with run.model {model!r}"
             raise ConfigurationError([Problem(("read",), message)])
-        if (self.read.vectors is None) != (self.input.of != "list"):
-            raise ConfigurationError([Problem(("read", "vectors"), "is for a list, and only that")])
+        reads_pairs = model == "classifier" or self.read.place == "head"
+        if (self.read.own != (of == "own") and not reads_pairs) or (
+            (self.read.place == "vectors") != (of == "list")
+        ):
+            message = f"cannot be {of!r} with run.model {model!r} and read.{self.read.place}"
+            raise ConfigurationError([Problem(("input", "of"), message)])
 
     def reasons(self, facts: ModelFacts, *, named: bool = False) -> list[str] | None:
         """Why a model is of the family; None if it is not."""

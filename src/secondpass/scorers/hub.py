@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from secondpass.errors import ModelLoadError
+from secondpass.errors import ConfigurationError, ModelLoadError
+from secondpass.settings import first_set, variables
 
 _TIMEOUT = 10.0  # seconds
 UNREACHABLE = "the hub was not contacted or did not answer"
@@ -62,10 +63,8 @@ class HubModel:
         """Whether the hub need not or cannot be contacted, or the cache has to do.
 
         Loaders try again for up to ten minutes where the hub is overloaded or does not answer. So
-        it is asked first, once for each of the two services that they use.
-
-        Raises:
-            ModelLoadError: the hub refuses the model, which is not in the cache.
+        it is asked first, once for each of the two services that they use. If it refuses a model
+        that is not in the cache, that is a ModelLoadError.
         """
         if self.local_files_only or self.is_local:
             return self.local_files_only
@@ -116,12 +115,9 @@ class HubModel:
     ) -> dict[str, Any]:
         """Arguments for the models of sentence-transformers, besides the name.
 
-        Args:
-            options: further arguments. They are copied, because the constructors change mappings.
-            device: ``auto`` selects an accelerator if there is one.
-            precision: of the weights, unless ``model_kwargs`` has a dtype; ``exact`` is float32,
-                ``checkpoint`` that in which they are stored.
-            offline: the result of :meth:`is_offline`.
+        Options are copied, because the constructors change mappings. The precision holds unless
+        ``model_kwargs`` has a dtype; ``exact`` is float32, ``checkpoint`` that in which weights are
+        stored.
         """
         import torch
 
@@ -216,6 +212,24 @@ class HubModel:
         except ValueError:  # not a valid name
             return False
         return any(Path(self.cache or HF_HUB_CACHE, folder, "snapshots").glob("*"))
+
+
+def check_token(scorer: Any) -> None:
+    """Check that a scorer names one source of its hub token."""
+    if scorer.token is not None and scorer.token_env is not None:
+        raise ConfigurationError("token, token_env: give one of them")
+    if "token" in (scorer.model_kwargs or {}):
+        raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
+
+
+def source_of(scorer: Any) -> HubModel:
+    """The model that a scorer's settings name."""
+    token = first_set(variables(scorer.token_env))
+    if scorer.token is not None:
+        token = scorer.token.reveal()
+    return HubModel(
+        scorer.model, scorer.revision, scorer.cache_folder, token, scorer.local_files_only
+    )
 
 
 def _is_valid(name: str) -> bool:

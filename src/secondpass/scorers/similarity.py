@@ -80,11 +80,10 @@ class Match(NamedTuple):
     """A query and a passage, compared.
 
     Attributes:
-        query: the query.
-        cosine: cosine of the means.
+        cosine: of the means.
         best: the largest cosine of each query token with a passage token, shape (n,).
         present: whether the passage has that query token, shape (n,).
-        mean: the mean of the passage, shape (384,).
+        mean: of the passage, shape (384,).
         span: the sentence with the highest second term, with the weights w; None without any. As
             for ``Text.sentences``.
     """
@@ -98,11 +97,7 @@ class Match(NamedTuple):
 
 
 def encoded_text(encoding: minilm.Encoding, tokens: minilm.Tokens | None = None) -> Text:
-    """The vectors of a text that its scores depend on.
-
-    Args:
-        encoding: of the text.
-        tokens: of the text, to split it into sentences; None for no sentences.
+    """The vectors of a text that its scores depend on; with its tokens, its sentences, too.
 
     A token is readable if it is a content token and in the vocabulary. A text without a readable
     token, such as most texts in a script that the vocabulary lacks, gets zeros: the model's states
@@ -162,14 +157,9 @@ def list_scores(
 ) -> list[float]:
     """One score per passage of a list, -1 to 1, regardless of the order of the list.
 
-    Args:
-        matches: one query with each passage.
-        feedback: number of passages that the query is moved to, the best by the scores without
-            feedback; 0 for none.
-        idf: whether to weigh query tokens by their rarity in the list.
-        cosine: False for the second term only, without feedback.
-
-    Without feedback and IDF, the score of a pair does not depend on the others.
+    ``feedback`` is the number of passages that the query is moved to, ``idf`` weighs its tokens by
+    their rarity in the list, and without ``cosine`` there is the second term only, without
+    feedback. Without feedback and IDF, the score of a pair does not depend on the others.
     """
     import numpy as np
 
@@ -211,12 +201,7 @@ def _lead(scores: NDArray[np.floating[Any]], count: int) -> NDArray[np.float32]:
 
 
 def _idf_weights(query: Text, present: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """The weights of a query's tokens, half of them by their IDF in the list; the sum is 1.
-
-    Args:
-        query: the query.
-        present: whether each passage has each token, shape (passages, tokens).
-    """
+    """The weights of a query's tokens, half of them by their IDF in the list; the sum is 1."""
     import numpy as np
 
     count, frequencies = len(present), present.sum(axis=0)

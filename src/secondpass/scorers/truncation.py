@@ -32,13 +32,9 @@ _UNKNOWN, _REMOVED, _SPACE, _WORD, _SEPARATE = range(5)
 
 
 class Shortener:
-    """Truncates texts so that their first tokens stay the same.
+    """Truncates texts to their first ``tokens`` tokens. Safe for use from many threads.
 
-    Args:
-        tokenizer: with BertNormalizer, BertPreTokenizer, WordPiece, and no added tokens.
-        tokens: tokens of a text that are used.
-
-    Safe for use from many threads.
+    The tokenizer has BertNormalizer, BertPreTokenizer, WordPiece, and no added tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, tokens: int) -> None:
@@ -109,11 +105,6 @@ class Shortener:
 
 def span_before(text: str, shortened: str, span: Span) -> Span:
     """Convert a span of a shortened text to one of the original text.
-
-    Args:
-        text: any text.
-        shortened: the result of a :class:`Shortener` for it.
-        span: (start, stop) in characters of ``shortened``.
 
     Only characters that are removed everywhere, and the ends of runs, are missing. So each
     character is the next equal one of the text.

@@ -3,6 +3,7 @@
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,14 +53,6 @@ def pickled(folder: Path) -> Path:
     return folder
 
 
-def with_more_weights(folder: Path) -> Path:
-    """The checkpoint has weights that the model does not use, as of a training head."""
-    import torch
-
-    more = {"mlm.weight": torch.ones(3, 3), "bert.embeddings.position_ids": torch.arange(64)[None]}
-    return folders.edit_weights(write_classifier(folder), lambda weights: weights | more)
-
-
 def causal_embedder(folder: Path) -> Path:
     """A bi-encoder whose config.json names a causal model, as Qwen3-Embedding's does."""
     write_raw_causal(folder)
@@ -80,24 +73,6 @@ def unable(folder: Path) -> Path:
         "{% endfor %}"
     )
     return folder
-
-
-def sequence_to_sequence(folder: Path) -> Path:
-    """monoT5's form."""
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    write_classifier(folder)
-    config = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
-    T5ForConditionalGeneration(config).save_pretrained(folder)
-    return folder
-
-
-def other_shape(folder: Path) -> Path:
-    """A head for another width."""
-    import torch
-
-    head = {"classifier.weight": torch.ones(1, 16)}
-    return folders.edit_weights(write_classifier(folder), lambda weights: weights | head)
 
 
 def headless_modules(folder: Path) -> Path:
@@ -121,18 +96,6 @@ def routed_module(folder: Path) -> Path:
         folder / modules[-1]["path"], "router_config.json", types={"a": "own_scores.OwnScores"}
     )
     return folder
-
-
-def without_pooler(folder: Path) -> Path:
-    """A model of late interaction; its scores do not need the pooler that BERT has."""
-    return folders.edit_weights(write_late_interaction(folder), folders.without("pooler"))
-
-
-def late_incomplete(folder: Path) -> Path:
-    """A model of late interaction that lacks a matrix of the attention."""
-    return folders.edit_weights(
-        write_late_interaction(folder), folders.without("layer.0.attention.self.key")
-    )
 
 
 def late_own_module(folder: Path) -> Path:
@@ -190,76 +153,82 @@ def small(folder):
     return folders.edit_weights(folder, lambda weights: weights | {name: weights[name][:6]})
 
 
-def unfinite(folder):
-    return folders.edit_weights(
-        write_classifier(folder),
-        lambda weights: weights | {"classifier.bias": weights["classifier.bias"] / 0},
-    )
-
-
-def with_other_projector(folder):
-    return folders.edit_weights(
-        families.write_listwise(folder),
-        lambda weights: (
-            weights | {"projector.0.weight": weights["projector.0.weight"].T.contiguous()}
-        ),
-    )
-
-
 def without_start(folder):
     folders.edit(families.write_t5(folder), "config.json", decoder_start_token_id=None)
     return folder
 
 
+def changed(write, change):
+    """A model with other weights."""
+    return lambda folder: folders.edit_weights(write(folder), change)
+
+
+def training_head(weights):
+    """What the model does not use."""
+    import torch
+
+    more = {"mlm.weight": torch.ones(3, 3), "bert.embeddings.position_ids": torch.arange(64)[None]}
+    return weights | more
+
+
+def head_for_another_width(weights):
+    return weights | {"classifier.weight": weights["classifier.weight"][:, :16].clone()}
+
+
+def infinite(weights):
+    return weights | {"classifier.bias": weights["classifier.bias"] / 0}
+
+
+def transposed_projector(weights):
+    matrix = weights["projector.0.weight"]
+    return weights | {"projector.0.weight": matrix.T.contiguous()}
+
+
 RIGHT = {
     "bert": write_classifier,
-    "xlm-roberta": folders.architecture("xlm-roberta"),
-    "deberta-v2": folders.architecture("deberta-v2"),
-    "modernbert": folders.architecture("modernbert"),
-    "modular": folders.modular,
     "causal": write_causal,
     "tied": folders.tied,
     "sharded": sharded,
     "pickled": pickled,
-    "more weights": with_more_weights,
-    "late interaction": write_late_interaction,
-    "embedder": folders.embedder,
+    "more weights": changed(write_classifier, training_head),
 }
 
 WRONG = {
-    "encoder": (folders.bare, "is a BertModel that fits no description .*: it is an encoder"),
-    "masked": (folders.masked, "is a BertForMaskedLM that .* was not trained as a reranker"),
     "causal embedder": (causal_embedder, "cannot be loaded"),
     "without a head": (
         folders.without_head,
         r"has no classifier\.bias, classifier\.weight, which the scores of "
         "BertForSequenceClassification need",
     ),
-    "remote code": (folders.flash, "code of its own .modeling.XLMRobertaFlash.*trust_remote_code"),
-    "raw causal": (
-        folders.write_raw_causal,
-        "is a Qwen3ForCausalLM that fits no description .* no read-out .* LogitScore",
-    ),
     "untemplated": (folders.untemplated, "has no template: .*prompt"),
     "unable": (unable, "cannot read pairs: The chat template .* cannot carry"),
-    "sequence to sequence": (sequence_to_sequence, "is a T5ForConditionalGeneration"),
-    "listwise": (
-        folders.listwise,
-        r"has 3 tokens in place of .<\|im_start\|>., which its family needs",
-    ),
     "incomplete": (
         folders.incomplete,
         r"has no bert\.encoder\.layer\.1\.attention\.self\.query\.weight, which",
     ),
     "half sharded": (half_sharded, r"has no bert\.encoder\.layer\.1\.output\.dense"),
-    "other shape": (other_shape, "has other shapes of classifier.weight"),
+    "other shape": (
+        changed(write_classifier, head_for_another_width),
+        "has other shapes of classifier.weight",
+    ),
     "headless modules": (headless_modules, 'Missing key.*"linear.weight"'),
     "small": (small, "6 token vectors, and its tokenizer .* of another model"),
-    "unfinite": (unfinite, "its weights give no finite score"),
-    "other projector": (with_other_projector, "cannot score a text .RuntimeError: mat1 and mat2"),
+    "infinite": (changed(write_classifier, infinite), "its weights give no finite score"),
+    "other projector": (
+        changed(families.write_listwise, transposed_projector),
+        "cannot score a text .RuntimeError: mat1 and mat2",
+    ),
     "monot5": (without_start, "has no decoder_start_token_id"),
     "own module": (folders.own_module, "'own_scores.OwnScores', which is code of its own"),
     "routed module": (routed_module, "'own_scores.OwnScores', which is code of its own"),
+    "late interaction, incomplete": (
+        changed(write_late_interaction, folders.without("layer.0.attention.self.key")),
+        r"has no encoder\.layer\.0\.attention\.self\.key",
+    ),
+    "late interaction, own module": (
+        late_own_module,
+        "'own_scores.OwnScores', which is code of its own",
+    ),
 }
 
 
@@ -276,26 +245,16 @@ def test_right_models_load(name, tmp_path, caplog):
 def test_wrong_models_are_refused(name, tmp_path):
     write, message = WRONG[name]
     folder = str(write(tmp_path / name))
+    late = name.startswith("late interaction")
+    scorer = LateInteractionScorer if late else partial(CrossEncoderScorer, backend="torch")
     with pytest.raises(ModelLoadError, match=message) as caught:
-        CrossEncoderScorer(folder, backend="torch").warm_up()
+        scorer(folder).warm_up()
     assert folder in str(caught.value)
     assert not (tmp_path / name / "ran").exists()
 
 
-LATE = {
-    "late_incomplete": (late_incomplete, r"has no encoder\.layer\.0\.attention\.self\.key"),
-    "late_own_module": (late_own_module, "'own_scores.OwnScores', which is code of its"),
-}
-
-
-@pytest.mark.parametrize("name", LATE)
-def test_wrong_models_of_late_interaction(name, tmp_path):
-    write, message = LATE[name]
-    with pytest.raises(ModelLoadError, match=message):
-        LateInteractionScorer(str(write(tmp_path / "model"))).warm_up()
-
-
 def test_weights_that_no_score_depends_on_may_be_missing(tmp_path):
+    without_pooler = changed(write_late_interaction, folders.without("pooler"))
     whole = LateInteractionScorer(str(write_late_interaction(tmp_path / "whole")))
     scorer = LateInteractionScorer(str(without_pooler(tmp_path / "model")))
     assert scorer.score_pairs("cat", ["a", "dog"]) == whole.score_pairs("cat", ["a", "dog"])

@@ -141,9 +141,6 @@ def test_settings_that_only_torch_has(folder, backend, settings):
         ),
         ({"precision": "float16", "model_kwargs": {"dtype": "bfloat16"}}, r"model_kwargs\.dtype"),
         ({"file": "x.onnx", "backend": "torch"}, "file: cannot be set with torch, which reads"),
-        ({"score_cache": 0}, "score_cache"),
-        ({"threads": 0}, "threads"),
-        ({"precision": "half"}, "precision"),
     ],
 )
 def test_wrong_settings(settings, message):

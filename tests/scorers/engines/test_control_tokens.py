@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from secondpass.questions import RenderedText, joined
 from secondpass.scorers.engines.control_tokens import ControlTokens
 
-QWEN = ControlTokens(["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "  ", "|||IP|||"])
+
+def control(special, added=(), folded=()):
+    tokens = [
+        SimpleNamespace(content=content, special=content in special, normalized=content in folded)
+        for content in (*special, *added)
+    ]
+    return ControlTokens(dict(enumerate(tokens)))
+
+
+QWEN = control(["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "  ", "|||IP|||"])
 
 CASES = {
     "nothing": ("the cat < dog [x]", "the cat < dog [x]"),
@@ -33,15 +42,14 @@ def test_special_tokens_are_left_to_the_tokenizer_that_splits_them():
 
 
 def test_a_space_that_completes_another_token():
-    tokens = ControlTokens(["<ab>", "< ab>"])
+    tokens = control(["<ab>", "< ab>"])
     assert tokens.escaped("<ab>") == "<  ab>"
 
 
-def test_by_the_added_tokens_of_a_tokenizer():
-    added = {5: SimpleNamespace(content="<s>", special=True)}
-    added[6] = SimpleNamespace(content="[tool]", special=False)
-    tokens = ControlTokens.of(added)
-    assert [tokens.any_in(text) for text in ("a<s>", "[tool]", "[s]")] == [True, True, False]
+def test_tokens_in_a_text():
+    tokens = control(["<s>", "<unk>"], ["[tool]", "run"])
+    assert tokens.ids == {0, 2}
+    assert [tokens.any_in(text) for text in ("a<s>", "[tool]", "[s] run")] == [True, True, False]
     assert tokens.written_in(RenderedText("<s> [tool]", ((4, 10),)))
     assert not tokens.written_in(RenderedText("<s> [tool]", ((3, 9),)))
 
@@ -62,5 +70,5 @@ def test_only_written_control_tokens_are_left(parts):
 
 
 def test_markers_with_a_space_in_any_case():
-    tokens = ControlTokens([], ["[D] ", "[Q] "], {"[D] "})
+    tokens = control([], ["[D] ", "[Q] "], {"[D] "})
     assert tokens.escaped("a [D] b [d] c [Q] d [q] e") == "a [ D] b [ d] c [ Q] d [q] e"

@@ -1,7 +1,6 @@
 """Lists that a model reads as a whole."""
 
 import time
-from types import SimpleNamespace
 
 from secondpass.scorers import known_answers
 from secondpass.scorers.engines.lists import ListEngine
@@ -18,7 +17,7 @@ class Listed:
     def score_list(self, query, passages, instruction=None):
         self.lists.append((query, [*passages], instruction))
         scores = [float(len(passage)) for passage in passages]
-        return SimpleNamespace(scores=scores, blocks=2 if len(passages) > 2 else 1)
+        return scores, 2 if len(passages) > 2 else 1
 
 
 def test_copies_are_read_once_and_lists_apart():

@@ -1,6 +1,7 @@
 """Encoders with modules that score, without torch: as sentence-transformers scores them."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -22,8 +23,17 @@ def scores(folder, backend, texts=TEXTS):
     return result
 
 
-def as_it_is(folder):
-    return folder
+def file(name, **changes):
+    def change(folder):
+        folders.edit(folder, name, **changes)
+        return folder
+
+    return change
+
+
+config = partial(file, "config.json")
+dense = partial(file, "2_Dense/config.json")
+encoder = partial(file, "sentence_bert_config.json")
 
 
 def configured(**changes):
@@ -43,20 +53,6 @@ def configured(**changes):
         return folder
 
     return change
-
-
-def older(folder):
-    """The form of config.json that is on the hub."""
-    folders.edit(
-        folder,
-        "config.json",
-        layer_types=None,
-        rope_parameters=None,
-        global_attn_every_n_layers=3,
-        global_rope_theta=500.0,
-        local_rope_theta=77.0,
-    )
-    return folder
 
 
 def of_type(name):
@@ -87,14 +83,6 @@ def named_as_a_part(folder):
     )
 
 
-def dense(**changes):
-    def change(folder):
-        folders.edit(folder / "2_Dense", "config.json", **changes)
-        return folder
-
-    return change
-
-
 def with_biases_switched_off(folder):
     """As transformers, which reads none that its configuration does not name."""
     import torch
@@ -122,32 +110,30 @@ def narrower(folder):
     return folder
 
 
-def without_forms(folder):
-    """As earlier versions of sentence-transformers store it."""
-    folders.edit(
-        folder,
-        "sentence_bert_config.json",
-        modality_config=None,
-        module_output_name=None,
-        transformer_task=None,
-        max_seq_length=64,
-        do_lower_case=False,
-    )
-    return folder
-
-
 RIGHT = {
-    "as stored": as_it_is,
+    "as stored": config(),
     "biases": configured(norm_bias=True, attention_bias=True, mlp_bias=True, norm_eps=0.01),
     "more layers": configured(num_hidden_layers=4, layer_types=None, local_attention=6),
-    "older": older,
+    "as on the hub": config(
+        layer_types=None,
+        rope_parameters=None,
+        global_attn_every_n_layers=3,
+        global_rope_theta=500.0,
+        local_rope_theta=77.0,
+    ),
     "bfloat16": of_type("bfloat16"),
     "float16": of_type("float16"),
     "model.": named_as_a_part,
     "more weights": with_more_weights,
     "biases switched off": with_biases_switched_off,
     "narrower": narrower,
-    "earlier form": without_forms,
+    "by an earlier sentence-transformers": encoder(
+        modality_config=None,
+        module_output_name=None,
+        transformer_task=None,
+        max_seq_length=64,
+        do_lower_case=False,
+    ),
     "a window at the end": configured(num_hidden_layers=3, layer_types=None, local_attention=6),
     "tanh": dense(activation_function="torch.nn.modules.activation.Tanh"),
     "no activation": dense(activation_function="torch.nn.modules.linear.Identity"),
@@ -188,22 +174,6 @@ def test_scores_are_kept_for_the_weights_of_all_modules(tmp_path):
 # ---------------------------------------------------------------------- torch only
 
 
-def config(**changes):
-    def change(folder):
-        folders.edit(folder, "config.json", **changes)
-        return folder
-
-    return change
-
-
-def file(name, **changes):
-    def change(folder):
-        folders.edit(folder, name, **changes)
-        return folder
-
-    return change
-
-
 def without_safetensors(folder):
     (folder / "4_Dense" / "model.safetensors").rename(folder / "4_Dense" / "other")
     return folder
@@ -215,22 +185,6 @@ def damaged(folder):
     return folder
 
 
-def reordered(folder):
-    modules = json.loads((folder / "modules.json").read_text())
-    (folder / "modules.json").write_text(json.dumps([modules[0], *modules[2:]]))
-    return folder
-
-
-def shortened(folder):
-    modules = json.loads((folder / "modules.json").read_text())
-    (folder / "modules.json").write_text(json.dumps(modules[:-1]))
-    return folder
-
-
-def whole_numbers(folder):
-    return of_type("float64")(folder)
-
-
 READ = {"method": "forward", "method_output_name": "last_hidden_state"}
 
 
@@ -240,10 +194,6 @@ def templated(folder):
     folders.edit(folder, "sentence_bert_config.json", modality_config=both)
     (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m }}{% endfor %}")
     return folder
-
-
-def encoder(**changes):
-    return file("sentence_bert_config.json", **changes)
 
 
 def of_modules(change):
@@ -344,8 +294,11 @@ OTHER = {
         "has another form of the module 2_Dense",
     ),
     "another input": (dense(module_input_name="token_embeddings"), "another form of the module"),
-    "no pooling": (reordered, "has the modules Transformer, Dense, LayerNorm, Dense"),
-    "no score": (shortened, "does not end with one score"),
+    "no pooling": (
+        of_modules(lambda modules: modules.pop(1)),
+        "has the modules Transformer, Dense, LayerNorm, Dense",
+    ),
+    "no score": (of_modules(list.pop), "does not end with one score"),
     "module of its own": (folders.own_module, "own_scores.OwnScores"),
     "no safetensors": (without_safetensors, "has no model.safetensors for each module"),
     "damaged": (damaged, "has weights that cannot be read without torch"),
@@ -411,7 +364,7 @@ OTHER = {
         "does not pool its first token",
     ),
     "damaged header": (damaged_header, "has weights that cannot be read without torch"),
-    "another type": (whole_numbers, "has weights that cannot be read without torch"),
+    "another type": (of_type("float64"), "has weights that cannot be read without torch"),
 }
 
 

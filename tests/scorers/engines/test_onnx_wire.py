@@ -2,8 +2,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from secondpass.scorers.minilm_graph import GraphWriter, read_tensors
@@ -31,23 +29,8 @@ def test_tensors_are_read():
         assert (found[name] == array).all()
 
 
-def test_an_unsupported_element_type():
-    with pytest.raises(ValueError, match="element type 11 of the tensor 'double'"):
-        read_tensors(model_with({"double": np.zeros(2)}))
-
-
-@given(st.integers(0, 100), st.binary(max_size=20))
-def test_damaged_files_are_value_errors(keep, tail):
-    data = model_with(ARRAYS)[:keep] + tail
-    try:
-        tensors = read_tensors(data)
-    except ValueError:
-        return
-    assert all(array.nbytes <= len(data) for array in tensors.values())
-
-
 def test_a_written_graph_runs():
-    writer = GraphWriter(["input_ids"])
+    writer = GraphWriter()
     floats = writer.node("Cast", "input_ids", to=1)
     column = writer.node("Unsqueeze", floats, writer.constant(np.array([2])))
     weights = writer.constant(np.array([[1, -2, 3]], dtype=np.float32))
@@ -60,7 +43,9 @@ def test_a_written_graph_runs():
     data = writer.model(twice, ("batch", "tokens", 3))
     onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    (output,) = session.run(None, {"input_ids": np.array([[1, 2]])})
+    (output,) = session.run(
+        None, {"input_ids": np.array([[1, 2]]), "attention_mask": np.array([[1, 1]])}
+    )
     rows = np.array([[1, -2, 3], [2, -4, 6]], dtype=np.float32)
     centred = rows - rows.mean(axis=1, keepdims=True)
     expected = centred / centred.std(axis=1, keepdims=True) + 1

@@ -63,7 +63,7 @@ def fast(path):
 @pytest.mark.parametrize("text", ["cat </s>", "a \uff1c/s\uff1e", "</s>"])
 def test_pieces_that_are_control_tokens(tmp_path, text):
     tokenizer = fast(unigram(tmp_path / "tokenizer.json"))
-    control = ControlTokens.of(tokenizer.added_tokens_decoder)
+    control = ControlTokens(tokenizer.added_tokens_decoder)
     for split in (True, False):
         tokenizer.split_special_tokens = split
         escaped = as_characters(tokenizer, control, text)

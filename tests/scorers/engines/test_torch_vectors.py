@@ -72,9 +72,8 @@ def write(folder, name, content):
 
 
 def loaded(folder, **settings):
-    lengths = {"query_length": None, "document_length": None, "batch_size": None}
-    settings = {"device": "cpu", "precision": "exact", "options": {}, **lengths, **settings}
-    return VectorModel(HubModel(str(folder), local_files_only=True), **settings)
+    settings = {"device": "cpu", "precision": "exact", "options": {}, **settings}
+    return VectorModel(HubModel(str(folder), local_files_only=True), True, **settings)
 
 
 # ---------------------------------------------------------------------- kinds of models
@@ -143,7 +142,8 @@ def test_no_length_is_beyond_the_model(encoder, folder, setting, limit, position
 
 def test_a_model_without_lengths(encoder, folder):
     encoder.module = SimpleNamespace(config=encoder.module.config)
-    assert loaded(folder).characters == 5 * 64
+    [pair] = loaded(folder).prepare("q", ["a" * 1000])
+    assert pair.length == 3 + 64
     with pytest.raises(ModelLoadError, match="query_length and document_length cannot be set"):
         loaded(folder, document_length=10)
 
@@ -157,9 +157,8 @@ def test_a_model_without_lengths(encoder, folder):
 def test_texts_per_forward_pass(encoder, folder, device, batch_size, expected):
     encoder.device.type = device
     model = loaded(folder, batch_size=batch_size)
-    assert model.queries(("a",)) == ["a"]
-    assert model.passages(("b", "c")) == ["b", "c"]
+    assert model.encode("query", ("a",)) == ["a"]
+    assert model.encode("document", ("b", "c")) == ["b", "c"]
     settings = {"batch_size": expected, "show_progress_bar": False}
     assert encoder.calls == [("query", ["a"], settings), ("document", ["b", "c"], settings)]
-    assert (model.batch_size, model.info.precision) == (expected, "bfloat16")
-    assert model.info.batch_rule == f"up to {expected} texts, sorted by length"
+    assert (model.batch_size, model.precision) == (expected, "bfloat16")

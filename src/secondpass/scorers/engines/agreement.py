@@ -55,11 +55,7 @@ class Agreement:
 
 
 def agreement(original: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> Agreement:
-    """Compare two runs.
-
-    Args:
-        original: the scores of each query's passages; at least one.
-        other: the same pairs' scores in the other run.
+    """Compare two runs: the scores of each query's passages in the original, and in the other.
 
     Raises:
         ValueError: the runs are of different pairs, or a score is not finite.
@@ -112,9 +108,8 @@ def top_overlap(
 ) -> float | None:
     """The share of one list's first ``top`` that are among the original's.
 
-    None for lists of ``top`` passages or fewer.
-
-    A passage that ties with the original's last one of these, up to rounding errors, counts.
+    A passage that ties with the original's last one of these, up to rounding errors, counts. None
+    for lists of ``top`` passages or fewer.
     """
     import numpy as np
 

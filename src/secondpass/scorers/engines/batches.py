@@ -15,17 +15,10 @@ _SMALLEST = 128
 def by_length(
     lengths: Sequence[int], budget: int, *, threads: int = 1, at_most: int | None = None
 ) -> list[list[int]]:
-    """Split texts into batches, the longest texts first.
+    """Split texts into batches, the longest texts first; returns the indices of each batch.
 
-    Args:
-        lengths: tokens of each text.
-        budget: padded tokens of a batch: its longest length, times its number of texts. A longer
-            text is a batch alone.
-        threads: number of batches that run concurrently; short lists are split among them.
-        at_most: maximum number of texts in a batch; None for no limit.
-
-    Returns:
-        The indices of the texts of each batch; each index once.
+    The budget is of padded tokens: the longest length times the number of texts. A longer text is a
+    batch alone. ``at_most`` limits the number of texts.
     """
     if threads == 1:
         return _packed(lengths, budget, at_most)

@@ -37,7 +37,6 @@ _SHOWN = 4
 
 
 def _check_code(name: str, facts: ModelFacts) -> None:
-    """Check that no code but that of known packages defines a model."""
     for type_ in facts.types:
         if not _KNOWN_MODULE.fullmatch(type_):
             raise ModelLoadError(
@@ -57,14 +56,8 @@ def load_checked(
     """Load a model that is complete, scores a text, and whose modules are no code of its own.
 
     A missing weight on which no score depends, such as BERT's pooler in late interaction, is
-    allowed.
-
-    Args:
-        name: of the model.
-        facts: what its files say; None if it has neither ``config.json`` nor ``modules.json``.
-        construct: loads it.
-        score: scores or encodes :data:`SAMPLE` with the loaded model.
-        trust_remote_code: whether code of the model may run.
+    allowed. ``score`` scores or encodes :data:`SAMPLE`; ``facts`` are None if the model has neither
+    ``config.json`` nor ``modules.json``.
 
     Raises:
         ModelLoadError: it needs code of its own, lacks a weight, or cannot score a text.
@@ -96,10 +89,7 @@ def load_checked(
 def _check_score(
     name: str, facts: ModelFacts | None, model: M, score: Callable[[M], Tensor]
 ) -> None:
-    """Check that a model scores a text: that its modules fit each other, and its numbers are whole.
-
-    Otherwise each call would fail, with a message of torch.
-    """
+    """Check that modules fit each other and numbers are finite, or each call would fail."""
     import torch
 
     try:
@@ -116,13 +106,7 @@ def _check_score(
 
 
 def check_vocabulary(name: str, tokenizer: Any, model: Any) -> None:
-    """Check that a model has a vector for each token of its tokenizer.
-
-    Tokens that were added to a tokenizer may have none, as long as no text has them.
-
-    Raises:
-        ModelLoadError: the tokenizer's vocabulary is larger, so that it is another model's.
-    """
+    """Check that a model has a vector for each token of its tokenizer, but for added tokens."""
     size = getattr(tokenizer, "vocab_size", 0)
     try:
         rows = model.get_input_embeddings().weight.shape[0]

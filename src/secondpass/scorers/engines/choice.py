@@ -7,13 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
-from secondpass.scorers.engines.facts import ModelFacts, facts_of, find_files, read_facts
-from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError, model_files
+from secondpass.scorers.engines.facts import ModelFacts, facts_of, read_facts
+from secondpass.scorers.engines.files import TorchOnlyError, find_files, model_files
 from secondpass.scorers.engines.light import LightModel
 from secondpass.scorers.engines.lists import ListEngine
 from secondpass.scorers.engines.pairs import PairEngine
@@ -21,9 +21,9 @@ from secondpass.scorers.engines.runtimes import MODULES, Backend, Precision
 from secondpass.scorers.engines.torch_families import FamilyModel
 from secondpass.scorers.engines.torch_pairs import INSTRUCTION, TorchModel
 from secondpass.scorers.engines.torch_runner import EXTRA
-from secondpass.scorers.engines.torch_vectors import VectorModel, VectorPairs
+from secondpass.scorers.engines.torch_vectors import VectorModel
 from secondpass.scorers.hub import UNREACHABLE, HubModel
-from secondpass.scorers.recognition import Recognised, recognise, torch_only
+from secondpass.scorers.recognition import recognise, torch_only
 from secondpass.types import ScoreKind
 
 Choice: TypeAlias = Literal["auto", "torch", "onnx", "openvino"]
@@ -46,10 +46,8 @@ _TORCH_ONLY = (
 class EngineSettings:
     """Everything that the scores and the speed of a loaded cross-encoder depend on.
 
-    Attributes:
-        torch_only: names of settings that are set and that only torch supports.
-        family: the setting; compared by ``option_key``.
-        options: further arguments of the constructors; compared by ``option_key``.
+    ``torch_only`` are the names of settings that are set and that only torch supports. The family
+    and the further arguments of the constructors are compared by ``option_key``.
     """
 
     source: HubModel
@@ -69,37 +67,20 @@ class EngineSettings:
     options: Mapping[str, Any] = field(compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A loaded model.
-
-    Attributes:
-        engine: runs it.
-        recognised: its family; None for a model that another backend than torch runs.
-        score_kind: of its scores.
-        takes_instruction: whether it reads the instruction of a call.
-    """
+class Loaded(NamedTuple):
+    """What runs a loaded model, and the kind of its scores."""
 
     engine: PairEngine | ListEngine
-    recognised: Recognised | None
     score_kind: ScoreKind
-    takes_instruction: bool
 
 
-def settings_for_torch(
-    backend: Choice, device: str, file: str | None, settings: Mapping[str, Any]
-) -> tuple[str, ...]:
-    """Names of settings that are set and that only torch supports.
-
-    Args:
-        backend: what runs the model.
-        device: of the model.
-        file: the ONNX or OpenVINO file within the model.
-        settings: all settings of the scorer.
+def settings_for_torch(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of a scorer's settings that only torch supports.
 
     Raises:
         ConfigurationError: another backend is set.
     """
+    backend, device, file = settings["backend"], settings["device"], settings["file"]
     names = tuple(name for name in _TORCH_ONLY if settings[name] not in (None, False, {}))
     if settings["precision"] not in {"auto", "exact"}:
         names += (f"precision {settings['precision']}",)
@@ -144,28 +125,20 @@ def load(settings: EngineSettings) -> Loaded:
         MissingExtraError: a package is not installed.
         ModelLoadError: the model cannot be loaded.
     """
-    model, reason = _load(settings)
-    if isinstance(model, LightModel):
-        return Loaded(PairEngine(model, reason, settings.batch_size), None, "logit", False)
-    loaded, recognised = model
-    family = recognised.family
-    engine = (
-        ListEngine(loaded, reason)
-        if isinstance(loaded, FamilyModel) and family.input.of == "list"
-        else PairEngine(loaded, reason, settings.batch_size)
-    )
-    kind = loaded.score_kind if isinstance(loaded, VectorPairs) else family.scale.kind
-    return Loaded(engine, recognised, kind, loaded.takes_instruction)
+    model, kind, reason = _load(settings)
+    if isinstance(model, FamilyModel) and model.reads_lists:
+        return Loaded(ListEngine(model, reason), kind)
+    return Loaded(PairEngine(model, reason, settings.batch_size), kind)
 
 
-_Torch: TypeAlias = tuple[TorchModel | FamilyModel | VectorPairs, Recognised]
+_Model: TypeAlias = LightModel | TorchModel | FamilyModel | VectorModel
 
 
-def _load(settings: EngineSettings) -> tuple[_Torch | LightModel, str]:
-    """The model, and why it has this backend."""
+def _load(settings: EngineSettings) -> tuple[_Model, ScoreKind, str]:
+    """The model, the kind of its scores, and why it has this backend."""
     offline = settings.source.is_offline()
     if settings.backend == "torch":
-        return _torch(settings, offline), "the backend is set"
+        return *_torch(settings, offline), "the backend is set"
     if settings.backend != "auto":
         model = _light(settings, (settings.backend,), offline)
         if model is None:
@@ -175,7 +148,7 @@ def _load(settings: EngineSettings) -> tuple[_Torch | LightModel, str]:
                     f"the model {name!r} has no {of} in the cache, and {UNREACHABLE}"
                 )
             raise ModelLoadError(f"the model {name!r} has no {of}; `secondpass export` makes one")
-        return model, "the backend is set"
+        return model, "logit", "the backend is set"
     reason = _why_torch(settings)
     if reason is None:
         installed = _installed()
@@ -186,15 +159,15 @@ def _load(settings: EngineSettings) -> tuple[_Torch | LightModel, str]:
                 raise
             # Reports name no path, and that of a local model is its name.
             reason = str(error).replace(f"the model {settings.source.name!r}", "the model")
-            return _torch(settings, offline, str(error)), reason
+            return *_torch(settings, offline, str(error)), reason
         if model is not None:
-            return model, _why_light(model)
+            return model, "logit", _why_light(model)
         if settings.file is not None:
             require([MODULES["openvino"], "tokenizers"], "openvino", f"the file {settings.file!r}")
         if not installed:
-            return _torch(settings, offline), "neither openvino nor onnxruntime is installed"
+            return *_torch(settings, offline), "neither openvino nor onnxruntime is installed"
         reason = "the model has no ONNX or OpenVINO file; `secondpass export` makes one"
-    return _torch(settings, offline, reason), reason
+    return *_torch(settings, offline, reason), reason
 
 
 def _installed() -> list[Backend]:
@@ -237,32 +210,36 @@ def _light(
     settings: EngineSettings, backends: Sequence[Backend], offline: bool
 ) -> LightModel | None:
     """The model on the first of these backends for which it has a file."""
-    source = settings.source
-    find = cache(find_files(source, offline=offline))
-    for backend in backends:
-        if settings.file is not None and settings.file.endswith(".xml") and backend == "onnx":
-            continue
-        files: ModelFiles | None
-        try:
-            facts = facts_of(source.name, find)
-            reason = None if facts is None else _family_reason(settings, facts)
-            if reason is not None:
-                raise TorchOnlyError(reason)
-            files = model_files(source.name, find, backend, settings.file)
-        except ModelLoadError:
-            raise
-        except Exception as error:
-            raise source.load_error(error, offline) from error
-        if files is not None:
-            return LightModel(
-                files,
-                backend,
-                precision=settings.precision,
-                threads=settings.threads or usable_cpus(),
-                max_length=settings.max_length,
-                remember=settings.remember,
-            )
-    return None
+    source, file = settings.source, settings.file
+    if file is not None and file.endswith(".xml"):
+        backends = [backend for backend in backends if backend == "openvino"]
+    if not backends:
+        return None
+    try:
+        find = cache(find_files(source, offline=offline))
+        facts = facts_of(source.name, find)
+        if facts is not None and (reason := _family_reason(settings, facts)) is not None:
+            raise TorchOnlyError(reason)
+        found = (
+            (files, backend)
+            for backend in backends
+            if (files := model_files(source.name, find, backend, file)) is not None
+        )
+        files, backend = next(found, (None, None))
+    except ModelLoadError:
+        raise
+    except Exception as error:
+        raise source.load_error(error, offline) from error
+    if files is None or backend is None:
+        return None
+    return LightModel(
+        files,
+        backend,
+        precision=settings.precision,
+        threads=settings.threads,
+        max_length=settings.max_length,
+        remember=settings.remember,
+    )
 
 
 def _family_reason(settings: EngineSettings, facts: ModelFacts) -> str | None:
@@ -277,8 +254,10 @@ def _family_reason(settings: EngineSettings, facts: ModelFacts) -> str | None:
         ) from error
 
 
-def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -> _Torch:
-    """The model and its family."""
+def _torch(
+    settings: EngineSettings, offline: bool, reason: str | None = None
+) -> tuple[_Model, ScoreKind]:
+    """The model by its family, and the kind of its scores."""
     source, options = settings.source, settings.options
     if not is_installed("sentence_transformers"):
         error = MissingExtraError(EXTRA, _USER)
@@ -291,32 +270,25 @@ def _torch(settings: EngineSettings, offline: bool, reason: str | None = None) -
         raise source.load_error(error, offline) from error
     trusted = bool(options.get("trust_remote_code"))
     recognised = recognise(source.name, facts, settings.family, trusted=trusted)
-    assert recognised.family.run is not None
-    kind = recognised.family.run.model
-    device, precision = settings.device, settings.precision
+    family = recognised.family
+    assert family.run is not None
+    kind = family.run.model
     if kind in {"SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"}:
-        return _vectors(settings, kind), recognised
-    prompts: Any = {"prompt": settings.prompt, "prompt_name": settings.prompt_name}
-    model: TorchModel | FamilyModel
+        vectors = _vectors(settings, offline, kind)
+        return vectors, vectors.score_kind
+    common: Any = {
+        "device": settings.device,
+        "precision": settings.precision,
+        "prompt": settings.prompt,
+        "prompt_name": settings.prompt_name,
+        "options": options,
+    }
     if kind == "CrossEncoder":
-        model = TorchModel(
-            source, offline, facts, device=device, precision=precision, options=options, **prompts
-        )
-    else:
-        model = FamilyModel(
-            source,
-            offline,
-            facts,
-            recognised,
-            device=device,
-            precision=precision,
-            options=options,
-            **prompts,
-        )
-    return model, recognised
+        return TorchModel(source, offline, facts, **common), family.scale.kind
+    return FamilyModel(source, offline, facts, recognised, **common), family.scale.kind
 
 
-def _vectors(settings: EngineSettings, kind: str) -> VectorPairs:
+def _vectors(settings: EngineSettings, offline: bool, kind: str) -> VectorModel:
     """A model that encodes each text by itself."""
     source, prompt = settings.source, settings.prompt
     if settings.prompt_name is not None or (prompt is not None and INSTRUCTION in prompt):
@@ -325,15 +297,13 @@ def _vectors(settings: EngineSettings, kind: str) -> VectorPairs:
             " cannot be set"
         )
     options = {key: value for key, value in settings.options.items() if key != "max_length"}
-    identity = {"model": source.name, "files": source.stamp(), "options": settings.option_key}
-    model = VectorModel(
+    return VectorModel(
         source,
+        offline,
         kind,
         device=settings.device,
         precision="exact" if settings.precision == "auto" else settings.precision,
-        query_length=None,
         document_length=settings.max_length,
         batch_size=settings.batch_size,
         options=options if prompt is None else {**options, "prompts": {"query": prompt}},
     )
-    return VectorPairs(model, {**identity, "prompt": prompt, "max_length": settings.max_length})

@@ -26,45 +26,34 @@ _MAX_PASSES = 8
 
 
 class ControlTokens:
-    """The control tokens of one tokenizer.
+    """The control tokens of one tokenizer, by its added tokens.
 
-    Args:
-        special: tokens that the tokenizer marks as special.
-        added: its other added tokens. Those in ``<>`` or ``[]`` are control tokens; others, such as
-            runs of spaces, are ordinary text.
-        folded: those of both that the tokenizer finds in normalized text, so in any case.
-        ids: the ids of all control tokens.
+    Those that are not special are control tokens if they are in ``<>`` or ``[]``; others, such as
+    runs of spaces, are ordinary text.
     """
 
-    def __init__(
-        self,
-        special: Iterable[str],
-        added: Iterable[str] = (),
-        folded: Collection[str] = (),
-        ids: Iterable[int] = (),
-    ) -> None:
-        markup = {token for token in added if _MARKUP.fullmatch(token.strip())}
-        tokens = {token for token in {*special, *markup} if len(token.strip()) > 1}
+    def __init__(self, added_tokens: Mapping[int, Any]) -> None:
+        markup = {
+            token.content
+            for token in added_tokens.values()
+            if not token.special and _MARKUP.fullmatch(token.content.strip())
+        }
+        control = {
+            number: token.content
+            for number, token in added_tokens.items()
+            if token.special or token.content in markup
+        }
+        # What the tokenizer finds in normalized text, so in any case.
+        folded = {
+            token.content for token in added_tokens.values() if getattr(token, "normalized", False)
+        }
+        tokens = {token for token in control.values() if len(token.strip()) > 1}
         self._pattern = _alternatives(tokens, folded)
         self._markup = _alternatives(markup, folded)
         self._any_case = _alternatives(tokens, tokens)
-        self.ids = frozenset(ids)
-
-    @classmethod
-    def of(cls, added_tokens: Mapping[int, Any]) -> ControlTokens:
-        """Those of a tokenizer, by its added tokens, which have ``content`` and ``special``."""
-        tokens = added_tokens.values()
-        return cls(
-            [token.content for token in tokens if token.special],
-            [token.content for token in tokens if not token.special],
-            {token.content for token in tokens if getattr(token, "normalized", False)},
-            [
-                number
-                for number, token in added_tokens.items()
-                if (token.special or _MARKUP.fullmatch(token.content.strip()))
-                and "unk" not in token.content.lower()  # which any text may have
-            ],
-        )
+        self.ids = {  # any text may have unknown ones
+            number for number, token in control.items() if "unk" not in token.lower()
+        }
 
     def written_in(self, text: str) -> bool:
         """Whether the configuration wrote a control token into the text."""
@@ -85,15 +74,7 @@ class ControlTokens:
         return self._any_case.search(unicodedata.normalize("NFKC", text)) is not None
 
     def read(self, text: str, encode: Callable[[str], Tokens]) -> tuple[str, Tokens]:
-        """Encode a text; spaces are put into it until no token of its content is a control token.
-
-        Args:
-            text: any text.
-            encode: returns the ids of a text's tokens, and their offsets in the text.
-
-        Returns:
-            The text with these spaces, and its tokens.
-        """
+        """The tokens of a text, with spaces in it until none of its content is a control token."""
         for _ in range(_MAX_PASSES):
             tokens = ids, offsets = encode(text)
             written = written_spans(text)
@@ -112,9 +93,7 @@ class ControlTokens:
     def escaped(self, text: str, *, markup_only: bool = False) -> str:
         """Put a space into each control token that the configuration did not write.
 
-        Args:
-            text: any text.
-            markup_only: leave special tokens as they are, for tokenizers that split them.
+        With ``markup_only``, special tokens are left, for tokenizers that split them.
         """
         pattern = self._markup if markup_only else self._pattern
         if pattern is None:

@@ -37,11 +37,8 @@ class ExportError(SecondPassError, RuntimeError):
     """
 
     def __init__(self, message: str, agreements: Mapping[str, Agreement] | None = None) -> None:
-        super().__init__(message, dict(agreements or {}))
+        super().__init__(message)
         self.agreements: Mapping[str, Agreement] = dict(agreements or {})
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def convert(
@@ -55,13 +52,8 @@ def convert(
 ) -> None:
     """Write the ONNX file of a model, or for OpenVINO its ``.xml`` and ``.bin``.
 
-    Args:
-        encoder: a sequence classifier in float32.
-        path: the ``.onnx`` or ``.xml`` file. Its folder is created.
-        backend: what the file is for.
-        sample: two (query, passage) pairs of different lengths, with which the model is traced.
-        scratch: an existing folder for temporary files.
-        int8: store the weights as int8.
+    The encoder is in float32. It is traced with the sample: two (query, passage) pairs of different
+    lengths. ``scratch`` is an existing folder.
 
     Raises:
         ExportError: the model cannot be converted.
@@ -147,12 +139,7 @@ _HIGHEST = 255
 
 
 class Quantized(NamedTuple):
-    """A matrix in eight bits: ``(values - zeros) * scales``, along an axis.
-
-    Attributes:
-        values: the shape of the matrix.
-        scales, zeros: one per row or column.
-    """
+    """A matrix in eight bits: ``(values - zeros) * scales``, with one of both per row or column."""
 
     values: NDArray[np.uint8]
     scales: NDArray[np.float32]
@@ -162,9 +149,7 @@ class Quantized(NamedTuple):
 def quantize(matrix: NDArray[np.float32], axis: int) -> Quantized:
     """Round a matrix to eight bits; the error is at most one scale, and 0 stays 0.
 
-    Args:
-        matrix: shape (rows, columns).
-        axis: 0 for a scale per row, 1 for a scale per column.
+    With the axis 0 there is a scale per row, with 1 per column.
     """
     import numpy as np
 
@@ -178,12 +163,9 @@ def quantize(matrix: NDArray[np.float32], axis: int) -> Quantized:
 
 
 def quantize_weights(model: Any) -> int:
-    """Quantize the weights of an ``onnx.ModelProto`` in place.
+    """Quantize the weights of an ``onnx.ModelProto`` in place; returns their number.
 
     A weight that is also used in another way, or has a single output column, stays float32.
-
-    Returns:
-        The number of quantized weights.
     """
     from onnx import helper, numpy_helper
 
@@ -213,13 +195,7 @@ def quantize_weights(model: Any) -> int:
 
 
 def save(model: Any, path: Path, largest: int = 1_900_000_000) -> None:
-    """Write an ``onnx.ModelProto``; weights beyond what one file can hold go to ``NAME_data``.
-
-    Args:
-        model: what to write.
-        path: the ``.onnx`` file.
-        largest: bytes of a file; the format's limit is 2 GB.
-    """
+    """Write an ``onnx.ModelProto``; weights beyond what one file can hold go to ``NAME_data``."""
     import onnx
 
     apart = sum(len(tensor.raw_data) for tensor in model.graph.initializer) > largest

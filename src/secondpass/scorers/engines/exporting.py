@@ -101,7 +101,8 @@ def export(
     extra = "export" if backend == "onnx" else "export,openvino"
     require([*_PACKAGES, MODULES[backend]], extra, f"the export to {backend}")
     folder, complete = _folder(model, into)
-    file = _file(backend, int8)
+    names = {"onnx": "onnx/model{}.onnx", "openvino": "openvino/openvino_model{}.xml"}
+    file = names[backend].format("_int8" if int8 else "")
     if (folder / file).exists() and not force:
         raise InputError(f"{folder / file}: exists; it is replaced with --force (force=True)")
     lists = _lists(pairs)
@@ -138,13 +139,6 @@ def export(
         move_into(draft, folder, file, aside)
     advance("Done", _STEPS, _STEPS)
     return Exported(folder, file, size, agreements)
-
-
-def _file(backend: Backend, int8: bool) -> str:
-    suffix = "_int8" if int8 else ""
-    if backend == "onnx":
-        return f"onnx/model{suffix}.onnx"
-    return f"openvino/openvino_model{suffix}.xml"
 
 
 def _folder(model: str, into: str | os.PathLike[str] | None) -> tuple[Path, bool]:
@@ -190,8 +184,6 @@ def _load(model: str) -> TorchModel:
         facts,
         device="cpu",
         precision="exact",
-        prompt=None,
-        prompt_name=None,
         # The runtimes recognise and fuse eager attention only.
         options={"model_kwargs": {"attn_implementation": "eager"}},
     )
@@ -259,9 +251,7 @@ def _agreements(
     for precision in precisions:
         files = model_files(model, find, backend, file)
         assert files is not None  # a named file is there, or an error is raised
-        loaded = LightModel(
-            files, backend, precision=precision, threads=usable_cpus(), max_length=None, remember=0
-        )
+        loaded = LightModel(files, backend, precision=precision)
         scores = PairEngine(loaded).score(lists)
         _check_finite(scores, f"the new file's {loaded.precision}")
         agreements[loaded.precision] = agreement(expected, scores)
@@ -290,15 +280,7 @@ def _check(measured: Agreement, agreements: Mapping[str, Agreement], *, force: b
 
 
 def check_differences(draft: Path, folder: Path) -> None:
-    """Check that a folder's files are equal to the new ones of the same names.
-
-    Args:
-        draft: the folder with the new files.
-        folder: where they are to be moved.
-
-    Raises:
-        InputError: names the first file that differs.
-    """
+    """Raise InputError unless a folder's files are equal to the new ones of the same names."""
     for path, place in _places(draft, folder).items():
         if place.exists() and not _same(path, place):
             raise InputError(
@@ -310,14 +292,9 @@ def move_into(draft: Path, folder: Path, file: str, aside: Path) -> None:
     """Move complete new files into a folder. After an exception, the folder is as before.
 
     If only the model file is replaced, that is one step. Otherwise, the old model file is first
-    moved aside, and the new one is moved last: a process that is killed meanwhile leaves a folder
-    without this model file, never one with files that do not belong together.
-
-    Args:
-        draft: the new files, on the same file system.
-        folder: the folder of the model, created if necessary.
-        file: the path of the model file within each.
-        aside: an empty folder for old files, on the same file system.
+    moved to ``aside``, and the new one is moved last: a process that is killed meanwhile leaves a
+    folder without this model file, never one with files that do not belong together. All folders
+    are on one file system.
     """
     places = _places(draft, folder)
     model = draft / file

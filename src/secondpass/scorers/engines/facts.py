@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from secondpass.errors import with_article
-from secondpass.scorers.engines.files import Find, in_folder, on_hub
+from secondpass.scorers.engines.files import Find, find_files
 from secondpass.scorers.hub import HubModel
 
 
@@ -24,7 +24,6 @@ class ModelFacts:
         own: ``config_sentence_transformers.json``.
         modules: ``modules.json``; None if there is none.
         types: the types of all modules, with those of routers.
-        find: finds a file of the model.
     """
 
     name: str
@@ -53,19 +52,6 @@ class ModelFacts:
     def read(self, name: str) -> Any:
         """The content of a JSON file; None if the model has none of that name."""
         return _read(self.find, name)
-
-
-def find_files(source: HubModel, *, offline: bool) -> Find:
-    """Find the files of a model, in its folder, on the hub, or offline in the hub's cache."""
-    if source.is_local:
-        return in_folder(Path(source.name))
-    return on_hub(
-        source.name,
-        revision=source.revision,
-        cache_folder=source.cache,
-        token=source.token,
-        local_files_only=offline,
-    )
 
 
 def read_facts(source: HubModel, *, offline: bool) -> ModelFacts | None:

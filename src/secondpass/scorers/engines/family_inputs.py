@@ -11,24 +11,23 @@ from secondpass.concurrency.lazy import ForkLock
 from secondpass.errors import ModelLoadError
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens
-from secondpass.scorers.engines.tokens import longest_first
-from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import (
+    CUTS,
+    as_characters,
+    count_tokens,
+    cut_pair,
+    shortened,
+)
 from secondpass.scorers.families import PLACEHOLDER, Cap, Input, Part
 
-_CUTS = 8
-"""Attempts to make a text fit: the tokens at a cut change with it."""
 _UNLIMITED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a model is given.
+    """The tokens of a pair or a block, the passages in it, and those that are not whole there.
 
-    Attributes:
-        ids: the tokens.
-        cut: the indices of the passages that are not whole in it.
-        passages: the indices of the passages in it.
-        types: the token types; None if all are 0.
+    Token types are None if all are 0.
     """
 
     ids: Sequence[int]
@@ -38,25 +37,17 @@ class Rendered:
 
     @property
     def length(self) -> int:
-        """The number of tokens."""
         return len(self.ids)
 
 
 class FamilyInputs:
-    """Renders pairs or lists as a family's description says.
+    """Renders pairs or lists as a family's description says. Safe for use from many threads.
 
-    Args:
-        model: the name or folder, for messages.
-        spec: the description.
-        tokenizer: of transformers.
-        positions: number of tokens that the model can read.
-        max_length: the setting; None is the family's own.
-        instruction: of calls without one; None is the family's own.
+    ``positions`` is the number of tokens that the model can read; ``instruction`` is that of calls
+    without one, None the family's own.
 
     Raises:
         ModelLoadError: a control token of the description is no token of the model.
-
-    Safe for use from many threads.
     """
 
     def __init__(
@@ -71,7 +62,7 @@ class FamilyInputs:
     ) -> None:
         self._spec, self._tokenizer = spec, tokenizer
         self._instruction = spec.instruction if instruction is None else instruction
-        self._control = ControlTokens.of(getattr(tokenizer, "added_tokens_decoder", {}))
+        self._control = ControlTokens(getattr(tokenizer, "added_tokens_decoder", {}))
         self._lock = ForkLock()
         self._ids = {token: token_id(model, tokenizer, token) for token in spec.control}
         longest_first_ = sorted(spec.control, key=len, reverse=True)
@@ -159,7 +150,7 @@ class FamilyInputs:
         first, second = query, passage
         last = next(i for i, part in enumerate(parts) if "passage" in part.names)
         ends = parts[last].text.endswith("$passage") and not any(affixes(passage))
-        for attempt in range(_CUTS):
+        for attempt in range(CUTS):
             rows = self._rows(first, second, instruction)
             for place, part in enumerate(parts):
                 if part.at_most is not None and not any(affixes(first)):
@@ -174,17 +165,12 @@ class FamilyInputs:
             if ends and excess <= len(rows[last]):
                 rows[last] = rows[last][: len(rows[last]) - excess]
                 break
-            sizes = [count_tokens(self._tokenizer, text) for text in (first, second)]
             if not attempt and not any(affixes(second)):  # what the rest leaves, as authors do
-                rest = self._rows(first, "", instruction)
-                excess = max(1, sum(map(len, rest)) + around + sizes[1] - self.longest)
+                rest = sum(map(len, self._rows(first, "", instruction)))
+                size = count_tokens(self._tokenizer, second)
+                excess = max(1, rest + around + size - self.longest)
             excess += attempt  # the tokens at a cut may become more
-            room = max(0, sum(sizes) - excess)
-            kept = longest_first(sizes[0], sizes[1], room)
-            if sizes[0] <= 3 * room // 4:
-                kept = sizes[0], room - sizes[0]
-            first = shortened(self._tokenizer, first, sizes[0] - kept[0])
-            second = shortened(self._tokenizer, second, sizes[1] - kept[1])
+            first, second = cut_pair(self._tokenizer, first, second, excess, spares_query=True)
         ids = [*self._before, *(id for row in rows for id in row), *self._after]
         return Rendered(ids, [index] if is_cut else [], [index])
 
@@ -315,11 +301,7 @@ class FamilyInputs:
 
 
 def token_id(model: str, tokenizer: Any, token: int | str) -> int:
-    """The id of a token that the description names.
-
-    Raises:
-        ModelLoadError: it is no token of the model, or several.
-    """
+    """The id of a token that the description names, which must be one token of the model."""
     if isinstance(token, int):
         if token >= len(tokenizer):
             raise ModelLoadError(

@@ -11,6 +11,7 @@ from typing import Any
 from secondpass.errors import ModelLoadError, with_article
 from secondpass.scorers.engines import modular_graph
 from secondpass.scorers.engines.runtimes import Backend
+from secondpass.scorers.hub import HubModel
 
 FILES: Mapping[Backend, Sequence[str]] = {
     "onnx": ("onnx/model.onnx", "model.onnx"),
@@ -57,13 +58,9 @@ class ModelFiles:
     Attributes:
         model: the name or folder, for messages.
         weights: the ONNX or OpenVINO file, or that of the weights of ``graph``.
-        tokenizer: the file ``tokenizer.json``.
         max_length: tokens of a pair that the model can read; None if no file says so.
         positions: tokens for which the model has positions; None if it is not limited.
-        pad: the padding token's id.
-        truncates_left: whether the beginning of too long texts is cut off, not the end.
-        types: whether the model takes token types.
-        type_count: number of token types that the model knows.
+        types: whether the model takes token types, of which it knows ``type_count``.
         graph: the model in ONNX, if it was written from its weights.
         words: number of tokens that the model knows; None if no file says so.
     """
@@ -91,30 +88,25 @@ def in_folder(folder: Path) -> Find:
     return find
 
 
-def on_hub(
-    model: str,
-    *,
-    revision: str | None,
-    cache_folder: str | None,
-    token: str | None,
-    local_files_only: bool,
-) -> Find:
-    """Find the files of a model on the hub, or with ``local_files_only`` in its cache."""
+def find_files(source: HubModel, *, offline: bool) -> Find:
+    """Find the files of a model, in its folder, on the hub, or offline in the hub's cache."""
+    if source.is_local:
+        return in_folder(Path(source.name))
     import huggingface_hub
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     def find(name: str) -> Path | None:
         try:
             path = huggingface_hub.hf_hub_download(
-                model,
+                source.name,
                 name,
-                revision=revision,
-                cache_dir=cache_folder,
-                token=token,
-                local_files_only=local_files_only,
+                revision=source.revision,
+                cache_dir=source.cache,
+                token=source.token,
+                local_files_only=offline,
             )
         except LocalEntryNotFoundError:
-            if not local_files_only:  # the hub stopped answering, so the model may have the file
+            if not offline:  # the hub stopped answering, so the model may have the file
                 raise
             return None
         except EntryNotFoundError:
@@ -128,12 +120,6 @@ def model_files(
     model: str, find: Find, backend: Backend, file: str | None = None
 ) -> ModelFiles | None:
     """The files of a cross-encoder for a backend; None if it has no model file for it.
-
-    Args:
-        model: the name or folder, for messages.
-        find: finds a file of the model.
-        backend: what is to run it.
-        file: the path of the model file within the model, instead of the usual ones.
 
     Raises:
         TorchOnlyError: the model is of a kind that only torch runs.
@@ -216,12 +202,7 @@ def _weights(find: Find, names: Sequence[str]) -> Path | None:
 
 
 def _graph(model: str, find: Find, config: Mapping[str, Any]) -> bytes | None:
-    """The graph of an encoder with modules that score; None if the model is no such one.
-
-    Raises:
-        TorchOnlyError: it has no graph.
-        ModelLoadError: its checkpoint lacks a weight.
-    """
+    """The graph of an encoder with modules that score; None if the model is no such one."""
     modules = _read(model, find, "modules.json") or ()
     if len(modules) < 2 or str((config.get("architectures") or [""])[0]) != "ModernBertModel":
         return None

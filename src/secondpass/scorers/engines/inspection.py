@@ -21,10 +21,6 @@ _SHOWN = 6
 def inspect_model(model: str, family: Any = None) -> dict[str, Any]:
     """What is recognised in a model and why, as JSON values.
 
-    Args:
-        model: a name on the hub, or a folder.
-        family: the setting ``family``.
-
     Returns:
         ``family``, ``title``, ``reasons``, ``read_out``, ``score_kind``, ``cut`` and ``verified``;
         if it can be loaded, ``tokens`` of a sample pair and its ``score``. If it is not recognised,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
+from secondpass.scorers.engines.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
@@ -25,15 +26,13 @@ _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 class LightModel:
     """A model that scores pairs, from its ONNX or OpenVINO file or its graph.
 
-    Args:
-        max_length: tokens of a pair; None is the model's own limit.
-        remember: passages whose tokens are kept.
-
     Raises:
         MissingExtraError: the runtime or the package ``tokenizers`` is not installed.
         TorchOnlyError: the file lacks an input that the model's scores depend on.
         ModelLoadError: a file cannot be loaded, or does not fit the others.
     """
+
+    takes_instruction = False
 
     def __init__(
         self,
@@ -41,15 +40,16 @@ class LightModel:
         backend: Backend,
         *,
         precision: Precision,
-        threads: int,
-        max_length: int | None,
-        remember: int,
+        threads: int | None = None,
+        max_length: int | None = None,
+        remember: int = 0,
     ) -> None:
         if max_length is not None and files.positions is not None and max_length > files.positions:
             raise ModelLoadError(
                 f"max_length {max_length} is more than the {files.positions} positions of the "
                 f"model {files.model!r}"
             )
+        self.threads = threads or usable_cpus()
         self._max_length = max_length or files.max_length
         self.tokenizer = PairTokenizer(
             files.tokenizer,
@@ -65,9 +65,8 @@ class LightModel:
                 f"{self.tokenizer.words} tokens: it is the tokenizer of another model"
             )
         self.runtime = open_runtime(
-            files.graph or files.weights, backend, precision=precision, threads=threads
+            files.graph or files.weights, backend, precision=precision, threads=self.threads
         )
-        self.threads = threads
         self.budget = _BUDGETS[backend]
         self.backend = backend
         self.precision = self.runtime.precision
@@ -91,7 +90,6 @@ class LightModel:
         self._try_out()
 
     def identity(self) -> dict[str, Any]:
-        """Everything but the texts that a score depends on."""
         weights = self._files.weights
         files = [
             weights,
@@ -114,19 +112,12 @@ class LightModel:
         }
 
     def prepare(self, query: str, passages: Sequence[str]) -> list[Pair]:
-        """The tokens of each pair."""
         return self.tokenizer.pairs(query, passages)
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model could not read whole."""
         return self.tokenizer.truncated.indices(query, passages)
 
     def run(self, pairs: Sequence[Pair]) -> list[float]:
-        """The logit of each pair.
-
-        Raises:
-            MethodError: the model's output is not one number per pair.
-        """
         scores: list[float] = self._output(pairs)[:, 0].tolist()
         return scores
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from secondpass.concurrency.lazy import Lazy
 from secondpass.questions import text_key
@@ -17,45 +17,22 @@ _KEPT = 1_000
 """Lists whose number of passes is remembered, for the report."""
 
 
-class ListModel(Protocol):
-    """A loaded model that reads lists. Safe for use from many threads."""
-
-    backend: str
-    precision: str
-    threads: int
-
-    def score_list(
-        self, query: str, passages: Sequence[str], instruction: str | None = None
-    ) -> Any:
-        """The ``scores`` of a list, and the number of ``blocks`` that it took."""
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that were longer than the model reads when they were scored."""
-
-
 class ListEngine:
     """Runs a model for any number of threads and rerankers, one list at a time.
 
-    Args:
-        model: the loaded model.
-        reason: why the model has its backend.
-
+    The model's ``score_list`` returns the scores of a list, and the number of passes that it took.
     Copies of a passage in a list are read once, so that they have the same score.
     """
 
-    def __init__(self, model: ListModel, reason: str = "") -> None:
-        self.model: Any = model
+    def __init__(self, model: Any, reason: str = "") -> None:
+        self.model = model
         rule = "one list at a time"
         self.info = EngineInfo("", model.backend, model.precision, model.threads, rule, reason)
         self._check = Lazy(lambda: (doubt_of(self.score),))
         self._blocks: LRU[int, int] = LRU(_KEPT)
 
     def doubt(self) -> str | None:
-        """Why the model is doubtful, by its scores of known answers; None if it is not.
-
-        Raises:
-            ModelLoadError: the model cannot score them.
-        """
+        """Why the model is doubtful, by its scores of known answers; None if it is not."""
         return self._check.get()[0]
 
     def score(self, requests: Requests, instruction: str | None = None) -> list[list[Any]]:
@@ -80,10 +57,10 @@ class ListEngine:
         if not passages:
             return []
         [(_, texts, copies)] = distinct([(query, passages)])
-        listed = self.model.score_list(query, texts, instruction)
-        self._blocks.put_many([(_key(query, passages), listed.blocks)])
+        found, blocks = self.model.score_list(query, texts, instruction)
+        self._blocks.put_many([(_key(query, passages), blocks)])
         scores: list[Any] = [None] * len(passages)
-        for indices, score in zip(copies, listed.scores, strict=True):
+        for indices, score in zip(copies, found, strict=True):
             for index in indices:
                 scores[index] = score
         return scores

@@ -13,10 +13,7 @@ V = TypeVar("V")
 
 
 class LRU(Generic[K, V]):
-    """Keeps the most recently used entries.
-
-    Args:
-        capacity: the largest number of entries; 0 keeps none.
+    """Keeps the most recently used entries; with a capacity of 0, none.
 
     Keys are of types that compare without Python code (str, bytes, int, tuples of them). Values
     must not be None. Safe for use from many threads, and after a fork.

@@ -13,16 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secondpass.scorers.minilm_graph import GraphWriter
+from secondpass.scorers.minilm_graph import FLOAT, MASKED, GraphWriter
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_FLOAT = 1
-"""ONNX's number of the element type float32."""
-_MASKED = -10_000.0
-"""Added to the attention to tokens that are not read, whose weight is then 0."""
 _LARGEST = 1_000_000_000
 """Bytes of the weights in float32. The graph is in memory several times, and has 2 GB at most."""
 _ACTIVATIONS = {
@@ -49,9 +45,8 @@ _CHANGES = ("rope_scaling", "sliding_window", "head_dim", "quantization_config")
 def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> bytes:
     """The ONNX model of a model's scores.
 
-    Args:
-        read: the content of a JSON file of the model; None if there is none.
-        find: the path of a file of the model; None if there is none.
+    ``read`` and ``find`` give the content of a JSON file and the path of a file; None if there is
+    none.
 
     Returns:
         The model. Its inputs are ``input_ids`` and ``attention_mask``, int64 of the shape (batch,
@@ -86,12 +81,13 @@ def build(read: Callable[[str], Any], find: Callable[[str], Path | None]) -> byt
             elif its != {"dimension": width} or {*tensors} - {"norm.weight", "norm.bias"}:
                 raise ValueError
             else:
-                state = graph.normalized(state, "norm", tensors, width=width)
+                weights = [_weight(tensors, f"norm.{it}", (width,)) for it in ("weight", "bias")]
+                state = graph.normalization(state, weights, 1e-5)
         except ValueError:
             raise ValueError(f"has another form of the module {folder}") from None
     if kinds[-1] != "Dense" or width != 1:
         raise ValueError("does not end with one score")
-    return graph.writer.model(state, ("batch", 1))
+    return graph.model(state, ("batch", 1))
 
 
 def _check_form(
@@ -148,27 +144,24 @@ def _kind(module: Mapping[str, Any]) -> str:
     return name.rpartition(".")[2] if name.startswith("sentence_transformers.") else name
 
 
-class _Graph:
+class _Graph(GraphWriter):
     """The encoder, and the operations of its modules."""
 
     def __init__(self, config: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__()
         self.config = config
-        named = {key for key in tensors if key.startswith("model.")}
-        if named and any(
-            key.startswith(("embeddings.", "layers.", "final_norm.")) for key in tensors
+        parts = ("embeddings.", "layers.", "final_norm.")
+        if any(key.startswith("model.") for key in tensors) and any(
+            key.startswith(parts) for key in tensors
         ):
             raise ValueError("has the weights of two encoders")
         self.tensors = {key.removeprefix("model."): value for key, value in tensors.items()}
-        self.writer = GraphWriter(["input_ids", "attention_mask"])
-        writer = self.writer
-        self.node, self.constant = writer.node, writer.constant
-        self.number, self.ints, self.gelu = writer.number, writer.ints, writer.gelu
         sizes = [size for name in _SIZES if type(size := config.get(name)) is int and size > 0]
         if len(sizes) < len(_SIZES):
             raise ValueError("has sizes that its config.json does not name")
-        self.heads, self.width, self.inner, self.layers, self.longest, self.words = sizes
-        self.size = self.width // self.heads
-        if self.width % self.heads or self.size % 2:
+        self.heads_count, self.width, self.inner, self.layers, self.longest, self.words = sizes
+        self.size = self.width // self.heads_count
+        if self.width % self.heads_count or self.size % 2:
             raise ValueError("has sizes that do not fit its heads")
         if config.get("hidden_activation", "gelu") != "gelu":
             raise ValueError("has another activation")
@@ -186,80 +179,79 @@ class _Graph:
         """The state of the first token, of the shape (batch, width)."""
         import numpy as np
 
-        node, config = self.node, self.config
-        state = node(
-            "Gather", self.constant(self._weight(_WORDS, (self.words, self.width))), "input_ids"
-        )
-        state = self.normalized(state, "embeddings.norm")
-        self.length = node("Slice", node("Shape", "input_ids"), self.ints(1), self.ints(2))
-        self.positions = self._first_rows(np.arange(self.longest))
-        mask = node("Unsqueeze", node("Cast", "attention_mask", to=_FLOAT), self.ints(1, 2))
-        everywhere = node("Mul", node("Sub", self.number(1), mask), self.number(_MASKED))
+        node = self.node
+        words = self.constant(_weight(self.tensors, _WORDS, (self.words, self.width)))
+        state = self._normalized(node("Gather", words, "input_ids"), "embeddings.norm")
+        everywhere = self.mask()
         # The positions of the rows and of the columns of a window around each token.
-        ends = [node("Unsqueeze", self.positions, self.ints(axis)) for axis in (1, 0)]
-        window = self.writer.constant(np.array(_whole(config, "local_attention", 128) // 2))
+        positions = self.first_rows(np.arange(self.longest))
+        ends = [node("Unsqueeze", positions, self.ints(axis)) for axis in (1, 0)]
+        window = self.constant(np.array(_whole(self.config, "local_attention", 128) // 2))
         far = node("Greater", node("Abs", node("Sub", *ends)), window)
-        near = node("Mul", node("Cast", far, to=_FLOAT), self.number(_MASKED))
+        near = node("Mul", node("Cast", far, to=FLOAT), self.number(MASKED))
         masks = {"full_attention": everywhere, "sliding_attention": node("Add", everywhere, near)}
         angles = {kind: self._angles(kind) for kind in masks}
-        every = _whole(config, "global_attn_every_n_layers", 3)
-        kinds = config.get("layer_types") or [
+        for layer, kind in enumerate(self._kinds()):
+            if kind not in masks:
+                raise ValueError("has other kinds of attention")
+            state = self._layer(layer, state, masks[kind], angles[kind])
+        first = node("Gather", state, self.constant(np.array(0)), axis=1)
+        return self._normalized(first, "final_norm")
+
+    def _kinds(self) -> Sequence[Any]:
+        """The kind of attention of each layer."""
+        every = _whole(self.config, "global_attn_every_n_layers", 3)
+        kinds: Sequence[Any] = self.config.get("layer_types") or [
             "sliding_attention" if layer % every else "full_attention"
             for layer in range(self.layers)
         ]
-        if len(kinds) != self.layers or {*kinds} - {*masks}:
+        if len(kinds) != self.layers:
             raise ValueError("has other kinds of attention")
-        for layer, kind in enumerate(kinds):
-            state = self._layer(layer, state, masks[kind], angles[kind])
-        first = node("Gather", state, self.writer.constant(np.array(0)), axis=1)
-        return self.normalized(first, "final_norm")
+        return kinds
 
     def _layer(self, layer: int, state: str, mask: str, angles: tuple[str, str]) -> str:
-        node, name = self.node, f"layers.{layer}"
+        node, name, width, inner_width = self.node, f"layers.{layer}", self.width, self.inner
         # The first layer reads what was just normalized.
-        read = self.normalized(state, f"{name}.attn_norm") if layer else state
-        asking = read
+        read = self._normalized(state, f"{name}.attn_norm") if layer else state
+        asking, turned = read, angles
         if layer == self.layers - 1:  # only the first token is read
             mask = self._first(mask, axis=2)
             asking, state = self._first(read, axis=1), self._first(state, axis=1)
             cosine, sine = angles
             turned = self._first(cosine, axis=0), self._first(sine, axis=0)
-        else:
-            turned = angles
         # Scaling the queries' weights saves scaling the products.
-        parts = [
-            self.linear(
-                f"{name}.attn.Wqkv",
-                source,
-                (3 * self.width, self.width),
-                bias=self.attention_bias,
-                part=(number, 3),
-                scale=scale,
+        query, key, value = (
+            self.heads(
+                self._linear(
+                    f"{name}.attn.Wqkv",
+                    source,
+                    (3 * width, width),
+                    bias=self.attention_bias,
+                    part=(number, 3),
+                    scale=scale,
+                ),
+                self.heads_count,
+                self.size,
             )
             for number, (source, scale) in enumerate(
                 [(asking, self.size**-0.5), (read, 1.0), (read, 1.0)]
             )
-        ]
-        shape = self.ints(0, 0, self.heads, self.size)
-        query, key, value = (
-            node("Transpose", node("Reshape", part, shape), perm=(0, 2, 1, 3)) for part in parts
         )
+        query = self._turned(query, *turned)
         key = node("Transpose", self._turned(key, *angles), perm=(0, 1, 3, 2))
-        weights = node("Add", node("MatMul", self._turned(query, *turned), key), mask)
-        mixed = node("MatMul", node("Softmax", weights, axis=-1), value)
-        mixed = node("Transpose", mixed, perm=(0, 2, 1, 3))
-        mixed = node("Reshape", mixed, self.ints(0, 0, self.width))
-        square = self.width, self.width
-        mixed = self.linear(f"{name}.attn.Wo", mixed, square, bias=self.attention_bias)
+        mixed = self.attention(query, key, value, mask, width)
+        mixed = self._linear(f"{name}.attn.Wo", mixed, (width, width), bias=self.attention_bias)
         state = node("Add", state, mixed)
-        read = self.normalized(state, f"{name}.mlp_norm")
-        shapes, bias = ((2 * self.inner, self.width), (self.width, self.inner)), self.mlp_bias
+        read = self._normalized(state, f"{name}.mlp_norm")
         inner, gate = (
-            self.linear(f"{name}.mlp.Wi", read, shapes[0], bias=bias, part=(part, 2))
+            self._linear(
+                f"{name}.mlp.Wi", read, (2 * inner_width, width), bias=self.mlp_bias, part=(part, 2)
+            )
             for part in (0, 1)
         )
         inner = node("Mul", self.gelu(inner), gate)
-        return node("Add", state, self.linear(f"{name}.mlp.Wo", inner, shapes[1], bias=bias))
+        output = self._linear(f"{name}.mlp.Wo", inner, (width, inner_width), bias=self.mlp_bias)
+        return node("Add", state, output)
 
     def _first(self, values: str, axis: int) -> str:
         return self.node("Slice", values, self.ints(0), self.ints(1), self.ints(axis))
@@ -285,7 +277,7 @@ class _Graph:
         steps = 1 / theta ** (np.arange(0, self.size, 2, dtype=np.float32) / self.size)
         positions = np.arange(self.longest, dtype=np.float32)
         angles = np.tile(np.outer(positions, steps.astype(np.float32)), 2)
-        return self._first_rows(np.cos(angles)), self._first_rows(np.sin(angles))
+        return self.first_rows(np.cos(angles)), self.first_rows(np.sin(angles))
 
     def _turned(self, state: str, cosine: str, sine: str) -> str:
         """Queries or keys with their positions, in the operators that OpenVINO recognises."""
@@ -297,10 +289,6 @@ class _Graph:
         other = node("Concat", node("Neg", second), first, axis=-1)
         return node("Add", node("Mul", state, cosine), node("Mul", other, sine))
 
-    def _first_rows(self, array: NDArray[Any]) -> str:
-        """As many rows of a constant as there are tokens."""
-        return self.node("Slice", self.constant(array), self.ints(0), self.length, self.ints(0))
-
     def dense(
         self,
         state: str,
@@ -309,11 +297,7 @@ class _Graph:
         width: int,
         output: str,
     ) -> tuple[str, int]:
-        """A module of the class Dense, and the size of its output.
-
-        Raises:
-            ValueError: its configuration or its weights are of another form.
-        """
+        """A module of the class Dense, and the size of its output; ValueError for another form."""
         bias, outputs = its.get("bias", True), its.get("out_features")
         activation = its.get("activation_function")
         if (
@@ -327,29 +311,12 @@ class _Graph:
             or {*tensors} - {"linear.weight", *["linear.bias"] * bias}
         ):
             raise ValueError
-        state = self.linear("linear", state, (outputs, width), tensors, bias=bias)
+        state = self._linear("linear", state, (outputs, width), tensors, bias=bias)
         if operator := _ACTIVATIONS[activation]:
             state = self.gelu(state) if operator == "Gelu" else self.node(operator, state)
         return state, outputs
 
-    def _weight(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        tensors: Mapping[str, NDArray[Any]] | None = None,
-    ) -> NDArray[Any]:
-        """A weight of the shape that the configuration says.
-
-        Raises:
-            KeyError: it is missing.
-            ValueError: it has another shape.
-        """
-        weight = (self.tensors if tensors is None else tensors)[name]
-        if weight.shape != shape:
-            raise ValueError("has a checkpoint of other sizes than its config.json")
-        return weight
-
-    def linear(
+    def _linear(
         self,
         name: str,
         state: str,
@@ -363,32 +330,28 @@ class _Graph:
         """A product; of one of several parts of the outputs."""
         import numpy as np
 
+        tensors = self.tensors if tensors is None else tensors
         index, count = part
-        weight = self._weight(f"{name}.weight", shape, tensors)
-        matrix = np.split(weight, count)[index] * np.float32(scale)
-        product = self.node("MatMul", state, self.constant(np.ascontiguousarray(matrix.T)))
-        if not bias:
-            return product
-        added = self._weight(f"{name}.bias", shape[:1], tensors)
-        own = np.split(added, count)[index] * np.float32(scale)
-        return self.node("Add", product, self.constant(own))
 
-    def normalized(
-        self,
-        state: str,
-        name: str,
-        tensors: Mapping[str, NDArray[Any]] | None = None,
-        *,
-        width: int | None = None,
-    ) -> str:
-        """Layer normalization in the encoder, or of this size as a module after it."""
-        has_bias, epsilon = (self.norm_bias, self.epsilon) if width is None else (True, 1e-5)
-        shape = (width or self.width,)
-        weights = [
-            self.constant(self._weight(f"{name}.{part}", shape, tensors))
-            for part in ("weight", *["bias"] * has_bias)
-        ]
-        return self.node("LayerNormalization", state, *weights, axis=-1, epsilon=epsilon)
+        def own(kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
+            weight = np.split(_weight(tensors, f"{name}.{kind}", shape), count)[index]
+            return weight * np.float32(scale)
+
+        matrix = np.ascontiguousarray(own("weight", shape).T)
+        return self.product(state, matrix, own("bias", shape[:1]) if bias else None)
+
+    def _normalized(self, state: str, name: str) -> str:
+        parts = ("weight", "bias") if self.norm_bias else ("weight",)
+        weights = [_weight(self.tensors, f"{name}.{part}", (self.width,)) for part in parts]
+        return self.normalization(state, weights, self.epsilon)
+
+
+def _weight(tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """A weight, which must have the shape that the configuration says."""
+    weight = tensors[name]
+    if weight.shape != shape:
+        raise ValueError("has a checkpoint of other sizes than its config.json")
+    return weight
 
 
 def _whole(config: Mapping[str, Any], name: str, default: int) -> int:
@@ -415,11 +378,7 @@ _THETAS = {
 
 
 def _tensors(find: Callable[[str], Path | None], folder: str) -> dict[str, NDArray[np.float32]]:
-    """The weights of a module, from ``model.safetensors`` in its folder.
-
-    Raises:
-        ValueError: there is no such file, it is damaged, or too large.
-    """
+    """The weights of a module, from ``model.safetensors`` in its folder."""
     import numpy as np
 
     path = find(f"{folder}/model.safetensors" if folder else "model.safetensors")

@@ -1,7 +1,10 @@
 """Runtimes of model files without torch: onnxruntime and OpenVINO.
 
-Both have the same interface. A runtime has ``threads`` streams of one thread each: several batches
-run concurrently, which scales better than several threads in one batch.
+Both have the same interface, and are safe for use from many threads. A runtime has ``threads``
+streams of one thread each: several batches run concurrently, which scales better than several
+threads in one batch. ``inputs`` are the names of the model's inputs, ``precision`` is that of
+matrix products, ``float32`` or ``bfloat16``, and ``run`` returns the model's first output for
+arrays of the shape (batch, tokens).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from weakref import WeakSet
 
 from secondpass.concurrency.lazy import ForkLock, require
@@ -30,27 +33,6 @@ MODULES: Mapping[Backend, str] = {"onnx": "onnxruntime", "openvino": "openvino"}
 """The package of each backend; the extra has the name of the backend."""
 
 
-class Runtime(Protocol):
-    """A loaded model file. Safe for use from many threads.
-
-    Attributes:
-        backend: ``onnx`` or ``openvino``.
-        version: of the runtime.
-        precision: of matrix products: ``float32`` or ``bfloat16``.
-        threads: number of concurrent calls of :meth:`run` that run at full speed.
-        inputs: names of the model's inputs.
-    """
-
-    backend: Backend
-    version: str
-    precision: str
-    threads: int
-    inputs: frozenset[str]
-
-    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> NDArray[np.float32]:
-        """The model's first output for arrays of the shape (batch, tokens)."""
-
-
 def open_runtime(
     model: Path | bytes,
     backend: Backend,
@@ -58,21 +40,16 @@ def open_runtime(
     precision: Precision = "auto",
     threads: int = 1,
 ) -> Runtime:
-    """Load a model file.
+    """Load a model file, or the content of an ``.onnx`` file.
 
-    Args:
-        model: an ``.onnx`` file, or for OpenVINO an ``.xml`` file with its ``.bin`` beside it; or
-            the content of an ``.onnx`` file.
-        backend: ``onnx`` (onnxruntime) or ``openvino``.
-        precision: ``auto`` is bfloat16 where the runtime supports it and the processor has it, else
-            float32; ``exact`` is float32.
-        threads: number of batches that run concurrently.
+    OpenVINO reads ``.onnx`` files, and ``.xml`` files with their ``.bin`` beside them. Precision
+    ``auto`` is bfloat16 where the runtime supports it and the processor has it, else float32.
 
     Raises:
         MissingExtraError: the runtime is not installed.
         ModelLoadError: the file is no model that the runtime can load.
     """
-    kind: type[_Onnx] | type[_OpenVino] = _Onnx if backend == "onnx" else _OpenVino
+    kind: type[Runtime] = _Onnx if backend == "onnx" else _OpenVino
     require([MODULES[backend], "numpy"], backend, f"the {backend} backend")
     try:
         runtime = kind(model, precision, threads)
@@ -156,6 +133,9 @@ class _OpenVino:
             if len(self._idle) < self.threads:
                 self._idle.append(request)
         return result
+
+
+Runtime: TypeAlias = _Onnx | _OpenVino
 
 
 def import_onnxruntime() -> Any:

@@ -11,8 +11,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any
 
 from secondpass.errors import ConfigurationError
 from secondpass.questions import written_spans
@@ -46,163 +47,91 @@ LAYOUT = Layout(
 )
 
 
-class ScoreCache(Protocol):
+class ScoreCache:
     """A bounded map from pairs to scores, which drops the least recently used pairs.
+
+    Args:
+        place: number of pairs that are kept in memory, about 270 bytes each; or the path of a
+            SQLite file, about 150 bytes a pair and at most 150 MB, which any number of processes
+            may use.
 
     Scores are returned exactly as they were stored; only finite ones are. Safe for use from many
     threads, and after a fork. No method raises: a cache that fails has no scores.
     """
 
-    def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
-        """The score of each pair, or None; keys as of :func:`pair_key`."""
-
-    def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
-        """Keep scores. A pair that is known may keep its score, or get the new one."""
-
-    def issues(self) -> list[Issue]:
-        """What is wrong with the cache, for a report."""
-
-    def close(self) -> None:
-        """Release memory and files; a later call opens them again."""
-
-
-class MemoryScores:
-    """A :class:`ScoreCache` in memory: about 270 bytes a pair.
-
-    Args:
-        capacity: number of pairs.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._scores: LRU[bytes, float] = LRU(capacity)
+    def __init__(self, place: int | str | os.PathLike[str]) -> None:
+        self._memory: LRU[bytes, float] = LRU(place if isinstance(place, int) else 0)
+        self._file = None if isinstance(place, int) else _store(place)
 
     def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
-        """The score of each pair, or None."""
-        return self._scores.get_many(keys)
-
-    def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
-        """Keep finite scores."""
-        self._scores.put_many((key, score) for key, score in pairs if isfinite(score))
-
-    def issues(self) -> list[Issue]:
-        """None."""
-        return []
-
-    def close(self) -> None:
-        """Forget all scores."""
-        self._scores.clear()
-
-
-class StoredScores:
-    """A :class:`ScoreCache` in a SQLite file: about 150 bytes a pair.
-
-    Args:
-        path: of the file; created if it does not exist, readable by its owner only.
-        max_bytes: maximum size of the file.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:
-        self._store: Store[float] = Store(path, LAYOUT, max_bytes)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[float | None]:
-        """The score of each pair, or None."""
-        scores = self._store.get_many(keys)
+        """The score of each pair, or None; keys as of :func:`pair_keys`."""
+        if self._file is None:
+            return self._memory.get_many(keys)
+        scores = self._file.get_many(keys)
         return [scores.get(key) for key in keys]
 
     def put_many(self, pairs: Iterable[tuple[bytes, float]]) -> None:
-        """Keep finite scores."""
-        self._store.put_many({key: float(score) for key, score in pairs if isfinite(score)})
+        """Keep scores. A pair that is known may keep its score, or get the new one."""
+        finite = {key: float(score) for key, score in pairs if isfinite(score)}
+        if self._file is None:
+            self._memory.put_many(finite.items())
+        else:
+            self._file.put_many(finite)
 
     def issues(self) -> list[Issue]:
         """What is wrong with the file, for a report."""
-        return self._store.issues()
+        return [] if self._file is None else self._file.issues()
 
     def close(self) -> None:
-        """Close the file; a later call opens it again."""
-        self._store.close()
+        """Release memory and files; a later call opens them again."""
+        self._memory.clear()
+        if self._file is not None:
+            self._file.close()
 
 
-def open_cache(value: int | str | os.PathLike[str]) -> ScoreCache:
-    """A score cache.
-
-    Args:
-        value: number of pairs, at least 1, that are kept in memory; or the path of a SQLite file,
-            which is created if it does not exist and keeps 150 MB, about a million pairs. Any
-            number of processes may use one file. If it cannot be used, the cache has no scores, and
-            its issues say why.
-
-    Raises:
-        ConfigurationError: the value is neither.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | str | os.PathLike):
-        raise ConfigurationError("score cache: must be a number of pairs or the path of a file")
-    if isinstance(value, int):
-        if value < 1:
-            raise ConfigurationError(f"score cache: must be 1 pair or more, not {value}")
-        return MemoryScores(value)
-    if not str(value) or "\0" in str(value):
-        raise ConfigurationError("score cache: the path must be that of a file")
-    return StoredScores(value)
+def _store(path: str | os.PathLike[str]) -> Store[float]:
+    return Store(path, LAYOUT, MAX_BYTES)
 
 
-def check_cache(value: int | str | None) -> None:
-    """Check that the path of a score cache is not that of something else.
-
-    Raises:
-        ConfigurationError: it is.
-    """
-    if isinstance(value, str):
-        Store(value, LAYOUT, MAX_BYTES).check("score_cache")
+def check_cache(place: int | str | None) -> None:
+    """Check that the path of a score cache is one, and not that of something else."""
+    if isinstance(place, str):
+        if "\0" in place:
+            raise ConfigurationError("score_cache: the path must be that of a file")
+        _store(place).check("score_cache")
 
 
 def text_digest(text: str) -> bytes:
     """A digest of 16 bytes of any text, lone surrogates included."""
-    return hashlib.blake2b(_bytes(text), digest_size=DIGEST_SIZE).digest()
-
-
-def _bytes(text: str) -> bytes:
     data = text.encode("utf-8", "surrogatepass")
-    written = written_spans(text)
-    return b"%b\xff%b" % (data, repr(written).encode()) if written else data
+    if written := written_spans(text):
+        data = b"%b\xff%b" % (data, repr(written).encode())
+    return hashlib.blake2b(data, digest_size=DIGEST_SIZE).digest()
 
 
 def namespace(settings: Mapping[str, Any]) -> bytes:
-    """A digest of 16 bytes of everything but the texts that a score depends on.
-
-    Args:
-        settings: JSON values under names, such as the model file's digest, engine, version,
-            precision, max_length, prompt and activation. Their order has no effect.
-    """
+    """A digest of 16 bytes of everything but the texts that a score depends on, as JSON values."""
     return text_digest(json.dumps(settings, sort_keys=True))
 
 
-def with_instruction(namespace: bytes, instruction: str) -> bytes:
-    """The digest of 16 bytes of a namespace and the instruction of a call."""
-    return text_digest(f"{namespace.hex()} {instruction}")
+def pair_keys(
+    namespace: bytes, query: str, passages: Iterable[str], instruction: str | None = None
+) -> list[bytes]:
+    """The keys of a query with each passage, 48 bytes.
 
-
-def pair_key(namespace: bytes, query_digest: bytes, passage_digest: bytes) -> bytes:
-    """The key of a pair, 48 bytes.
-
-    It starts with the namespace and the query, so that a file has the pairs of one query together.
+    A key starts with the namespace and the query, so that a file has the pairs of one query
+    together.
     """
-    return namespace + query_digest + passage_digest
-
-
-def pair_keys(namespace: bytes, query: str, passages: Iterable[str]) -> list[bytes]:
-    """The keys of a query with each passage, as :func:`pair_key`."""
+    if instruction is not None:
+        namespace = text_digest(f"{namespace.hex()} {instruction}")
     start = namespace + text_digest(query)
-    digest = hashlib.blake2b
-    return [start + digest(_bytes(text), digest_size=DIGEST_SIZE).digest() for text in passages]
+    return [start + text_digest(text) for text in passages]
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
     """The digest of a file's bytes as 32 hexadecimal digits.
 
     It is computed again only if path, size, time of the last change or inode differ.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     resolved = os.path.realpath(path)
     with open(resolved, "rb") as file:
@@ -210,13 +139,10 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         key = (resolved, status.st_size, status.st_mtime_ns, status.st_ino)
         [known] = _file_digests.get_many([key])
         if known is None:
-            known = hashlib.file_digest(file, _blake2b).hexdigest()
+            new_digest = partial(hashlib.blake2b, digest_size=DIGEST_SIZE)
+            known = hashlib.file_digest(file, new_digest).hexdigest()
             _file_digests.put_many([(key, known)])
     return known
-
-
-def _blake2b() -> Any:
-    return hashlib.blake2b(digest_size=DIGEST_SIZE)
 
 
 _file_digests: LRU[tuple[str, int, int, int], str] = LRU(64)

@@ -32,13 +32,7 @@ _LONGEST_KEY = 20_000
 
 
 class Pair(NamedTuple):
-    """The tokens of a pair, without those after the passage.
-
-    Attributes:
-        head: tokens before the passage.
-        passage: tokens of the passage.
-        length: number of all tokens.
-    """
+    """The tokens before the passage, those of the passage, and the number of all tokens."""
 
     head: NDArray[np.int32]
     passage: NDArray[np.int32]
@@ -62,27 +56,13 @@ class _Tokens(NamedTuple):
 
 
 class PairTokenizer:
-    """Tokenizes pairs for a model.
-
-    Args:
-        path: the file ``tokenizer.json``.
-        max_length: tokens of a pair; None for no limit. The longer of query and passage is
-            truncated first.
-        pad: the id of the padding token.
-        truncates_left: whether texts lose their beginning rather than their end.
-        types: whether token types are used; else all are 0.
-        remember: passages whose tokens are kept, the last used ones.
+    """Tokenizes pairs for a model. Safe for use from many threads.
 
     Control tokens in a query or a passage are read as characters, except in what the configuration
-    wrote around them (:class:`~secondpass.questions.RenderedText`), which is not cut either. Safe
-    for use from many threads.
-
-    Attributes:
-        has_types: whether pairs have token types other than 0.
-        words: number of tokens, without those that were added.
-
-    Raises:
-        ModelLoadError: the file is no tokenizer.
+    wrote around them (:class:`~secondpass.questions.RenderedText`), which is not cut either. Of a
+    pair with more than ``max_length`` tokens, the longer text is truncated first; with
+    ``truncates_left`` it loses its beginning. Without ``types``, all token types are 0.
+    ``remember`` is the number of passages whose tokens are kept.
     """
 
     def __init__(
@@ -112,7 +92,7 @@ class PairTokenizer:
         self._tokenizer = tokenizer
         self.words: int = tokenizer.get_vocab_size(with_added_tokens=False)
         self._path = path
-        self._control = ControlTokens.of(tokenizer.get_added_tokens_decoder())
+        self._control = ControlTokens(tokenizer.get_added_tokens_decoder())
         self._control_ids = np.array(sorted(self._control.ids), dtype=np.int32)
         self._with_control = Lazy(self._load_with_control)
         self._room = None if max_length is None else max_length - self._parts.special
@@ -285,14 +265,7 @@ def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 class _Parts:
-    """The special tokens around the texts of a pair, and the token types.
-
-    Attributes:
-        prefix, middle, suffix: token ids before the query, between the texts, after the passage.
-        special: number of all of these.
-        head_type, passage_type, suffix_types: token types.
-        has_types: whether any of them differs from 0.
-    """
+    """The token ids before the query, between the texts and after the passage, and the types."""
 
     def __init__(self, tokenizer: Tokenizer, *, types: bool) -> None:
         import numpy as np

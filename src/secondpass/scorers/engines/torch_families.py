@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 from secondpass.errors import ModelLoadError
 from secondpass.scorers.engines.checkpoints import (
@@ -35,52 +35,10 @@ _CLASSES = {
 """Classes of transformers by what is computed."""
 
 
-class FamilyPair(NamedTuple):
-    """A prepared pair.
-
-    Attributes:
-        rendered: what the model is given.
-        length: number of tokens.
-    """
-
-    rendered: Rendered
-    length: int
-
-
-@dataclass(frozen=True)
-class ListedScores:
-    """The scores of a list.
-
-    Attributes:
-        scores: one per passage.
-        blocks: number of passes that the list took.
-    """
-
-    scores: Sequence[float]
-    blocks: int
-
-
 class FamilyModel(TorchRunner):
     """A model that is computed and read as its family's description says.
 
-    Args:
-        source: the model.
-        offline: whether the hub is not to be contacted.
-        facts: what its files say.
-        recognised: the family.
-        device: ``auto`` selects an accelerator if there is one.
-        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
-        prompt: the setting: in place of the family's own instruction.
-        prompt_name: the setting, which such a model does not have.
-        options: further arguments.
-
-    Attributes:
-        inputs: renders what the model reads.
-        tokenizer: of transformers.
-        takes_instruction: whether the instruction of a call is read.
-
     Raises:
-        MissingExtraError: sentence-transformers is not installed.
         ModelLoadError: the model cannot be loaded, or lacks weights or tokens that its scores need.
     """
 
@@ -105,6 +63,7 @@ class FamilyModel(TorchRunner):
             source, offline, device=device, precision=precision, options=options, settings=settings
         )
         self._run, self._read = family.run, family.read
+        self.reads_lists = family.input.of == "list"
         self._divide = _divisor(source.name, family.scale, facts)
         self.takes_instruction = family.input.takes_instruction
         if prompt is not None and not self.takes_instruction:
@@ -183,20 +142,18 @@ class FamilyModel(TorchRunner):
 
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
-    ) -> list[FamilyPair]:
-        """The tokens of each pair."""
+    ) -> list[Rendered]:
         rendered = self.inputs.pairs(query, passages, self._instruction(instruction))
         self._truncated.add(query, [passages[index] for row in rendered for index in row.cut])
-        return [FamilyPair(row, row.length) for row in rendered]
+        return rendered
 
     def sample_ids(self, query: str, passage: str) -> list[int]:
         """The tokens that the model is given for a pair, or for a list of one passage."""
         render = self.inputs.pairs if self._read.vectors is None else self.inputs.lists
         return [*render(query, [passage])[0].ids]
 
-    def run(self, pairs: Sequence[FamilyPair]) -> list[float]:
-        """The score of each pair."""
-        return self._thread.submit(self._scores, [pair.rendered for pair in pairs]).result()
+    def run(self, pairs: Sequence[Rendered]) -> list[float]:
+        return self._thread.submit(self._scores, pairs).result()
 
     def _scores(self, rows: Sequence[Rendered]) -> list[float]:
         import torch
@@ -210,15 +167,16 @@ class FamilyModel(TorchRunner):
 
     def score_list(
         self, query: str, passages: Sequence[str], instruction: str | None = None
-    ) -> ListedScores:
-        """The scores of a list. One that takes several passes is joined by the query's vectors.
+    ) -> tuple[list[float], int]:
+        """The scores of a list, and the number of passes that it took.
 
-        Their average has the weights max((1 + cosine) / 2) over the passages of each pass.
+        Several are joined by the query's vectors, whose average has the weights
+        max((1 + cosine) / 2) over the passages of each pass.
         """
         blocks = self.inputs.lists(query, passages, self._instruction(instruction))
         self._truncated.add(query, [passages[index] for block in blocks for index in block.cut])
         scores = self._thread.submit(self._list_scores, blocks).result()
-        return ListedScores(scores, len(blocks))
+        return scores, len(blocks)
 
     def _list_scores(self, blocks: Sequence[Rendered]) -> list[float]:
         import torch
@@ -256,30 +214,22 @@ class FamilyModel(TorchRunner):
 
     def _set_read_out(self, model: Any, facts: ModelFacts | None) -> None:
         """Find the tokens, the labels and the matrices that are read."""
+        import torch
+
         read, name = self._read, self._source.name
         self._tokens: list[int] = []
         self._matrices: list[Tensor] = []
+        weights = next(model.parameters())
+        move = partial(torch.Tensor.to, device=weights.device, dtype=weights.dtype)
         if read.vectors is not None:
             wanted = [read.vectors.query, read.vectors.passage]
             self._tokens = [token_id(name, self.tokenizer, token) for token in wanted]
-            _check_whole(name, facts, read.vectors.projector)
-            weights = next(model.parameters())
-            self._matrices = [
-                matrix.to(device=weights.device, dtype=weights.dtype)
-                for matrix in _tensors(name, facts, read.vectors.projector).values()
-            ]
+            stored = _stored(name, facts, read.vectors.projector, alone=True)
+            self._matrices = [*map(move, stored.values())]
         elif read.head is not None:
-            names = [
-                name
-                for weight in read.head.weights
-                for name in (weight, weight.removesuffix("weight") + "bias")
-            ]
-            optional = [name for name in names if name not in read.head.weights]
-            weights = next(model.parameters())
-            self._head = {
-                key: matrix.to(device=weights.device, dtype=weights.dtype)
-                for key, matrix in _tensors(name, facts, names, optional).items()
-            }
+            biases = [_bias_of(weight) for weight in read.head.weights]
+            stored = _stored(name, facts, read.head.weights, biases)
+            self._head = {key: move(matrix) for key, matrix in stored.items()}
         elif read.logit is not None:
             wanted_ids = [read.logit] if read.minus is None else [read.logit, read.minus]
             self._tokens = [token_id(name, self.tokenizer, token) for token in wanted_ids]
@@ -390,7 +340,7 @@ class FamilyModel(TorchRunner):
         for number, name in enumerate(head.weights):
             if number and head.activation is not None:
                 state = getattr(torch.nn.functional, head.activation)(state)
-            bias = self._head.get(name.removesuffix("weight") + "bias")
+            bias = self._head.get(_bias_of(name))
             state = torch.nn.functional.linear(state, self._head[name], bias)
         scores: Tensor = state.float().reshape(len(lengths))
         return scores
@@ -420,54 +370,47 @@ def _read_both_ways(model: Any) -> None:
             module.is_causal = False
 
 
-def _check_whole(name: str, facts: ModelFacts | None, matrices: Sequence[str]) -> None:
-    """Check that the module of some matrices has no weights beside them.
+def _bias_of(weight: str) -> str:
+    return weight.removesuffix("weight") + "bias"
 
-    Raises:
-        ModelLoadError: it has, so that it computes something else.
+
+def _stored(
+    name: str,
+    facts: ModelFacts | None,
+    names: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    alone: bool = False,
+) -> dict[str, Tensor]:
+    """Weights of the checkpoint that its class of transformers does not have, by their names.
+
+    With ``alone``, their modules must have no others, which would change the scores.
     """
     from safetensors import safe_open
 
-    index = None if facts is None else facts.read("model.safetensors.index.json")
-    keys = [*(index or {}).get("weight_map", {})]
-    path = None if facts is None else facts.find("model.safetensors")
-    if path is not None:
-        with safe_open(path, "pt") as tensors:
-            keys += tensors.keys()
-    modules = {matrix.partition(".")[0] for matrix in matrices}
-    more = sorted({key for key in keys if key.partition(".")[0] in modules} - {*matrices})
+    index = facts.read("model.safetensors.index.json") if facts else None
+    shards = (index or {}).get("weight_map", {})
+    find = cache(facts.find) if facts else lambda _: None
+    places = {key: find(file) for key, file in shards.items()}
+    if (single := find("model.safetensors")) is not None:
+        with safe_open(single, "pt") as tensors:
+            places |= dict.fromkeys(tensors.keys(), single)
+    modules = {key.partition(".")[0] for key in names} if alone else set()
+    more = sorted({key for key in places if key.partition(".")[0] in modules} - {*names})
     if more:
         raise ModelLoadError(
             f"the model {name!r} cannot be loaded: its checkpoint has {more[0]}, which its family "
             "does not read"
         )
-
-
-def _tensors(
-    name: str, facts: ModelFacts | None, names: Sequence[str], optional: Sequence[str] = ()
-) -> dict[str, Tensor]:
-    """Weights of the checkpoint that its class of transformers does not have, by their names.
-
-    Raises:
-        ModelLoadError: the checkpoint lacks one.
-    """
-    from safetensors import safe_open
-
-    index = None if facts is None else facts.read("model.safetensors.index.json")
-    found: dict[str, Tensor] = {}
-    for key in names:
-        file = (index or {}).get("weight_map", {}).get(key, "model.safetensors")
-        path = None if facts is None else facts.find(file)
-        tensor = None
+    stored: dict[str, Tensor] = {}
+    for key in (*names, *optional):
+        path = places.get(key)
         if path is not None:
             with safe_open(path, "pt") as tensors:
-                tensor = tensors.get_tensor(key) if key in tensors.keys() else None  # noqa: SIM118
-        if tensor is None and key in optional:
-            continue
-        if tensor is None:
+                stored[key] = tensors.get_tensor(key)
+        elif key in names:
             raise ModelLoadError(
                 f"the model {name!r} cannot be loaded: its checkpoint has no {key}, which its "
                 "scores need"
             )
-        found[key] = tensor
-    return found
+    return stored

@@ -19,9 +19,8 @@ from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import ModelFacts
 from secondpass.scorers.engines.files import skipped_positions
 from secondpass.scorers.engines.runtimes import Precision
-from secondpass.scorers.engines.tokens import longest_first
 from secondpass.scorers.engines.torch_runner import TorchRunner
-from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
+from secondpass.scorers.engines.torch_texts import CUTS, as_characters, cut_pair
 from secondpass.scorers.hub import HubModel
 
 if TYPE_CHECKING:
@@ -29,18 +28,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CHARACTERS_PER_TOKEN = 4
-_CUTS = 8
-"""Attempts to make a text fit: the tokens at a cut change with it."""
 
 INSTRUCTION = "{instruction}"
 """The placeholder in a prompt for the instruction of a call."""
 
 
 class TextPair(NamedTuple):
-    """A prepared pair.
+    """A prepared pair, with an estimate of its tokens.
 
     Attributes:
-        length: estimated number of tokens.
         prompt: None for the model's own.
         has_control: whether the model's author or the operator wrote control tokens around its
             texts.
@@ -56,18 +52,9 @@ class TextPair(NamedTuple):
 class TorchModel(TorchRunner):
     """A sentence-transformers ``CrossEncoder``, by the declarations in its files.
 
-    Args:
-        source: the model.
-        offline: whether the hub is not to be contacted.
-        facts: what its files say; None if it has neither ``config.json`` nor ``modules.json``.
-        device: ``auto`` selects an accelerator if there is one.
-        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
-        prompt: the setting.
-        prompt_name: the setting.
-        options: further arguments of ``CrossEncoder``.
+    ``facts`` are None if it has neither ``config.json`` nor ``modules.json``.
 
     Raises:
-        MissingExtraError: sentence-transformers is not installed.
         ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or has more
             than one label.
     """
@@ -80,8 +67,8 @@ class TorchModel(TorchRunner):
         *,
         device: str,
         precision: Precision,
-        prompt: str | None,
-        prompt_name: str | None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
         options: Mapping[str, Any],
     ) -> None:
         settings = {"prompt": prompt, "prompt_name": prompt_name}
@@ -116,7 +103,7 @@ class TorchModel(TorchRunner):
                 f"the model {source.name!r} has {encoder.num_labels} labels; a reranker has one"
             )
         self._tokenizer: Any = getattr(encoder, "tokenizer", None)
-        self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
+        self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
         # Such a model is given every pair by its chat template.
         self._is_chat = "message" in getattr(encoder[0], "modality_config", ())
         self._passage_last = not self._is_chat or _holds_passage_last(encoder)
@@ -134,7 +121,6 @@ class TorchModel(TorchRunner):
     def prepare(
         self, query: str, passages: Sequence[str], *, instruction: str | None = None
     ) -> list[TextPair]:
-        """The pairs with their estimated lengths."""
         prompt = self._prompt
         if prompt is not None and INSTRUCTION in prompt:
             if instruction is None:
@@ -159,7 +145,6 @@ class TorchModel(TorchRunner):
         ]
 
     def run(self, pairs: Sequence[TextPair]) -> list[float]:
-        """The logit of each pair."""
         return self._thread.submit(self._predict, pairs).result()
 
     def _predict(self, pairs: Sequence[TextPair]) -> list[float]:
@@ -228,18 +213,16 @@ class TorchModel(TorchRunner):
         if not framed and not (self._is_chat and self._cuts_query(query)):
             return query, passage
         whole = {"text": {"truncation": False, "verbose": False}}
-        for attempt in range(_CUTS):
+        for attempt in range(CUTS):
             features = self._features([(query, passage)], prompt, processing_kwargs=whole)
             excess = len(features["input_ids"][0]) - self._longest
             if excess <= 0:
                 break
             excess += attempt  # the tokens at a cut may become more
-            first, second = (count_tokens(self._tokenizer, text) for text in (query, passage))
-            kept = longest_first(first, second, max(0, first + second - excess))
-            if self._is_chat and first <= 3 * (first + second - excess) // 4:
-                kept = first, second - excess  # as its end is cut, which is the passage's
-            query = shortened(self._tokenizer, query, first - kept[0])
-            passage = shortened(self._tokenizer, passage, second - kept[1])
+            # The end of a chat template is cut, which is the passage's.
+            query, passage = cut_pair(
+                self._tokenizer, query, passage, excess, spares_query=self._is_chat
+            )
         return query, passage
 
 

@@ -26,13 +26,8 @@ class TorchRunner:
     Calls from many threads take turns. A forked child can use torch: a thread that has used it in
     the parent would wait forever for other threads of torch, which do not exist in the child.
 
-    Args:
-        source: the model.
-        offline: whether the hub is not to be contacted.
-        device: ``auto`` selects an accelerator if there is one.
-        precision: of the weights. ``auto`` is bfloat16 where the processor has it, else float32.
-        options: further arguments of the constructors.
-        settings: everything else that scores depend on.
+    Precision ``auto`` is bfloat16 where the processor has it, else float32. ``options`` are further
+    arguments of the constructors, ``settings`` everything else that scores depend on.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -52,9 +47,10 @@ class TorchRunner:
         settings: Mapping[str, Any],
     ) -> None:
         try:
-            import sentence_transformers  # noqa: F401 - whether it is installed
+            import sentence_transformers  # noqa: F401 - whether they are installed
+            import torch  # noqa: F401
         except ImportError as error:
-            raise MissingExtraError(EXTRA, "the cross_encoder scorer") from error
+            raise MissingExtraError(EXTRA, "a model on torch") from error
         self._source, self._offline, self._options = source, offline, options
         self._settings = settings
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-torch")
@@ -66,11 +62,7 @@ class TorchRunner:
         )
 
     def load(self, construct: Callable[[], T]) -> T:
-        """Load the model in the thread.
-
-        Raises:
-            ModelLoadError: the model cannot be loaded.
-        """
+        """Load the model in the thread; all errors are a ModelLoadError."""
         try:
             return self._thread.submit(construct).result()
         except ModelLoadError:
@@ -90,7 +82,6 @@ class TorchRunner:
         return str(self._device.type)
 
     def identity(self) -> dict[str, Any]:
-        """Everything but the texts that a score depends on."""
         import sentence_transformers
         import torch
 
@@ -100,7 +91,7 @@ class TorchRunner:
             for path in self._source.entries()
             if path.is_file() and path.parent.name not in {"onnx", "openvino"}
         ]
-        transformer = getattr(self._model, "model", self._model)
+        transformer = getattr(self._model, "transformers_model", None) or self._model
         config = getattr(transformer, "config", None)
         return {
             "model": self._source.name,
@@ -114,7 +105,6 @@ class TorchRunner:
         }
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model could not read whole."""
         return self._truncated.indices(query, passages)
 
 

@@ -6,6 +6,10 @@ from typing import Any
 
 from secondpass.questions import affixes, cut, sliced
 from secondpass.scorers.engines.control_tokens import ControlTokens, Tokens
+from secondpass.scorers.engines.tokens import longest_first
+
+CUTS = 8
+"""Attempts to make a text fit: the tokens at a cut change with it."""
 
 
 def count_tokens(tokenizer: Any, text: str) -> int:
@@ -16,12 +20,8 @@ def count_tokens(tokenizer: Any, text: str) -> int:
 def shortened(tokenizer: Any, text: str, tokens: int) -> str:
     """Cut a number of tokens off a text, between the prefix and suffix of the configuration.
 
-    The result may have a few tokens more or less, because those at the cut change.
-
-    Args:
-        tokenizer: of transformers; one in Python has no positions, so characters are counted.
-        text: any text.
-        tokens: how many to cut off.
+    The result may have a few tokens more or less, because those at the cut change. A tokenizer in
+    Python has no positions, so characters are counted.
     """
     if tokens <= 0:
         return text
@@ -43,6 +43,21 @@ def shortened(tokenizer: Any, text: str, tokens: int) -> str:
     if from_left:
         return sliced(text, (0, head), (head + size, len(text)))
     return cut(text, len(text) - size)
+
+
+def cut_pair(
+    tokenizer: Any, query: str, passage: str, excess: int, *, spares_query: bool
+) -> tuple[str, str]:
+    """Cut tokens off the longer of two texts, or off the passage if a quarter is left for it."""
+    first, second = (count_tokens(tokenizer, text) for text in (query, passage))
+    room = max(0, first + second - excess)
+    kept = longest_first(first, second, room)
+    if spares_query and first <= 3 * room // 4:
+        kept = first, room - first
+    return (
+        shortened(tokenizer, query, first - kept[0]),
+        shortened(tokenizer, passage, second - kept[1]),
+    )
 
 
 def as_characters(tokenizer: Any, control: ControlTokens, text: str) -> str:

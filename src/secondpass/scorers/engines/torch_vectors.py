@@ -1,102 +1,97 @@
-"""Models on torch that encode each text by itself, by sentence-transformers."""
+"""Models of vectors on torch: each text is encoded by itself, and a pair's vectors are compared."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from secondpass.errors import MissingExtraError, ModelLoadError
-from secondpass.questions import affixes, text_key
+from secondpass.errors import ModelLoadError
+from secondpass.questions import affixes
 from secondpass.scorers.engines.checkpoints import SAMPLE, check_vocabulary, load_checked
 from secondpass.scorers.engines.control_tokens import ControlTokens
 from secondpass.scorers.engines.facts import read_facts
 from secondpass.scorers.engines.lru import LRU
-from secondpass.scorers.engines.pace import Pace
 from secondpass.scorers.engines.runtimes import Precision
-from secondpass.scorers.engines.torch_runner import BUDGET, BUDGET_ON_GPU
-from secondpass.scorers.engines.torch_texts import as_characters, count_tokens, shortened
-from secondpass.scorers.engines.truncated import TruncatedPairs
+from secondpass.scorers.engines.score_cache import text_digest
+from secondpass.scorers.engines.torch_runner import TorchRunner
+from secondpass.scorers.engines.torch_texts import CUTS, as_characters, count_tokens, shortened
 from secondpass.scorers.hub import HubModel
 from secondpass.scorers.recognition import recognise
-from secondpass.types import EngineInfo, ScoreKind
+from secondpass.types import ScoreKind
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
     from torch import Tensor
 
-EXTRA = "sentence-transformers"
-
 _CHARACTERS_PER_TOKEN = 5
 _KEPT_QUERIES = 64
 """Queries whose vectors are kept, because their pairs are in several batches."""
-_CUTS = 8
-"""Attempts to make a text fit: the tokens at a cut change with it."""
+_FORMS: Mapping[str, Mapping[str, Any]] = {
+    "SentenceTransformer": {"convert_to_tensor": True},
+    "SparseEncoder": {"convert_to_sparse_tensor": False},
+}
+"""Further arguments of ``encode_query`` and ``encode_document``, by the class."""
 
 
-class VectorModel:
-    """An encoder of sentence-transformers, in a separate thread.
+class VectorPair(NamedTuple):
+    """``length`` is an estimate of the passage's tokens; 0 if its vectors are kept."""
 
-    Calls from many threads take turns. A forked child can use torch: a thread that has used it in
-    the parent would wait forever for other threads of torch, which do not exist in the child.
+    query: str
+    passage: str
+    length: int
 
-    Args:
-        source: the model.
-        kind: the class; ``MultiVectorEncoder`` is that of late interaction.
-        device: ``auto`` selects an accelerator if there is one.
-        precision: of the weights.
-        query_length: tokens per query; None is the model's own setting.
-        document_length: the same for passages.
-        batch_size: texts per forward pass; None is 8 on a CPU, 32 elsewhere.
-        options: further arguments of ``MultiVectorEncoder``.
 
-    Attributes:
-        info: how it runs.
-        batch_size: texts per forward pass.
-        characters: estimated number of characters of a passage that are read.
-        pace: the rate of encoding passages.
+class VectorModel(TorchRunner):
+    """A model of sentence-transformers whose ``kind``, the class, is no ``CrossEncoder``.
+
+    ``MultiVectorEncoder`` is that of late interaction. Without ``batch_size``, a forward pass has
+    8 texts on a CPU, 32 elsewhere; ``remember`` is the number of passages whose vectors are kept.
 
     Raises:
-        MissingExtraError: sentence-transformers is not installed.
         ModelLoadError: the model cannot be loaded, lacks weights that its scores need, or is not
             one of late interaction.
     """
 
+    takes_instruction = False
+
     def __init__(
         self,
         source: HubModel,
+        offline: bool,
         kind: str = "MultiVectorEncoder",
         *,
         device: str,
         precision: Precision,
-        query_length: int | None,
-        document_length: int | None,
-        batch_size: int | None,
+        query_length: int | None = None,
+        document_length: int | None = None,
+        batch_size: int | None = None,
+        remember: int = 0,
         options: Mapping[str, Any],
     ) -> None:
-        try:
-            import sentence_transformers
-            import torch
-        except ImportError as error:
-            raise MissingExtraError(EXTRA, "the late_interaction scorer") from error
+        super().__init__(
+            source,
+            offline,
+            device=device,
+            precision=precision,
+            options=options,
+            settings={"kind": kind, "lengths": [query_length, document_length]},
+        )
+        import sentence_transformers
+
         needed = "late_interaction" if kind == "MultiVectorEncoder" else f"a {kind}"
         if not hasattr(sentence_transformers, kind):
             raise ModelLoadError(
                 f"{needed} needs sentence-transformers 6 or later, "
                 f"and {sentence_transformers.__version__} is installed"
             )
-        offline = source.is_offline()
         trusted = bool(options.get("trust_remote_code"))
-        self.kind = kind
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="secondpass-late-interaction")
-        arguments = source.loader_arguments(
-            options, device=device, precision=precision, offline=offline
-        )
+        self._kind = kind
+        self._form = {"show_progress_bar": False, **_FORMS.get(kind, {})}
 
         def construct() -> MultiVectorEncoder:
             encoder: MultiVectorEncoder = getattr(sentence_transformers, kind)(
-                source.name, **arguments
+                source.name, **self.arguments
             )
             if kind != "MultiVectorEncoder":  # its files say that they are of one
                 _check_vectors(source.name, encoder)
@@ -118,66 +113,36 @@ class VectorModel:
             _set_lengths(encoder, query_length, document_length)
             return encoder
 
-        try:
-            self._encoder = self._thread.submit(load).result()
-        except ModelLoadError:
-            raise
-        except Exception as error:
-            raise source.load_error(error, offline) from error
-        self._tokenizer: Any = getattr(self._encoder, "tokenizer", None)
-        self._control = ControlTokens.of(getattr(self._tokenizer, "added_tokens_decoder", {}))
-        self._truncated = TruncatedPairs()
-        longest = getattr(self._encoder[0], "document_length", None) or self._encoder.max_seq_length
-        self.characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
-        self.batch_size = batch_size or (8 if self._encoder.device.type == "cpu" else 32)
-        self.pace = Pace(self.batch_size)
-        self.info = EngineInfo(
-            method="",  # the report has the name
-            backend="torch",
-            precision=str(next(self._encoder.parameters()).dtype).removeprefix("torch."),
-            threads=torch.get_num_threads(),
-            batch_rule=f"up to {self.batch_size} texts, sorted by length",
-            reason=f"{needed} runs on torch only",
-        )
-
-    @property
-    def device(self) -> str:
-        """The device of the model, such as ``cpu`` or ``cuda``."""
-        return str(self._encoder.device.type)
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """The commit of the model's files on the hub, and the versions of what runs them."""
-        import sentence_transformers
-        import torch
-
-        config = getattr(getattr(self._encoder, "transformers_model", None), "config", None)
-        return {
-            "commit": getattr(config, "_commit_hash", None),
-            "versions": [torch.__version__, sentence_transformers.__version__],
+        encoder = self.encoder = self.load(load)
+        self.loaded(encoder, encoder.device)
+        self._tokenizer: Any = getattr(encoder, "tokenizer", None)
+        self._control = ControlTokens(getattr(self._tokenizer, "added_tokens_decoder", {}))
+        longest = getattr(encoder[0], "document_length", None) or encoder.max_seq_length
+        self._characters = _CHARACTERS_PER_TOKEN * longest if longest else sys.maxsize
+        self.batch_size = batch_size or (8 if self.device == "cpu" else 32)
+        self._kept: Mapping[str, LRU[bytes, Tensor]] = {
+            "query": LRU(_KEPT_QUERIES),
+            "document": LRU(remember),
         }
 
     @property
-    def similarity(self) -> str:
-        """The name of the similarity of two vectors."""
-        return str(getattr(self._encoder, "similarity_fn_name", "maxsim"))
+    def score_kind(self) -> ScoreKind:
+        """Of the model's own similarity."""
+        name = getattr(self.encoder, "similarity_fn_name", None)
+        return "similarity" if name == "cosine" else "unbounded"
 
-    @property
-    def _form(self) -> dict[str, Any]:
-        """Arguments of ``encode_query`` and ``encode_document``."""
-        forms = {
-            "SentenceTransformer": {"convert_to_tensor": True},
-            "SparseEncoder": {"convert_to_sparse_tensor": False},
-        }
-        return {"show_progress_bar": False, **forms.get(self.kind, {})}
+    def prepare(self, query: str, passages: Sequence[str]) -> list[VectorPair]:
+        kept = self._kept["document"].get_many(map(text_digest, passages))
+        lengths = [
+            3 + min(len(text), self._characters) // _CHARACTERS_PER_TOKEN for text in passages
+        ]
+        return [
+            VectorPair(query, text, length if vectors is None else 0)
+            for text, vectors, length in zip(passages, kept, lengths, strict=True)
+        ]
 
-    def queries(self, texts: Sequence[str]) -> list[Tensor]:
-        """The vectors of each query, of shape (tokens, dimensions)."""
-        return self._thread.submit(self._encode, "query", texts).result()
-
-    def passages(self, texts: Sequence[str]) -> list[Tensor]:
-        """The vectors of each passage, of shape (tokens, dimensions)."""
-        return self._thread.submit(self._encode, "document", texts).result()
+    def run(self, pairs: Sequence[VectorPair]) -> list[float]:
+        return self._thread.submit(self._scores, pairs).result()
 
     def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
         """The indices of passages that were not read whole; all if the query was not."""
@@ -185,34 +150,52 @@ class VectorModel:
             return list(range(len(passages)))
         return self._truncated.indices("document", passages)
 
-    def scores(self, query: Tensor, passages: Sequence[Tensor]) -> list[float]:
-        """The sum over the query's vectors of the largest dot product with one of a passage's."""
+    def encode(self, kind: str, texts: Sequence[str]) -> list[Tensor]:
+        """The vectors of each text of a kind, ``query`` or ``document``: (tokens, dimensions).
 
-        def score() -> list[float]:
-            if self.kind == "MultiVectorEncoder":
-                # The sum, even of a model whose own similarity is the mean.
-                settings: Any = {"length_normalize": False}
-                matrix = self._encoder.similarity([query], list(passages), **settings)
-            else:
-                import torch
+        Equal texts are encoded once.
+        """
+        keys = [text_digest(text) for text in texts]
+        known = dict(zip(keys, self._kept[kind].get_many(keys), strict=True))
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
+        if missing:
+            room = self._room(kind)
+            fitted = [self._fitted(kind, text, room) for text in missing.values()]
+            encode: Callable[..., Sequence[Tensor]] = getattr(self.encoder, f"encode_{kind}")
+            vectors = encode(fitted, batch_size=self.batch_size, **self._form)
+            new = dict(zip(missing, vectors, strict=True))
+            known.update(new)
+            self._kept[kind].put_many(new.items())
+        return [known[key] for key in keys]  # type: ignore[misc]
 
-                single: Any = self._encoder
-                matrix = single.similarity(query[None].float(), torch.stack([*passages]).float())
-            scores: list[float] = matrix[0].tolist()
-            return scores
+    def _scores(self, pairs: Sequence[VectorPair]) -> list[float]:
+        queries = self.encode("query", [pair.query for pair in pairs])
+        passages = self.encode("document", [pair.passage for pair in pairs])
+        scores = [0.0] * len(pairs)
+        for query in {id(vectors): vectors for vectors in queries}.values():
+            indices = [index for index, vectors in enumerate(queries) if vectors is query]
+            found = self._compare(query, [passages[index] for index in indices])
+            for index, score in zip(indices, found, strict=True):
+                scores[index] = score
+        return scores
 
-        return self._thread.submit(score).result()
+    def _compare(self, query: Tensor, passages: Sequence[Tensor]) -> list[float]:
+        """The similarities; in late interaction the sum of the largest products of each vector."""
+        if self._kind == "MultiVectorEncoder":
+            # The sum, even of a model whose own similarity is the mean.
+            settings: Any = {"length_normalize": False}
+            matrix = self.encoder.similarity([query], list(passages), **settings)
+        else:
+            import torch
 
-    def _encode(self, kind: str, texts: Sequence[str]) -> list[Tensor]:
-        """The vectors of each text of a kind, ``query`` or ``document``."""
-        room = self._room(kind)
-        fitted = [self._fitted(kind, text, room) for text in texts]
-        encode: Callable[..., Sequence[Tensor]] = getattr(self._encoder, f"encode_{kind}")
-        return [*encode(fitted, batch_size=self.batch_size, **self._form)]
+            single: Any = self.encoder
+            matrix = single.similarity(query[None].float(), torch.stack([*passages]).float())
+        scores: list[float] = matrix[0].tolist()
+        return scores
 
     def _room(self, kind: str) -> int:
         """The number of tokens of a text that are read, without prompt and special tokens."""
-        module, encoder = self._encoder[0], self._encoder
+        module, encoder = self.encoder[0], self.encoder
         longest = getattr(module, f"{kind}_length", None) or encoder.max_seq_length
         if not longest or self._tokenizer is None:
             return sys.maxsize
@@ -228,7 +211,7 @@ class VectorModel:
             excess = count_tokens(self._tokenizer, fitted) - room
             if excess > 0:
                 self._truncated.add(kind, [text])
-            for attempt in range(_CUTS if any(affixes(fitted)) else 0):
+            for attempt in range(CUTS if any(affixes(fitted)) else 0):
                 if excess <= 0:
                     break
                 # The tokens at a cut may become more.
@@ -237,86 +220,8 @@ class VectorModel:
         return str(fitted)
 
 
-class TextPair(NamedTuple):
-    """A pair whose texts are encoded by themselves.
-
-    Attributes:
-        query: a text.
-        passage: a text.
-        length: estimated number of tokens of the passage.
-    """
-
-    query: str
-    passage: str
-    length: int
-
-
-class VectorPairs:
-    """Scores pairs by the vectors of their texts.
-
-    Args:
-        model: encodes them.
-        identity: everything else that a score depends on.
-
-    Attributes:
-        score_kind: of the scores, by the model's own similarity.
-    """
-
-    threads = 1
-    backend = "torch"
-    takes_instruction = False
-
-    def __init__(self, model: VectorModel, identity: Mapping[str, Any]) -> None:
-        self.model, self._identity = model, identity
-        self.precision = model.info.precision
-        self.budget = BUDGET if model.device == "cpu" else BUDGET_ON_GPU
-        self.score_kind: ScoreKind = "similarity" if model.similarity == "cosine" else "unbounded"
-        self._queries: LRU[str, Tensor] = LRU(_KEPT_QUERIES)
-
-    def identity(self) -> Mapping[str, Any]:
-        """Everything but the texts that a score depends on."""
-        return {
-            **self._identity,
-            **self.model.origin,
-            "precision": self.precision,
-            "device": self.model.device,
-        }
-
-    def prepare(self, query: str, passages: Sequence[str]) -> list[TextPair]:
-        """The pairs with the estimated lengths of their passages."""
-        characters = self.model.characters
-        return [
-            TextPair(query, text, 3 + min(len(text), characters) // _CHARACTERS_PER_TOKEN)
-            for text in passages
-        ]
-
-    def run(self, pairs: Sequence[TextPair]) -> list[float]:
-        """The score of each pair."""
-        scores = [0.0] * len(pairs)
-        vectors = self.model.passages([pair.passage for pair in pairs])
-        for query in {text_key(pair.query): pair.query for pair in pairs}.values():
-            key = text_key(query)
-            indices = [i for i, pair in enumerate(pairs) if text_key(pair.query) == key]
-            [own] = self._queries.get_many([key])
-            if own is None:
-                [own] = self.model.queries([query])
-                self._queries.put_many([(key, own)])
-            found = self.model.scores(own, [vectors[index] for index in indices])
-            for index, score in zip(indices, found, strict=True):
-                scores[index] = score
-        return scores
-
-    def truncated(self, query: str, passages: Sequence[str]) -> list[int]:
-        """The indices of passages that the model could not read whole."""
-        return self.model.truncated(query, passages)
-
-
 def _check_vectors(name: str, encoder: Any) -> None:
-    """Check that the modules make vectors, and that none computes the score of a pair.
-
-    Raises:
-        ModelLoadError: one does, as in a reranker whose files do not say that it is one.
-    """
+    """Refuse a reranker whose files do not say that it is one: a module computes its scores."""
     if any(getattr(module, "module_output_name", None) == "scores" for module in encoder):
         raise ModelLoadError(
             f"the model {name!r} has a module that scores pairs, but its "
@@ -327,11 +232,7 @@ def _check_vectors(name: str, encoder: Any) -> None:
 def _set_lengths(
     encoder: MultiVectorEncoder, query_length: int | None, document_length: int | None
 ) -> None:
-    """Replace the model's own lengths.
-
-    Raises:
-        ValueError: it reads fewer tokens, or has no such setting.
-    """
+    """Replace the model's own lengths, unless it reads fewer tokens, or has no such setting."""
     if query_length is None and document_length is None:
         return
     module: Any = encoder[0]

@@ -11,10 +11,7 @@ _KEPT = 20_000
 
 
 class TruncatedPairs:
-    """Remembers the last pairs that were truncated, by hashes of their texts.
-
-    Safe for use from many threads.
-    """
+    """Remembers the last pairs that were truncated, by hashes of their texts."""
 
     def __init__(self) -> None:
         self._pairs: LRU[int, bool] = LRU(_KEPT)
