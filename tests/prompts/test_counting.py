@@ -1,17 +1,24 @@
 """Counted questions: their estimates are those of rendered ones."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import Model, task_of
 from secondpass import Candidate, MethodError
-from secondpass.asking.planning import counted
+from secondpass.asking.planning import TextTokens
 from secondpass.effects import Prompt, Task, Turn
 from secondpass.prompts.questions import Questions
 from secondpass.prompts.replies.numbers import Keyed, Scores
 from secondpass.prompts.replies.permutation import Permutation, Ranked
 from secondpass.prompts.template import Prompting
+
+
+def counted(task):
+    return replace(task, text_tokens=TextTokens())
+
 
 FORMATS = [
     *(Permutation(labels) for labels in ("opaque", "id", "index0", "index1")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, NoReturn, TypeVar
 
 from secondpass.effects import LLM, Completion, Estimate, Prompt, Question, Task, Turn
@@ -23,20 +23,10 @@ _MARGIN = 0.95
 
 
 class Questions(Generic[T]):
-    """Builds the questions of one task.
+    """Builds the questions of one task. Prompts fit into the model's ``context_window``, if any.
 
     In a dry run (:attr:`~secondpass.effects.Task.text_tokens`) they have the estimate of the prompt
     that they would have, but no prompt, unless a template is a function.
-
-    Args:
-        task: the candidates and the query.
-        llm: the model. If it has a ``context_window``, prompts fit into it.
-        prompting: the templates of the prompts, completed.
-        reply_format: what is asked for, and how replies are read.
-        scale: lowest and highest score, for the instruction.
-
-    Raises:
-        MethodError: the context builder failed.
     """
 
     def __init__(
@@ -57,7 +47,7 @@ class Questions(Generic[T]):
         templates = prompting.instruction, prompting.system, prompting.user
         plain = all(isinstance(template, str) for template in templates)
         self._text_tokens = task.text_tokens if plain else None
-        self._frames: dict[tuple[str, int], _Frame] = {}
+        self._frames: dict[tuple[str, int], tuple[float, float]] = {}
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -73,11 +63,7 @@ class Questions(Generic[T]):
         Raises:
             MethodError: it does not fit into the context window (``too_long``).
         """
-        texts = [self.prompting.shown(self.task.texts[index]) for index in indices]
-        return self._fit(indices, texts)
-
-    def _fit(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
-        """The question, with its passages cut if the context window is too small for them."""
+        texts: Sequence[str] = [self.prompting.shown(self.task.texts[index]) for index in indices]
         whole, question = texts, self._question(indices, texts, texts)
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
@@ -133,10 +119,7 @@ class Questions(Generic[T]):
         return [self._prompt(names, escaped), self.task.query, texts, form, self.scale]
 
     def _prompt(self, names: Sequence[str], escaped: Sequence[str]) -> Prompt:
-        """The prompt that shows escaped texts under these labels.
-
-        Only the labels may depend on the process.
-        """
+        """The prompt that shows escaped texts under labels, which alone depend on the process."""
         documents = "\n".join(
             between_tags("doc", text, name) for name, text in zip(names, escaped, strict=True)
         )
@@ -167,36 +150,34 @@ class Questions(Generic[T]):
         return system, user
 
     def _counted(self, indices: Sequence[int], tokens: Sequence[float]) -> Question[Prompt, T]:
-        """A question of a dry run: with the estimate of its prompt, but not the prompt.
+        """A question of a dry run, with the estimate of its prompt but not the prompt.
 
-        Args:
-            indices: of its texts.
-            tokens: of each text.
+        ``tokens`` are those of each text.
         """
         form, count = self.reply_format, len(tokens)
         key = form.request(), count
-        frame = self._frames.get(key)
-        if frame is None:
-            frame = self._frames[key] = self._frame(count)
+        if key not in self._frames:
+            self._frames[key] = self._frame(count)
+        frame, times = self._frames[key]
         documents = sum(tokens) + self._label_tokens(indices)
         return Question(
             Prompt("", (Turn("user", ""),)),
             _unread,
             None,
             lambda: None,
-            Estimate(frame.tokens + frame.times * documents, form.expected_tokens(count)),
+            Estimate(frame + times * documents, form.expected_tokens(count)),
             count,
         )
 
-    def _frame(self, count: int) -> _Frame:
-        """What is around the labels and the texts of a prompt about ``count`` documents."""
+    def _frame(self, count: int) -> tuple[float, float]:
+        """The tokens around ``count`` labels and texts, and how often a prompt has these."""
         documents = "\n".join([between_tags("doc", "", "")] * count)
         # An estimate is linear, since templates are filled in as they are: four bytes are a token.
         tokens, more = (
             sum(map(estimate_tokens, self._filled(text, count)))
             for text in (documents, f"{documents}<no>")
         )
-        return _Frame(tokens, more - tokens)
+        return tokens, more - tokens
 
     def _label_tokens(self, indices: Sequence[int]) -> float:
         """The tokens of the labels of these texts."""
@@ -211,19 +192,6 @@ class Questions(Generic[T]):
         """The question with half the characters of its texts. Only once: each try is a request."""
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
         return None if shorter is None else self._question(indices, shorter, texts, shrinks=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The prompts about a number of documents, without labels and texts.
-
-    Attributes:
-        tokens: of such a prompt.
-        times: how often it has the documents; once with most templates.
-    """
-
-    tokens: float
-    times: float
 
 
 def _unread(_completion: Completion) -> NoReturn:
