@@ -26,8 +26,6 @@ from secondpass.effects import (
 )
 from secondpass.errors import BudgetError, DeadlineError, InputError, MethodError
 from secondpass.limits import Limits, Prices
-from secondpass.prompts.fencing import as_text
-from secondpass.questions import cut, estimate_tokens
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.methods import Stage
@@ -221,10 +219,8 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
     """Dry runs of the methods that a method runs successively, or of the method itself.
 
     A method that runs others has a member ``parts``, which returns these with their tasks.
-    Questions have estimates, but empty prompts. All runs share the tokens of the task's texts.
     """
-    tokens = TextTokens() if task.text_tokens is None else task.text_tokens
-    task = replace(task, text_tokens=tokens, call=PassCall(ledger))
+    task = replace(task, call=PassCall(ledger))
     parts = getattr(method, "parts", None)
     if parts is None:
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
@@ -233,18 +229,6 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
     for number, (item, part) in enumerate(inner, 1):
         with task.call.keeping_time(last=number == len(inner)):
             yield from trials(item, part, ledger)
-
-
-class TextTokens(dict[tuple[str, int], float]):
-    """The estimated tokens of the beginnings of texts, by text and length; each is counted once.
-
-    A context window cuts the same text to many lengths, so the beginnings themselves are not kept.
-    """
-
-    def __missing__(self, key: tuple[str, int]) -> float:
-        text, length = key
-        tokens = self[key] = estimate_tokens(as_text(cut(text, length)))
-        return tokens
 
 
 # ---------------------------------------------------------------------- plans

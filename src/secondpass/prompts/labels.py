@@ -61,24 +61,14 @@ def label_all(
     return [str(place) for place in range(first, first + len(texts))]
 
 
-def opaque_length(count: int) -> int:
-    """The length of each of ``count`` opaque labels."""
-    return len(_alphabets(count))
-
-
-def _alphabets(count: int) -> list[str]:
-    """The characters at each place of ``count`` opaque labels: four times as many are possible."""
-    alphabets = [_LETTERS, _DIGITS, _LETTERS]
-    while math.prod(map(len, alphabets)) < 4 * count:
-        alphabets.append(_DIGITS)
-    return alphabets
-
 
 def _opaque(query: str, texts: Sequence[str]) -> list[str]:
     content = "\0".join([query, *texts]).encode("utf-8", "replace")
     draw = random.Random(hashlib.blake2b(content, key=_secret).digest())
-    alphabets = _alphabets(len(texts))
-    size = math.prod(map(len, alphabets))
+    # The characters at each place of a label: four times as many labels are possible.
+    alphabets = [_LETTERS, _DIGITS, _LETTERS]
+    while (size := math.prod(map(len, alphabets))) < 4 * len(texts):
+        alphabets.append(_DIGITS)
     labels = []
     for number in draw.sample(range(size), len(texts)):
         label = ""

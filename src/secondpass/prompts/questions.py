@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
-from secondpass.effects import LLM, Completion, Estimate, Prompt, Question, Task, Turn
+from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
 from secondpass.errors import MethodError, with_article
 from secondpass.prompts.context import plain_context
-from secondpass.prompts.fencing import as_attribute, as_text, between_tags, fenced
-from secondpass.prompts.labels import label_all, opaque_length
+from secondpass.prompts.fencing import as_text, between_tags, fenced
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.template import Prompting, call_instruction, fill, listed
 from secondpass.questions import Recall, cut_evenly, estimate_tokens
@@ -23,11 +22,7 @@ _MARGIN = 0.95
 
 
 class Questions(Generic[T]):
-    """Builds the questions of one task. Prompts fit into the model's ``context_window``, if any.
-
-    In a dry run (:attr:`~secondpass.effects.Task.text_tokens`) they have the estimate of the prompt
-    that they would have, but no prompt, unless a template is a function.
-    """
+    """Builds the questions of one task. Prompts fit into the model's ``context_window``, if any."""
 
     def __init__(
         self,
@@ -44,10 +39,6 @@ class Questions(Generic[T]):
         self.reply_format = reply_format
         self._call_instruction = call_instruction(task.instruction)
         self.scale = scale
-        templates = prompting.instruction, prompting.system, prompting.user
-        plain = all(isinstance(template, str) for template in templates)
-        self._text_tokens = task.text_tokens if plain else None
-        self._frames: dict[tuple[str, int], tuple[float, float]] = {}
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -64,7 +55,7 @@ class Questions(Generic[T]):
             MethodError: it does not fit into the context window (``too_long``).
         """
         texts: Sequence[str] = [self.prompting.shown(self.task.texts[index]) for index in indices]
-        whole, question = texts, self._question(indices, texts, texts)
+        question = self._question(indices, texts)
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
             excess = question.estimate.tokens - window
@@ -75,20 +66,13 @@ class Questions(Generic[T]):
                 message = f"the prompt does not fit into the {window} tokens of the model"
                 raise MethodError(message, "too_long")
             texts = shorter
-            question = replace(self._question(indices, texts, whole), shortened=True)
+            question = replace(self._question(indices, texts), shortened=True)
         return question
 
     def _question(
-        self,
-        indices: Sequence[int],
-        texts: Sequence[str],
-        whole: Sequence[str],
-        shrinks: bool = True,
+        self, indices: Sequence[int], texts: Sequence[str], shrinks: bool = True
     ) -> Question[Prompt, T]:
-        """The question that shows these texts, the beginnings of ``whole``."""
-        if self._text_tokens is not None:
-            beginnings = zip(whole, map(len, texts), strict=True)
-            return self._counted(indices, [self._text_tokens[key] for key in beginnings])
+        """The question that shows these texts."""
         candidates = [self.task.candidates[index] for index in indices]
         labels = self.reply_format.label(self.task.query, texts, candidates)
         escaped = [as_text(text) for text in texts]
@@ -123,21 +107,9 @@ class Questions(Generic[T]):
         documents = "\n".join(
             between_tags("doc", text, name) for name, text in zip(names, escaped, strict=True)
         )
-        system, user = self._filled(documents, len(escaped))
-        return Prompt(
-            system,
-            (Turn("user", user),),
-            self.reply_format.schema(names),
-            self.reply_format.logprobs,
-            self.reply_format.needs_logprobs,
-            tuple(self.reply_format.words),
-        )
-
-    def _filled(self, documents: str, count: int) -> tuple[str, str]:
-        """The system prompt and the user message about ``count`` documents."""
         values = {
             **self._shared_values,
-            "count": str(count),
+            "count": str(len(escaped)),
             "documents": documents,
             "reply": self.reply_format.request(),
             "instruction": "",
@@ -147,55 +119,19 @@ class Questions(Generic[T]):
         system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
         if self._call_instruction not in system and self._call_instruction not in user:
             user = f"{user}\n\n{self._call_instruction}"
-        return system, user
-
-    def _counted(self, indices: Sequence[int], tokens: Sequence[float]) -> Question[Prompt, T]:
-        """A question of a dry run, with the estimate of its prompt but not the prompt.
-
-        ``tokens`` are those of each text.
-        """
-        form, count = self.reply_format, len(tokens)
-        key = form.request(), count
-        if key not in self._frames:
-            self._frames[key] = self._frame(count)
-        frame, times = self._frames[key]
-        documents = sum(tokens) + self._label_tokens(indices)
-        return Question(
-            Prompt("", (Turn("user", ""),)),
-            _unread,
-            None,
-            lambda: None,
-            Estimate(frame + times * documents, form.expected_tokens(count)),
-            count,
+        return Prompt(
+            system,
+            (Turn("user", user),),
+            self.reply_format.schema(names),
+            self.reply_format.logprobs,
+            self.reply_format.needs_logprobs,
+            tuple(self.reply_format.words),
         )
-
-    def _frame(self, count: int) -> tuple[float, float]:
-        """The tokens around ``count`` labels and texts, and how often a prompt has these."""
-        documents = "\n".join([between_tags("doc", "", "")] * count)
-        # An estimate is linear, since templates are filled in as they are: four bytes are a token.
-        tokens, more = (
-            sum(map(estimate_tokens, self._filled(text, count)))
-            for text in (documents, f"{documents}<no>")
-        )
-        return tokens, more - tokens
-
-    def _label_tokens(self, indices: Sequence[int]) -> float:
-        """The tokens of the labels of these texts."""
-        kind = self.reply_format.labels
-        if kind == "opaque":  # they need not be drawn
-            return len(indices) * opaque_length(len(indices)) / 4
-        candidates = [self.task.candidates[index] for index in indices]
-        names = label_all(kind, "", [""] * len(indices), candidates)
-        return sum(estimate_tokens(as_attribute(name)) for name in names)
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
         """The question with half the characters of its texts. Only once: each try is a request."""
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-        return None if shorter is None else self._question(indices, shorter, texts, shrinks=False)
-
-
-def _unread(_completion: Completion) -> NoReturn:
-    raise RuntimeError("questions of dry runs are not asked")
+        return None if shorter is None else self._question(indices, shorter, shrinks=False)
 
 
 def _context(prompting: Prompting, context: Any) -> str:
