@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
@@ -21,6 +21,8 @@ from secondpass.settings import SECRET, Secret, Variables, nested, show_types
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
+
+T = TypeVar("T")
 
 Form: TypeAlias = Literal["json_schema", "json_object", "text"]
 """How a reply is constrained: to a JSON Schema, to JSON, or only by the prompt."""
@@ -56,11 +58,12 @@ class Provider(Client[Prompt]):
     A form or parameter that the server rejects is not sent again for ten minutes. See
     :class:`~secondpass.services.client.Client` for keys and connections.
 
-    Subclasses set ``package``, ``extra``, ``key_variables`` and ``forms`` (best first), and
-    implement ``_connect``, ``_parameters`` and ``_send``. If the API has log probabilities, they
-    set ``has_logprobs`` and ``length_names``, the names of ``max_tokens`` in the API, best first;
-    and ``_send`` asks for those that ``prompt.logprobs`` wants, with ``_short(prompt)``. Without an
-    SDK they also set ``url``, and use :mod:`secondpass.services.json_http`.
+    Subclasses set ``package``, ``extra``, ``key_variables``, ``forms`` and ``length_names``, the
+    names of ``max_tokens`` in the API (both best first), and implement ``_connect`` and ``_send``;
+    and ``_parameters`` if the API has another name for the temperature. If it has log
+    probabilities, they set ``has_logprobs``, and ``_send`` asks for those that ``prompt.logprobs``
+    wants, with ``_short(prompt)``. Without an SDK they also set ``url``, and use
+    :mod:`secondpass.services.json_http`.
     """
 
     forms: ClassVar[tuple[Form, ...]]
@@ -121,7 +124,9 @@ class Provider(Client[Prompt]):
 
     def _parameters(self) -> dict[str, Any]:
         """Optional parameters of the request, by their names in the API."""
-        raise NotImplementedError
+        named = {"temperature": self.temperature, **self._length(self.max_tokens)}
+        parameters = {name: value for name, value in named.items() if value is not None}
+        return {**parameters, **(self.options or {})}
 
     # ------------------------------------------------------------------ requests
 
@@ -205,11 +210,16 @@ class Provider(Client[Prompt]):
 
     def _short(self, prompt: Prompt) -> dict[str, int]:
         """The limit of a reply of which only the first token is read; empty for others."""
-        dropped, names = self._dropped, self.length_names
-        chosen = self.max_tokens is not None or not set(names).isdisjoint(self.options or ())
-        if chosen or not (prompt.words and prompt.logprobs) or _SHORT in dropped:
+        names = set(self.length_names)
+        chosen = self.max_tokens is not None or not names.isdisjoint(self.options or ())
+        if chosen or not (prompt.words and prompt.logprobs) or _SHORT in self._dropped:
             return {}
-        return dict.fromkeys([name for name in names if name not in dropped][:1], _FEW_TOKENS)
+        return self._length(_FEW_TOKENS)
+
+    def _length(self, limit: T) -> dict[str, T]:
+        """The parameter that limits a reply, by the best name that the server did not reject."""
+        dropped = self._dropped
+        return dict.fromkeys([name for name in self.length_names if name not in dropped][:1], limit)
 
     @property
     def _step(self) -> int:

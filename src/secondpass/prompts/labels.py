@@ -61,7 +61,6 @@ def label_all(
     return [str(place) for place in range(first, first + len(texts))]
 
 
-
 def _opaque(query: str, texts: Sequence[str]) -> list[str]:
     content = "\0".join([query, *texts]).encode("utf-8", "replace")
     draw = random.Random(hashlib.blake2b(content, key=_secret).digest())
