@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import Model, always, graded, numbered, ranked, shown_in, task_of
+from scripted_services import ranked_by
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.response_cache import LAYOUT, ResponseCache
 from secondpass.effects import Ask, Completion
@@ -43,18 +44,12 @@ def codes(ranking):
     return [issue.code for issue in ranking.report.issues]
 
 
-def rank(reranker, asynchronous, texts=TEXTS):
-    if asynchronous:
-        return asyncio.run(reranker.arerank("q", texts))
-    return reranker.rerank("q", texts)
-
-
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_an_answer_is_asked_for_once(path, asynchronous):
     llm = model()
     reranker = grading(llm, path, {"batch_size": 3}, limits={"calls": 3, "tokens": 100_000})
-    first = rank(reranker, asynchronous)
-    again = rank(reranker, asynchronous)
+    first = ranked_by(reranker, asynchronous, TEXTS)
+    again = ranked_by(reranker, asynchronous, TEXTS)
     assert len(llm.prompts) == 3
     assert again.items == first.items
     usage = again.report.usage
@@ -187,7 +182,10 @@ def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronou
     llm = model()
     reranker = grading(llm, path)
     with caplog.at_level(logging.WARNING):
-        first, again = rank(reranker, asynchronous), rank(reranker, asynchronous)
+        first, again = (
+            ranked_by(reranker, asynchronous, TEXTS),
+            ranked_by(reranker, asynchronous, TEXTS),
+        )
     assert (codes(first), codes(again)) == (["cache_set_aside"], [])
     assert "answers.sqlite.set-aside-" in first.report.issues[0].message
     assert "cache_set_aside" in caplog.text
