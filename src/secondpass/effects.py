@@ -8,7 +8,7 @@ What needs only the books of the same pass, such as its limits, is a method of :
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -230,7 +230,6 @@ class Task:
         spans: the best span of each text by the stages before in a cascade; None if there is none.
         instruction: what counts as relevant in this call; None for none.
         call: what the method can know and say of the ranking.
-        text_tokens: in a dry run, tokens by (text, length shown), since prompts are not rendered.
     """
 
     query: str
@@ -242,7 +241,6 @@ class Task:
     spans: Sequence[Span | None] | None = None
     instruction: str | None = field(default=None, repr=False)
     call: Call = field(default=Call(), repr=False, compare=False)
-    text_tokens: Mapping[Any, float] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

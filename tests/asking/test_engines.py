@@ -1,11 +1,11 @@
 """How local models ran, as reports list it."""
 
-import asyncio
 import json
 from dataclasses import replace
 
 import pytest
 
+from scripted_services import ranked_by
 from secondpass import EngineInfo, Report, Reranker
 from secondpass.strategies.cascade import Cascade
 
@@ -80,9 +80,7 @@ CASES = {
 def test_reports_list_engines(methods, expected, asynchronous):
     method, *fallback = methods
     reranker = Reranker(method, fallback=fallback)
-    ranking = (
-        asyncio.run(reranker.arerank("q", TEXTS)) if asynchronous else reranker.rerank("q", TEXTS)
-    )
+    ranking = ranked_by(reranker, asynchronous, TEXTS)
     assert ranking.report.engines == tuple(expected)
 
 

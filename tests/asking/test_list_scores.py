@@ -6,16 +6,13 @@ import threading
 
 import pytest
 
-from batch_scorers import both, scores_of
+from batch_scorers import both, drive, pass_of, rerank, scores_of
 from fakes import within_deadlines
 from secondpass import Reranker
-from secondpass.asking.gate import Gate
 from secondpass.asking.partial_scores import LatestLists, read_lists
-from secondpass.asking.scheduler import CallLists, PartialList, Pass, schedule
-from secondpass.effects import ListScores, Score
+from secondpass.asking.scheduler import CallLists, PartialList
+from secondpass.effects import ListScores
 from secondpass.errors import DeadlineError, MethodError
-from secondpass.limits import Limits
-from secondpass.ranking.ledger import Ledger
 from secondpass.types import Issue
 
 LATE = "the deadline passed before these were scored"
@@ -54,57 +51,36 @@ def positions(requests):
         ]
 
 
-def rerank(asynchronous, scorer, documents="abcd", **options):
-    reranker = Reranker(scorer, **options)
-    if asynchronous:
-        return asyncio.run(reranker.arerank("q", list(documents)))
-    return reranker.rerank("q", list(documents))
-
-
 timed = pytest.mark.parametrize("limits", [{}, {"deadline": 60}], ids=["untimed", "timed"])
 
 # ---------------------------------------------------------------------- the scheduler
 
 
-def pass_of(scorer, count=3, overdue=False, **limits):
-    def plan():
-        return (yield Score(scorer, "q", [f"d{index}" for index in range(count)], 2))
-
-    return Pass(plan(), Ledger(Limits(**limits), -math.inf if overdue else math.inf), Gate(1))
-
-
-def drive(passes, *outcomes):
-    """The results of passes, and the number of requests of each command."""
+def drive_lists(passes, *outcomes):
+    """The results of passes, and the number of documents of each request of each command."""
     remaining = iter(outcomes)
-    requests, sent = [], None
-    work = schedule(passes)
-    while True:
-        try:
-            command = work.send(sent)
-        except StopIteration as stop:
-            return stop.value, requests
-        assert type(command) is CallLists
-        requests.append([len(documents) for _, documents in command.requests])
-        sent = next(remaining)
+    results, commands = drive(passes, lambda _command: next(remaining))
+    assert {type(command) for command in commands} == {CallLists}
+    return results, [[len(texts) for _, texts in command.requests] for command in commands]
 
 
 def test_lists_are_not_split_and_share_a_call_without_a_deadline():
     scorer = InLists(positions)
     listed = [PartialList(ListScores([1.0] * count), None) for count in (3, 5)]
     passes = [pass_of(scorer, 3), pass_of(scorer, 5)]
-    raws, requests = drive(passes, listed)
+    raws, requests = drive_lists(passes, listed)
     assert requests == [[3, 5]]
     assert [raw.values for raw in raws] == [[1.0] * 3, [1.0] * 5]
     assert [(item.ledger.calls, item.ledger.pairs) for item in passes] == [(1, 3), (1, 5)]
     limits = {"deadline": 60}
     passes = [pass_of(scorer, 3, **limits), pass_of(scorer, 5, **limits)]
-    assert drive(passes, listed[:1], listed[1:])[1] == [[3], [5]]
+    assert drive_lists(passes, listed[:1], listed[1:])[1] == [[3], [5]]
 
 
 def test_each_list_is_tried_alone_after_a_failure():
     scorer, error = InLists(positions), MethodError("why", "code")
     partial = PartialList(ListScores([None, 1.0, None]), error)
-    raws, requests = drive([pass_of(scorer), pass_of(scorer)], error, [partial], error)
+    raws, requests = drive_lists([pass_of(scorer), pass_of(scorer)], error, [partial], error)
     assert requests == [[3, 3], [3], [3]]
     assert [raw.failures for raw in raws] == [[(0, 1, error), (2, 3, error)], [(0, 3, error)]]
     assert {trouble.code for raw in raws for trouble in raw.troubles} == {"batch_failed"}
@@ -116,7 +92,7 @@ def test_an_error_after_all_texts_are_scored(original, error):
     """Of a list that keeps the original order, it does not matter which texts have scores."""
     scores = [1.0, 2.0, 3.0 if original is None else None]
     item = pass_of(InLists(positions), deadline=60)
-    (raw,), _ = drive([item], [PartialList(ListScores(scores, original=original), error)])
+    (raw,), _ = drive_lists([item], [PartialList(ListScores(scores, original=original), error)])
     assert raw.failures == []
     assert raw.troubles == ([error] if type(error) is MethodError else [])
 
@@ -199,7 +175,7 @@ def test_scores_so_far_are_kept(asynchronous, limits, generate, code, message):
 @both
 @pytest.mark.parametrize(("generate", "message"), NOTHING.values(), ids=NOTHING)
 def test_nothing_usable(asynchronous, generate, message):
-    ranking = rerank(asynchronous, InLists(generate))
+    ranking = rerank(asynchronous, InLists(generate), limits={})
     (issue,) = ranking.report.issues
     assert (ranking.report.status, issue.code) == ("unchanged", "scores_no_list")
     assert message in issue.message

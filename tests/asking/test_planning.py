@@ -17,7 +17,6 @@ from secondpass.apis.endpoint import Endpoint
 from secondpass.asking import drivers
 from secondpass.effects import Ask, Completion, Judgement
 from secondpass.limits import Prices
-from secondpass.prompts.questions import Questions
 from secondpass.ranking.candidates import to_requests
 from secondpass.ranking.cost_plan import ExceededLimit
 from secondpass.strategies.blocks import Blocks
@@ -329,13 +328,6 @@ def test_wrong_arguments_are_input_errors(arguments, message):
     count, options = arguments
     with pytest.raises(InputError, match=message):
         Reranker(Graded(Model())).plan(count, **options)
-
-
-@pytest.mark.parametrize("kind", ["blocks", "graded", "listwise"])
-def test_no_prompt_is_rendered(monkeypatch, kind):
-    monkeypatch.delattr(Questions, "_prompt")
-    planned = Reranker({"type": kind, "llm": Model()}, limits={"tokens": 9000}).plan(100)
-    assert planned.total.input_tokens > 100 * 100
 
 
 def test_an_instruction_is_part_of_every_prompt():

@@ -6,8 +6,6 @@ import logging
 import os
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -15,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from fakes import Model, always, graded, numbered, ranked, shown_in, task_of
+from scripted_services import ranked_by
 from secondpass import Candidate, ConfigurationError, Reranker
 from secondpass.asking.response_cache import LAYOUT, ResponseCache
 from secondpass.effects import Ask, Completion
@@ -45,18 +44,12 @@ def codes(ranking):
     return [issue.code for issue in ranking.report.issues]
 
 
-def rank(reranker, asynchronous, texts=TEXTS):
-    if asynchronous:
-        return asyncio.run(reranker.arerank("q", texts))
-    return reranker.rerank("q", texts)
-
-
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 def test_an_answer_is_asked_for_once(path, asynchronous):
     llm = model()
     reranker = grading(llm, path, {"batch_size": 3}, limits={"calls": 3, "tokens": 100_000})
-    first = rank(reranker, asynchronous)
-    again = rank(reranker, asynchronous)
+    first = ranked_by(reranker, asynchronous, TEXTS)
+    again = ranked_by(reranker, asynchronous, TEXTS)
     assert len(llm.prompts) == 3
     assert again.items == first.items
     usage = again.report.usage
@@ -158,31 +151,6 @@ def test_nothing_readable_is_in_the_file(path):
     assert not [label for label in labels if f'"{label}"'.encode() in stored]
 
 
-PROCESS = """
-import json, sys
-sys.path[:0] = ["tests/support"]
-from fakes import Model, graded, numbered
-from secondpass import Reranker
-llm = Model(graded, cache_key="model 1")
-reranker = Reranker({"type": "graded", "llm": llm, "batch_size": 3}, cache=sys.argv[1])
-ranking = reranker.rerank("q", numbered(json.loads(sys.argv[2])))
-print(json.dumps([ranking.order, len(llm.prompts), ranking.report.usage.cached]))
-"""
-
-
-def test_two_processes(path):
-    numbers = [3, 1, 2, 5, 4, 9, 7, 8]
-
-    call = [sys.executable, "-c", PROCESS, str(path), json.dumps(numbers)]
-    run = subprocess.run(call, capture_output=True, text=True, check=True)
-    order, asked, cached = json.loads(run.stdout)
-    assert (asked, cached) == (3, 0)
-    llm = model()
-    ranking = grading(llm, path, {"batch_size": 3}).rerank("q", numbered(numbers))
-    assert ranking.order == tuple(order)
-    assert (llm.prompts, ranking.report.usage.cached) == ([], 3)
-
-
 def test_the_event_loop_is_not_blocked(path, monkeypatch):
     """The file is read and written in threads."""
     threads = set()
@@ -214,26 +182,22 @@ def test_a_damaged_file_is_set_aside_and_reported_once(path, caplog, asynchronou
     llm = model()
     reranker = grading(llm, path)
     with caplog.at_level(logging.WARNING):
-        first, again = rank(reranker, asynchronous), rank(reranker, asynchronous)
+        first, again = (
+            ranked_by(reranker, asynchronous, TEXTS),
+            ranked_by(reranker, asynchronous, TEXTS),
+        )
     assert (codes(first), codes(again)) == (["cache_set_aside"], [])
     assert "answers.sqlite.set-aside-" in first.report.issues[0].message
     assert "cache_set_aside" in caplog.text
     assert (first.report.status, again.report.usage.cached, len(llm.prompts)) == ("ok", 1, 1)
 
 
-FOREIGN = {
-    "a corpus": (lambda path: path.write_text('{"text": "of the user"}\n' * 50), "of secondpass"),
-    "a folder": (lambda path: path.mkdir(), "a folder"),
-}
-
-
-@pytest.mark.parametrize(("create", "message"), FOREIGN.values(), ids=FOREIGN)
-def test_a_file_of_the_user_is_refused_and_not_touched(path, create, message):
-    create(path)
-    before = path.lstat(), path.is_file() and path.read_bytes()
-    with pytest.raises(ConfigurationError, match=rf"cache: .*{message}; it was not touched"):
+def test_a_file_of_the_user_is_refused_and_not_touched(path):
+    path.write_text('{"text": "of the user"}\n' * 50)
+    before = path.lstat(), path.read_bytes()
+    with pytest.raises(ConfigurationError, match=r"cache: .*of secondpass; it was not touched"):
         grading(model(), path)
-    assert (path.lstat(), path.is_file() and path.read_bytes()) == before
+    assert (path.lstat(), path.read_bytes()) == before
     assert [*path.parent.iterdir()] == [path]
 
 
@@ -303,21 +267,13 @@ def test_an_interruption_loses_no_answer(path):
 # ---------------------------------------------------------------------- services and values
 
 
-class NoIdentity:
-    """A stage whose answers can be stored and one whose answers cannot."""
-
-    @staticmethod
-    def cascade(llm, other, path):
-        stages = [
-            {"type": "graded", "llm": llm, "depth": 8},
-            {"type": "listwise", "llm": other, "depth": 3},
-        ]
-        return Reranker({"type": "cascade", "stages": stages}, cache=path)
-
-
 def test_answers_of_unnamed_models_are_not_stored_and_the_report_says_so(path):
     llm, other = model(), Model(ranked, name="unnamed")
-    reranker = NoIdentity.cascade(llm, other, path)
+    stages = [
+        {"type": "graded", "llm": llm, "depth": 8},
+        {"type": "listwise", "llm": other, "depth": 3},
+    ]
+    reranker = Reranker({"type": "cascade", "stages": stages}, cache=path)
     for asked in (1, 2):
         ranking = reranker.rerank("q", TEXTS)
         assert (len(llm.prompts), len(other.prompts)) == (1, asked)

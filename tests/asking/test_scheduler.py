@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from batch_scorers import drive as commands_of
 from secondpass.asking.gate import Gate
 from secondpass.asking.scheduler import (
     CallScorer,
@@ -11,7 +12,6 @@ from secondpass.asking.scheduler import (
     StartQuestions,
     WaitForAnswers,
     question_deadline_error,
-    schedule,
     scoring_deadline_error,
 )
 from secondpass.effects import Answer, Ask, Estimate, Question, Score
@@ -61,7 +61,7 @@ def lengths(call):
 
 def drive(passes, call_scorer=lengths, wait=None):
     """The results of passes, and the commands on the way."""
-    commands, started = [], []
+    started = []
 
     def outcome(command):
         if isinstance(command, CallScorer):
@@ -74,14 +74,7 @@ def drive(passes, call_scorer=lengths, wait=None):
         command = started.pop(0)
         return [(command.number, [Answer(command.number)])]
 
-    work = schedule(passes)
-    sent = None
-    while True:
-        try:
-            commands.append(work.send(sent))
-        except StopIteration as stop:
-            return stop.value, commands
-        sent = outcome(commands[-1])
+    return commands_of(passes, outcome)
 
 
 def sizes(commands):

@@ -1,22 +1,6 @@
-"""Anthropic's Messages API: parameters and schemas."""
-
-import pytest
+"""Anthropic's Messages API: schemas."""
 
 from secondpass.llms import anthropic as module
-from secondpass.llms.anthropic import AnthropicMessages
-
-
-@pytest.mark.parametrize(
-    ("settings", "parameters"),
-    [
-        ({}, {"temperature": 0}),
-        ({"temperature": None, "max_tokens": 9}, {}),
-        ({"options": {"top_k": 1, "temperature": 1}}, {"top_k": 1, "temperature": 1}),
-    ],
-    ids=str,
-)
-def test_parameters(settings, parameters):
-    assert AnthropicMessages("m", **settings)._parameters() == parameters
 
 
 def test_schemas_have_no_lengths_of_arrays():

@@ -1,24 +1,10 @@
-"""Gemini: parameters and log probabilities."""
+"""Gemini: log probabilities."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from secondpass.llms import google as module
-from secondpass.llms.google import GoogleGenAI
-
-
-@pytest.mark.parametrize(
-    ("settings", "parameters"),
-    [
-        ({}, {"temperature": 0}),
-        ({"temperature": None, "max_tokens": 9}, {"max_output_tokens": 9}),
-        ({"options": {"top_k": 1, "temperature": 1}}, {"top_k": 1, "temperature": 1}),
-    ],
-    ids=str,
-)
-def test_parameters(settings, parameters):
-    assert GoogleGenAI("m", **settings)._parameters() == parameters
 
 
 def entry(text, logprob):

@@ -1,4 +1,4 @@
-"""Chat Completions: parameters, and log probabilities in the forms that servers report."""
+"""Chat Completions: log probabilities in the forms that servers report."""
 
 from types import SimpleNamespace
 
@@ -6,20 +6,6 @@ import pytest
 
 from secondpass.llms import openai as module
 from secondpass.llms.openai import OpenAIChat
-
-
-@pytest.mark.parametrize(
-    ("settings", "parameters"),
-    [
-        ({}, {"temperature": 0}),
-        ({"temperature": None}, {}),
-        ({"temperature": 0.5, "max_tokens": 9}, {"temperature": 0.5, "max_completion_tokens": 9}),
-        ({"options": {"seed": 1, "temperature": 1}}, {"seed": 1, "temperature": 1}),
-    ],
-    ids=str,
-)
-def test_parameters(settings, parameters):
-    assert OpenAIChat("m", **settings)._parameters() == parameters
 
 
 def test_the_older_name_of_the_longest_reply(monkeypatch):

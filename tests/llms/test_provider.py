@@ -9,6 +9,9 @@ import pytest
 from secondpass import ConfigurationError
 from secondpass.effects import Completion, Prompt, Turn
 from secondpass.errors import LLMError
+from secondpass.llms.anthropic import AnthropicMessages
+from secondpass.llms.google import GoogleGenAI
+from secondpass.llms.openai import OpenAIChat
 from secondpass.llms.provider import Provider, joined
 from secondpass.services.client import Connection
 from secondpass.settings import configurable
@@ -261,6 +264,28 @@ class Part:
 )
 def test_text_of_parts(content, text):
     assert joined(content) == text
+
+
+PARAMETERS = [
+    (AnthropicMessages, {}, {"temperature": 0}),
+    (AnthropicMessages, {"temperature": None, "max_tokens": 9}, {}),
+    (
+        AnthropicMessages,
+        {"options": {"top_k": 1, "temperature": 1}},
+        {"top_k": 1, "temperature": 1},
+    ),
+    (GoogleGenAI, {"max_tokens": 9}, {"temperature": 0, "max_output_tokens": 9}),
+    (GoogleGenAI, {"temperature": None}, {}),
+    (GoogleGenAI, {"options": {"top_k": 1, "temperature": 1}}, {"top_k": 1, "temperature": 1}),
+    (OpenAIChat, {"max_tokens": 9}, {"temperature": 0, "max_completion_tokens": 9}),
+    (OpenAIChat, {"temperature": None}, {}),
+    (OpenAIChat, {"options": {"seed": 1, "temperature": 1}}, {"seed": 1, "temperature": 1}),
+]
+
+
+@pytest.mark.parametrize(("provider", "settings", "parameters"), PARAMETERS)
+def test_parameters(provider, settings, parameters):
+    assert provider("m", **settings)._parameters() == parameters
 
 
 @pytest.mark.parametrize("name", ["messages", "model"])

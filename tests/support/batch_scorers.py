@@ -1,10 +1,16 @@
-"""Scorers that return batches, and rankings by them."""
+"""Scorers that return batches, rankings by them, and the scheduler's commands."""
 
 import asyncio
+import math
 
 import pytest
 
 from secondpass import Reranker
+from secondpass.asking.gate import Gate
+from secondpass.asking.scheduler import Pass, schedule
+from secondpass.effects import Score
+from secondpass.limits import Limits
+from secondpass.ranking.ledger import Ledger
 
 LATE = "the deadline passed before these were scored"
 
@@ -46,6 +52,27 @@ def rerank(asynchronous, scorer, documents="abcd", **options):
 def scores_of(ranking):
     """The scores by position."""
     return {item.position: item.rerank_score for item in ranking if item.status == "scored"}
+
+
+def pass_of(scorer, count=3, at_most=2, overdue=False, **limits):
+    """A pass that scores texts."""
+
+    def plan():
+        return (yield Score(scorer, "q", [f"d{index}" for index in range(count)], at_most))
+
+    return Pass(plan(), Ledger(Limits(**limits), -math.inf if overdue else math.inf), Gate(1))
+
+
+def drive(passes, outcome):
+    """The results of passes, and the commands on the way, each with an outcome."""
+    commands, sent = [], None
+    work = schedule(passes)
+    while True:
+        try:
+            commands.append(work.send(sent))
+        except StopIteration as stop:
+            return stop.value, commands
+        sent = outcome(commands[-1])
 
 
 both = pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])

@@ -2,7 +2,6 @@
 
 import asyncio
 
-from fakes import numbered
 from secondpass.asking.dispatch import ask
 from secondpass.asking.gate import Gate
 from secondpass.effects import Ask, Completion, Estimate, Prompt, Question, Turn
@@ -64,10 +63,10 @@ def after(seconds):
     return LLMError("too many requests", "rate_limited", retryable=True, retry_after=seconds)
 
 
-def ranked_by(reranker, asynchronous):
+def ranked_by(reranker, asynchronous, texts=("1 wombats", "2 wombats")):
     if asynchronous:
-        return asyncio.run(reranker.arerank("q", numbered([1, 2])))
-    return reranker.rerank("q", numbered([1, 2]))
+        return asyncio.run(reranker.arerank("q", texts))
+    return reranker.rerank("q", texts)
 
 
 NOT_INSTALLED = MissingExtraError("openai", "the model")

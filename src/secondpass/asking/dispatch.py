@@ -65,9 +65,6 @@ async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list
 
     Stored answers take no slot, no call, no round and no budget. Of equal questions in a round only
     the first is asked. New answers are stored as they arrive, so that an interruption loses none.
-
-    Raises:
-        NestedCallError: the service called the ranking that waits for it.
     """
     cache, service = ledger.cache, effect.service
     if cache is None:
@@ -94,9 +91,6 @@ async def recall_or_ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list
 
 async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]]:
     """Ask all questions, in the time that the ledger leaves. Cancelling it cancels the questions.
-
-    Returns:
-        An answer for each question, in order.
 
     Raises:
         NestedCallError: the service called the ranking that waits for it.
@@ -132,11 +126,11 @@ async def ask(effect: Ask[Any, T], ledger: Ledger, gate: Gate) -> list[Answer[T]
     ledger.add_times(began - started, ended - began)
     if sent:
         ledger.add_question_round(ended - started, len(sent))
-    if not pending:
-        return [task.result() for task in tasks]
-    late = question_deadline_error(ledger, "answered")
+
     return [
-        question.failed(late) if task in pending else task.result()
+        question.failed(question_deadline_error(ledger, "answered"))
+        if task in pending
+        else task.result()
         for task, question in zip(tasks, questions, strict=True)
     ]
 
@@ -168,9 +162,6 @@ class PendingQuestion:
         """Ask until there is a usable reply or no further attempt is allowed, and store the answer.
 
         If the passages were shortened, it is not stored: the cache would hide that from reports.
-
-        Raises:
-            NestedCallError: the question would wait for itself.
         """
         question, cache = self.question, self.ledger.cache
         answer = await self._answer()
@@ -223,15 +214,10 @@ class PendingQuestion:
                 return self.failed(ReplyError(message, repairable=False))
 
     def failed(self, error: MethodError) -> Answer[Any]:
-        """An answer without a value."""
         return Answer(error=error, troubles=tuple(self.issues))
 
     async def _complete(self, request: Any) -> Completion:
-        """Send one request when a slot is free, and charge it to the ledger.
-
-        Raises:
-            MethodError: there is no completion.
-        """
+        """Send one request when a slot is free, and charge it to the ledger."""
         ledger, estimate, prices = self.ledger, self.question.estimate, self.prices
         async with self.slots.taken(ledger):
             ledger.start_clock()
@@ -302,11 +288,7 @@ class PendingQuestion:
         return result
 
     async def _pace(self) -> None:
-        """Wait until the service may be asked.
-
-        Raises:
-            DeadlineError: that is too late.
-        """
+        """Wait until the service may be asked; a DeadlineError if that is too late."""
         while pause := self.throttle.pause(time.monotonic()):
             left = self.ledger.question_seconds_left
             if left is not None and pause >= left:
@@ -323,7 +305,6 @@ class PendingQuestion:
         return LLMError(message, "timeout", retryable=True)
 
     def _translated(self, error: Exception) -> LLMError:
-        """An unexpected exception of the service as an LLMError."""
         from secondpass.services.provider_errors import to_llm_error
 
         if getattr(self.service, "own_code", False):
@@ -348,21 +329,16 @@ _MAX_TOKENS = 10**12
 
 
 def validated(result: Any) -> Completion:
-    """The result of a service as a completion.
+    """The result of a service as a completion, or an LLMError.
 
     Invalid token counts, units and log probabilities become None.
-
-    Raises:
-        LLMError: it is not a completion, or its text is not a string.
     """
     if not isinstance(result, Completion):
         message = f"the model returned {with_article(type(result).__name__)}, not a Completion"
         raise LLMError(message, "bad_response")
     if not isinstance(result.text, str):
-        message = (
-            f"the text of the reply is {with_article(type(result.text).__name__)}, not a string"
-        )
-        raise LLMError(message, "bad_response")
+        kind = with_article(type(result.text).__name__)
+        raise LLMError(f"the text of the reply is {kind}, not a string", "bad_response")
     return replace(
         result,
         input_tokens=_count(result.input_tokens),
@@ -392,7 +368,7 @@ def _logprobs(value: Any) -> tuple[dict[str, float], ...] | None:
         token = {}
         for text, reported in alternatives.items():
             number = to_float(reported)
-            if not isinstance(text, str) or number is None or not math.isfinite(number):
+            if not isinstance(text, str) or number is None or number == -math.inf:
                 return None
             clipped = in_range(number, (-math.inf, 0.0))
             if clipped is None:

@@ -133,10 +133,7 @@ def run(passes: Sequence[Pass[T]]) -> list[T]:
 
 
 async def arun(passes: Sequence[Pass[T]]) -> list[T]:
-    """Run passes side by side and return their results in the same order.
-
-    Cancellation takes effect at once.
-    """
+    """:func:`run` for event loops. Cancellation takes effect at once."""
     import asyncio  # costs more to import than the rest of secondpass together
 
     from secondpass.concurrency.threads import retrieve_exception
@@ -231,9 +228,6 @@ class _InTurn:
     """A call of a scorer that takes turns; of any other scorer, a call that begins at once.
 
     A call within a turn of the same scorer begins at once, too: that turn ends only after it.
-
-    Attributes:
-        shares: whether it takes turns.
     """
 
     def __init__(self, call: CallScorer) -> None:
@@ -249,14 +243,7 @@ class _InTurn:
             self.shares = False
 
     def take(self, wake: Callable[[], None], loop: AbstractEventLoop | None = None) -> bool:
-        """Ask for its turn.
-
-        Args:
-            wake: called when the turn has begun, or is over.
-            loop: that of the call, if any.
-
-        Returns:
-            Whether it has to wait.
+        """Ask for its turn, of whose begin or end ``wake`` tells; return whether it has to wait.
 
         Raises:
             OverloadedError: its ranking is refused.
@@ -287,7 +274,6 @@ class _InTurn:
             self._turn.began = self._began
 
     def end(self, outcome: _Scored | None) -> None:
-        """End the turn, and count the time."""
         now = time.monotonic()
         began = now if self._began is None else self._began
         if self._began is None and isinstance(outcome, DeadlineError):
@@ -302,7 +288,6 @@ class _InTurn:
 
 
 def _score_in_turn(call: CallScorer) -> _Scored:
-    """Score in this thread, or until the deadline in a new one, when it is the call's turn."""
     outcome: _Scored | None = None
     turn = _InTurn(call)
     try:
@@ -314,8 +299,7 @@ def _score_in_turn(call: CallScorer) -> _Scored:
         outcome = turn.begin()
         if outcome is None:
             turn.started()
-            seconds = call.seconds_left
-            outcome = score(call) if seconds is None else _score_within(call, seconds)
+            outcome = _score_within(call)
         return outcome
     except OverloadedError as error:
         return error
@@ -323,8 +307,11 @@ def _score_in_turn(call: CallScorer) -> _Scored:
         turn.end(outcome)
 
 
-def _score_within(call: CallScorer, seconds: float) -> list[list[Any]] | MethodError:
-    """Score in a new thread; a DeadlineError if that takes longer."""
+def _score_within(call: CallScorer) -> _Scored:
+    """Score in this thread, or until the deadline in a new one."""
+    seconds = call.seconds_left
+    if seconds is None:
+        return score(call)
     try:
         outcome = _within(call.scorer, lambda: score(call), seconds)
     except (_NoThreadError, AbandonedCallsError) as error:
@@ -347,7 +334,6 @@ def _collection(
 
 
 def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
-    """Count the time of a call that has ended."""
     now = time.monotonic()
     waited = claim.waited(now)
     for ledger in call.ledgers:
@@ -355,7 +341,6 @@ def _count_times(call: CallBatches | CallLists, claim: Claim) -> None:
 
 
 def _collect_within(call: CallBatches | CallLists) -> Any:
-    """Collect results in this thread, or until the deadline in a new one."""
     collected, claim, work = _collection(call)
     seconds = call.seconds_left
     try:
@@ -387,11 +372,7 @@ def _within(
 ) -> T | None:
     """Run ``work`` in a new thread; None if it takes longer. Raises what the work raises.
 
-    Args:
-        scorer: that the work calls.
-        work: to run.
-        seconds: to wait.
-        more_seconds: asked when these have passed.
+    ``more_seconds`` is asked when ``seconds`` have passed.
     """
     check_abandoned(scorer, _gate_of(scorer).width)
     call = Call(work, scorer)
@@ -522,36 +503,33 @@ def _gate_of(scorer: object) -> Gate:
 def score(
     call: CallScorer, reraised: tuple[type[BaseException], ...] = EXITS
 ) -> list[list[Any]] | MethodError:
-    """Return the scores of each request, or the scorer's exception as a MethodError.
+    """Return the scores of each request, or the scorer's exception, unless it is reraised.
 
-    Args:
-        call: is not made if its deadline has passed.
-        reraised: exceptions that are not caught.
+    The call is not made if its deadline has passed.
     """
     if call.seconds_left == 0:  # it may have waited for a free thread
         late = scoring_deadline_error(call.ledgers)
         late.sent = False
         return late
     with scoring(call.scorer, call.requests, call.operations) as running:
-        return running.ended(_score(call, reraised))
+        try:
+            outcome: _Scored = _scores(call)
+        except reraised:
+            raise
+        except BaseException as error:  # CancelledError included: the scorer may run its own loop
+            outcome = _to_method_error(error, call.ledgers)
+        return running.ended(outcome)
 
 
-def _score(
-    call: CallScorer, reraised: tuple[type[BaseException], ...]
-) -> list[list[Any]] | MethodError:
+def _scores(call: CallScorer) -> list[list[Any]]:
     # Counted before the call, because the scorer may change the lists.
     counts = [len(documents) for _, documents in call.requests]
-    try:
-        if len(call.requests) == 1:
-            ((query, documents),) = call.requests
-            scores = call.scorer.score_pairs(query, documents, **call.keywords)
-            return [to_list(scores, counts[0])]
+    if len(call.requests) == 1:
+        ((query, documents),) = call.requests
+        results = [call.scorer.score_pairs(query, documents, **call.keywords)]
+    else:
         results = to_list(call.scorer.score_many(call.requests, **call.keywords), len(counts))
-        return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
-    except reraised:
-        raise
-    except BaseException as error:  # CancelledError included: the scorer may run its own loop
-        return _to_method_error(error, call.ledgers)
+    return [to_list(scores, count) for scores, count in zip(results, counts, strict=True)]
 
 
 def collect(
@@ -560,14 +538,10 @@ def collect(
     reraised: tuple[type[BaseException], ...] = EXITS,
     claim: Claim | None = None,
 ) -> None:
-    """Collect what the scorer yields until it ends, or ``collected`` is taken.
+    """Collect what the scorer yields, and what it raises, until it ends or ``collected`` is taken.
 
-    Args:
-        call: is not made if its deadline has passed.
-        collected: gets the scores, and the scorer's exception as a MethodError.
-        reraised: exceptions that are not caught.
-        claim: of the call, which a scorer that joins calls reads. Others end at the target, and are
-            called again for those of the first ``min_depth`` documents that they left out.
+    A scorer that joins calls reads the claim. Others end at the target, and are called again for
+    those of the first ``min_depth`` documents that they left out.
     """
     if call.seconds_left == 0 or collected.taken:  # it may have waited for a free thread
         return
@@ -615,12 +589,7 @@ def _add_first(
 
 
 def _add_all(results: object, collected: BatchScores | LatestLists, member: str) -> bool:
-    """Add what a generator of the scorer yields; False if ``collected`` was taken before its end.
-
-    Raises:
-        MethodError: it is not a generator.
-        BaseException: what the generator raises.
-    """
+    """Add what the scorer yields; False if ``collected`` was taken before its end."""
     if not isinstance(results, Iterable):
         message = f"{member} returned {with_article(type(results).__name__)}, not a generator"
         raise MethodError(message, "scores_no_list")

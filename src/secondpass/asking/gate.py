@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from secondpass.concurrency.lazy import ForkLock
@@ -19,11 +19,7 @@ _CHECK = 1.0
 
 
 class Gate:
-    """Lets ``width`` calls through at once: of the process, or of each event loop.
-
-    Attributes:
-        slots: those of all event loops.
-    """
+    """Lets ``width`` calls through at once: of the process (``slots``), or of each event loop."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -72,10 +68,7 @@ class Slots:
         self._count = 0
 
     def taken(self, ranking: object = None) -> _Taken:
-        """An asynchronous context manager that holds a slot.
-
-        Args:
-            ranking: that the question is part of; None counts as one.
+        """An asynchronous context manager that holds a slot for a question of a ranking.
 
         Raises:
             NestedCallError: on entering, if the wait would never end.
@@ -89,11 +82,7 @@ class Slots:
             self._serve()
 
     async def take(self, ranking: object) -> object:
-        """Wait for a slot.
-
-        Raises:
-            NestedCallError: as :meth:`taken`.
-        """
+        """Wait for a slot."""
         import asyncio
 
         slot, loop = object(), asyncio.get_running_loop()
@@ -150,6 +139,11 @@ class Slots:
             self._count += 1
             self._served[ranking] = self._count
 
+    def _turn(self, waiting: _Waiting) -> tuple[int, int]:
+        """The order in which questions that wait get slots."""
+        held = sum(ranking is waiting.ranking for ranking, _ in self._holders.values())
+        return held, 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
+
     def _serve(self) -> None:
         """Give free slots to those who wait."""
         while self._waiting and len(self._holders) < self._width:
@@ -157,14 +151,7 @@ class Slots:
             ready = [one for one in self._waiting if one.loop.is_running()]
             if not ready:  # those of loops that run again look for themselves
                 return
-            rankings = [ranking for ranking, _ in self._holders.values()]
-
-            def turn(waiting: _Waiting, rankings: list[object] = rankings) -> tuple[int, int]:
-                held = sum(ranking is waiting.ranking for ranking in rankings)
-                served = 0 if waiting.ranking is None else self._served.get(waiting.ranking, 0)
-                return held, served
-
-            waiting = min(ready, key=turn)
+            waiting = min(ready, key=self._turn)
             self._waiting = [other for other in self._waiting if other is not waiting]
             try:
                 waiting.loop.call_soon_threadsafe(waiting.wake)
@@ -189,13 +176,13 @@ class _Taken:
         self._slots.release(self._slot)
 
 
-class _Waiting:
+class _Waiting(NamedTuple):
     """A question that waits for a slot in its event loop."""
 
-    def __init__(
-        self, slot: object, ranking: object, loop: AbstractEventLoop, future: Future[None]
-    ) -> None:
-        self.slot, self.ranking, self.loop, self.future = slot, ranking, loop, future
+    slot: object
+    ranking: object
+    loop: AbstractEventLoop
+    future: Future[None]
 
     def wake(self) -> None:
         """Let it go on, unless it was cancelled."""

@@ -40,6 +40,15 @@ def check_methods(
             log(log_level, "the %s %s cannot run: %s", role, methods[index].name, error)
 
 
+def check_prices(methods: Iterable[Method]) -> None:
+    """Raise ConfigurationError if a language model has no prices, as for a cost limit."""
+    for method in methods:
+        for llm in getattr(method, "language_models", ()):
+            if getattr(llm, "prices", None) is None:
+                message = f"cannot be kept without the prices of {llm.name!r}: set its 'prices'"
+                raise ConfigurationError([Problem(("limits", "cost"), message)])
+
+
 def services(methods: Iterable[Method]) -> Iterator[Any]:
     """The services that methods ask; None for each method that does not state its services.
 
@@ -61,37 +70,28 @@ def is_storable(service: Any) -> bool:
 
 
 def check_installed(methods: Iterable[Method]) -> list[MissingExtraError | None]:
-    """Check that the packages of at least one method are installed.
-
-    Returns:
-        For each method, the error if its packages are missing.
+    """For each method, the error if its packages are missing.
 
     Raises:
         MissingExtraError: all methods lack packages; this is the error of the first.
     """
-    errors: list[MissingExtraError | None] = []
-    for method in methods:
-        check = getattr(inner(method), "check_installed", None)
-        try:
-            if check is not None:
-                check()
-            errors.append(None)
-        except MissingExtraError as error:
-            errors.append(error)
+    errors = [_missing(method) for method in methods]
     if errors and errors[0] is not None and all(errors):
         raise errors[0]
     return errors
 
 
+def _missing(method: Method) -> MissingExtraError | None:
+    try:
+        call_if_present(inner(method), "check_installed")
+    except MissingExtraError as error:
+        return error
+    return None
+
+
 def runnable(stages: Sequence[Stage]) -> Stage:
     """The first stage whose packages are installed; the first if there is none."""
-    for stage in stages:
-        try:
-            check_installed([stage.method])
-        except MissingExtraError:
-            continue
-        return stage
-    return stages[0]
+    return next((stage for stage in stages if _missing(stage.method) is None), stages[0])
 
 
 def warm_up_first(methods: Iterable[Method], log_level: str) -> bool:
@@ -129,16 +129,3 @@ def call_if_present(owner: object, name: str) -> None:
 def reason_of(error: Exception) -> str:
     # The message of a foreign exception may contain anything.
     return str(error) if isinstance(error, SecondPassError) else type(error).__name__
-
-
-def check_prices(methods: Iterable[Method]) -> None:
-    """Check that every language model has prices, so that a cost limit can be kept.
-
-    Raises:
-        ConfigurationError: a language model has no prices.
-    """
-    for method in methods:
-        for llm in getattr(method, "language_models", ()):
-            if getattr(llm, "prices", None) is None:
-                message = f"cannot be kept without the prices of {llm.name!r}: set its 'prices'"
-                raise ConfigurationError([Problem(("limits", "cost"), message)])

@@ -9,34 +9,27 @@ from dataclasses import replace
 from typing import Any, TypeGuard
 
 from secondpass.asking.scheduler import PartialList, PartialScores, scoring_deadline_error
-from secondpass.effects import ListScores
+from secondpass.effects import ListScores, Span
 from secondpass.errors import MethodError, with_article
 from secondpass.ranking.scoring import in_range, is_finite, to_float, to_list, to_span
 from secondpass.types import Issue
 
 
 class BatchScores:
-    """The scores of one request, added by one thread until another one takes them.
-
-    Args:
-        count: number of documents.
-        late: why documents without a score have none, if the scorer does not say.
-    """
+    """The scores of one request, added by one thread until another one takes them."""
 
     def __init__(self, count: int, late: MethodError | None = None) -> None:
         self.taken = False
-        self._late = late or scoring_deadline_error()
+        # Why documents without a score have none, if the scorer does not say.
+        self._error: MethodError = late or scoring_deadline_error()
         self._documents: Sequence[int] = range(count)
         self._scores: dict[int, Any] = {}
-        self._error: MethodError | None = None
         self._lock = threading.Lock()
 
     def add(self, batch: object) -> bool:
         """Add all scores of a batch; False, without adding them, if scores were taken before.
 
-        Args:
-            batch: tuples of the index of the request, which is 0, the index of the document, and
-                its score.
+        A batch has tuples (0, index of the document, score).
 
         Raises:
             MethodError: the batch has another form, or a document that is unknown or was scored
@@ -70,7 +63,7 @@ class BatchScores:
 
     def end(self, error: MethodError | None) -> None:
         """Set why some documents have no score."""
-        self._error = error
+        self._error = error or self._error
 
     @property
     def has_scores(self) -> bool:
@@ -82,7 +75,7 @@ class BatchScores:
         """Return the scores so far. None is added afterwards."""
         with self._lock:
             self.taken = True
-        return PartialScores(self._scores, self._error or self._late)
+        return PartialScores(self._scores, self._error)
 
     def _read(self, row: Any) -> tuple[int, Any]:
         """The index of the document, and its score."""
@@ -99,12 +92,7 @@ class BatchScores:
 
 
 class LatestLists:
-    """The latest lists that one thread has added, until another one takes them.
-
-    Args:
-        requests: (query, documents) pairs.
-        late: why there are no lists, or documents without a score, if the scorer does not say.
-    """
+    """The latest lists that one thread has added, until another one takes them."""
 
     def __init__(
         self, requests: Sequence[tuple[str, list[str]]], late: MethodError | None = None
@@ -113,6 +101,7 @@ class LatestLists:
         # Read before the call, because the scorer may change the lists.
         self._lengths = [[len(text) for text in documents] for _, documents in requests]
         self._lists: list[ListScores] | None = None
+        # Why there are no lists, or documents without a score, if the scorer does not say.
         self._error: MethodError | None = late or scoring_deadline_error()
         self._lock = threading.Lock()
 
@@ -142,8 +131,7 @@ class LatestLists:
     def take(self) -> list[PartialList] | MethodError:
         """Return the latest lists. They are not replaced afterwards.
 
-        Returns:
-            A MethodError if there are none, or if the scorer failed and there are several requests.
+        A MethodError if there are none, or if the scorer failed and there are several requests.
         """
         with self._lock:
             self.taken = True
@@ -158,11 +146,8 @@ class LatestLists:
 def read_lists(lists: object, lengths: Sequence[Sequence[int]]) -> list[ListScores]:
     """Copy and validate what ``score_lists`` yields, except for the scores.
 
-    Invalid issues, weights and spans are dropped, with an issue.
-
-    Args:
-        lists: what was yielded.
-        lengths: characters of each document of each request.
+    Invalid issues, weights and spans are dropped, with an issue. ``lengths`` are the characters of
+    each document of each request.
 
     Raises:
         MethodError: it is not a list with one :class:`ListScores` per request, or one of these does
@@ -184,30 +169,29 @@ def _read_list(result: object, lengths: Sequence[int]) -> ListScores:
     if len(issues) < len(yielded):
         message = "an issue of the scorer is not an Issue with indices of documents"
         issues.append(Issue("issue_invalid", message))
-    original = None
-    if result.original is not None:
-        number = to_float(result.original)
-        original = None if number is None else in_range(number, (0.0, 1.0))
-        if original is None:
-            message = "the scorer's weight of the original order is not a number from 0 to 1"
-            issues.append(Issue("original_invalid", message))
-    spans = None
-    if result.spans is not None:
-        try:
-            values = to_list(result.spans, count)
-        except MethodError:
-            issues.append(Issue("span_invalid", f"the scorer did not return {count} spans"))
-        else:
-            spans = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
-            wrong = [
-                index
-                for index in range(count)
-                if values[index] is not None and spans[index] is None
-            ]
-            if wrong:
-                message = "spans of these are not (start, stop) within the text"
-                issues.append(Issue("span_invalid", message, tuple(wrong)))
+    number = to_float(result.original)
+    original = None if number is None else in_range(number, (0.0, 1.0))
+    if result.original is not None and original is None:
+        message = "the scorer's weight of the original order is not a number from 0 to 1"
+        issues.append(Issue("original_invalid", message))
+    spans = None if result.spans is None else _read_spans(result.spans, lengths, issues)
     return ListScores(scores, issues, original, spans, order)
+
+
+def _read_spans(
+    spans: object, lengths: Sequence[int], issues: list[Issue]
+) -> list[Span | None] | None:
+    try:
+        values = to_list(spans, len(lengths))
+    except MethodError:
+        issues.append(Issue("span_invalid", f"the scorer did not return {len(lengths)} spans"))
+        return None
+    read = [to_span(value, size) for value, size in zip(values, lengths, strict=True)]
+    pairs = enumerate(zip(values, read, strict=True))
+    if wrong := [index for index, (value, span) in pairs if value is not None and span is None]:
+        message = "spans of these are not (start, stop) within the text"
+        issues.append(Issue("span_invalid", message, tuple(wrong)))
+    return read
 
 
 def _is_issue(value: object, count: int) -> TypeGuard[Issue]:

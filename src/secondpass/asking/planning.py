@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from secondpass.asking.life_cycle import runnable
 from secondpass.effects import (
@@ -20,15 +20,12 @@ from secondpass.effects import (
     Left,
     Method,
     Plan,
-    Question,
     RawScores,
     Score,
     Task,
 )
 from secondpass.errors import BudgetError, DeadlineError, InputError, MethodError
 from secondpass.limits import Limits, Prices
-from secondpass.prompts.fencing import as_text
-from secondpass.questions import cut, estimate_tokens
 from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
 from secondpass.ranking.ledger import Ledger, PassCall
 from secondpass.ranking.methods import Stage
@@ -60,24 +57,50 @@ class Expected:
 
     def times(self, factor: float) -> Expected:
         """All numbers multiplied by ``factor``; calls and pairs are rounded."""
-        tokens_in, tokens_out, cost = (
+        estimates = (
             None if number is None else number * factor
             for number in (self.input_tokens, self.output_tokens, self.cost)
         )
-        calls, pairs = round(self.calls * factor), round(self.pairs * factor)
-        return Expected(self.model, calls, pairs, tokens_in, tokens_out, cost)
+        return Expected(
+            self.model, round(self.calls * factor), round(self.pairs * factor), *estimates
+        )
+
+
+def merged(uses: Iterable[Expected]) -> list[Expected]:
+    """Add up what is expected of each model, in the order of first use."""
+    groups: dict[str, list[Expected]] = {}
+    for use in uses:
+        groups.setdefault(use.model, []).append(use)
+    return [total(group, model) for model, group in groups.items()]
+
+
+def total(uses: Iterable[Expected], model: str = "total") -> Expected:
+    """Add up what is expected. The cost is None unless it is known of every model that is asked."""
+    uses = list(uses)
+    calls, pairs = sum(use.calls for use in uses), sum(use.pairs for use in uses)
+    asked = [use for use in uses if use.calls]
+    if not asked:
+        return Expected(model, calls, pairs)
+    costs = [use.cost for use in asked if use.cost is not None]
+    return Expected(
+        model,
+        calls,
+        pairs,
+        sum(use.input_tokens or 0 for use in asked),
+        sum(use.output_tokens or 0 for use in asked),
+        sum(costs) if len(costs) == len(asked) else None,
+    )
+
+
+# ---------------------------------------------------------------------- dry runs
 
 
 @dataclass(slots=True)
 class SimulatedLedger(Ledger):
-    """A ledger whose clock moves only by the questions that would be asked.
-
-    Attributes:
-        seconds_per_call: assumed time of a question; None if it is not known: no time passes.
-        elapsed: simulated seconds so far.
-    """
+    """A ledger whose clock moves only by the questions that would be asked."""
 
     seconds_per_call: float | None = None
+    """Assumed time of a question; None if it is not known: no time passes."""
     elapsed: float = 0.0
 
     @property
@@ -95,108 +118,74 @@ class SimulatedLedger(Ledger):
 
 @dataclass(slots=True)
 class DryRun:
-    """What a plan asked and returned.
-
-    Attributes:
-        uses: what each model is expected to take, in the order of first use.
-        rounds: number of questions of each round that asked any.
-        shortened: whether passages were cut to fit the context window of a model.
-        unanswered: whether a question had no ``assumed`` value, so that it is not known what the
-            plan does after it.
-        result: what the plan returned; None if it failed.
-        error: why it failed.
-    """
+    """What a plan asked and returned."""
 
     uses: list[Expected] = field(default_factory=list)
+    """Of each model, in the order of first use."""
     rounds: list[int] = field(default_factory=list)
+    """Number of questions of each round that asked any."""
     shortened: bool = False
+    """Whether passages were cut to fit the context window of a model."""
     unanswered: bool = False
+    """Whether a question had no ``assumed`` value: what the plan does after it is not known."""
     result: Any = None
     error: MethodError | None = None
 
 
 def dry_run(plan: Plan[Any], ledger: SimulatedLedger) -> DryRun:
-    """Run a plan to its end without calling anything.
+    """Run a plan to its end without calling anything, within the limits of the ledger.
 
-    Args:
-        plan: what a ranking pass or a method yields.
-        ledger: enforces the limits of calls, tokens and cost, and the deadline if it has
-            ``seconds_per_call``.
+    The deadline is kept to if the ledger has ``seconds_per_call``.
     """
     run = DryRun()
     result: Any = None
-    while True:
-        try:
+    try:
+        while True:
             effect = plan.send(result)
-        except StopIteration as stop:
-            run.result = stop.value
-            break
-        except MethodError as error:
-            run.error = error
-            break
-        result = _result(effect, ledger, run)
+            result = None
+            if isinstance(effect, Score):
+                scorer, count = effect.scorer, len(effect.texts)
+                name = str(member(scorer, "model_name", None) or type(scorer).__name__)
+                run.uses.append(Expected(name, pairs=count))
+                result = RawScores([0.0] * count, called=False)
+            elif isinstance(effect, Ask):
+                result = _answers(effect, ledger, run)
+    except StopIteration as stop:
+        run.result = stop.value
+    except MethodError as error:
+        run.error = error
     run.uses = merged(run.uses)
     return run
 
 
-def _result(effect: object, ledger: SimulatedLedger, run: DryRun) -> Any:
-    """The simulated result of an effect."""
-    if isinstance(effect, Score):
-        count = len(effect.texts)
-        name = str(member(effect.scorer, "model_name", None) or type(effect.scorer).__name__)
-        run.uses.append(Expected(name, pairs=count))
-        return RawScores([0.0] * count, called=False)
-    return _answers(effect, ledger, run) if isinstance(effect, Ask) else None
-
-
-def merged(uses: Iterable[Expected]) -> list[Expected]:
-    """Add up what is expected of each model, in the order of first use."""
-    groups: dict[str, list[Expected]] = {}
-    for use in uses:
-        groups.setdefault(use.model, []).append(use)
-    return [total(group, model) for model, group in groups.items()]
-
-
-def total(uses: Iterable[Expected], model: str = "total") -> Expected:
-    """Add up what is expected of several models.
-
-    The cost is None unless it is known of every model that is asked.
-    """
-    uses = list(uses)
-    with_calls = [use for use in uses if use.calls]
-    costs = [use.cost for use in with_calls if use.cost is not None]
-    return Expected(
-        model,
-        sum(use.calls for use in with_calls),
-        sum(use.pairs for use in uses),
-        sum(use.input_tokens or 0 for use in with_calls) if with_calls else None,
-        sum(use.output_tokens or 0 for use in with_calls) if with_calls else None,
-        sum(costs) if with_calls and len(costs) == len(with_calls) else None,
-    )
-
-
 def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> list[Answer[Any]]:
     """The simulated answers of one round, ``concurrency`` questions at a time."""
+    service, concurrency = effect.service, ledger.limits.concurrency
+    prices: Prices | None = getattr(service, "prices", None)
     left, seconds = ledger.question_seconds_left, ledger.seconds_per_call
+    late: Answer[Any] = Answer(error=DeadlineError("the deadline would pass before this"))
     answers: list[Answer[Any]] = []
     sent = 0
     for question in effect.questions:
-        wave = sent // ledger.limits.concurrency
-        if wave and seconds and left is not None:
-            has_time = (wave + 1) * seconds <= left
-        else:
-            has_time = ledger.has_time_for(effect.service)
-        if not has_time:
-            answers.append(Answer(error=DeadlineError("the deadline would pass before this")))
+        wave = sent // concurrency
+        in_time = left is None or not seconds or (wave + 1) * seconds <= left
+        if not (in_time if wave else ledger.has_time_for(service)):
+            answers.append(late)
             continue
+        estimate = question.estimate
         try:
-            _book(effect.service, question, ledger, run)
+            ledger.reserve(estimate, prices)
         except BudgetError as error:
             answers.append(Answer(error=error))
             continue
+        ledger.charge_estimate(estimate, prices)
+        tokens = estimate.input_tokens, estimate.output_tokens
+        cost = None if prices is None else prices.of(*tokens)
+        run.uses.append(Expected(service.name, 1, question.documents, *tokens, cost))
+        run.shortened |= question.shortened
         sent += 1
-        if left is not None and seconds and (wave + 1) * seconds > left:
-            answers.append(Answer(error=DeadlineError("the deadline would pass before this")))
+        if not in_time:
+            answers.append(late)
         elif question.assumed is not None:
             answers.append(Answer(question.assumed))
         else:
@@ -205,87 +194,20 @@ def _answers(effect: Ask[Any, Any], ledger: SimulatedLedger, run: DryRun) -> lis
     if sent:
         run.rounds.append(sent)
     if sent and seconds:
-        took = -(-sent // ledger.limits.concurrency) * seconds
         if left is None or seconds <= left:
-            ledger.add_answer(effect.service, seconds)
-        took = took if left is None else min(took, left)
+            ledger.add_answer(service, seconds)
+        took = min(waves([sent], concurrency) * seconds, math.inf if left is None else left)
         ledger.add_question_round(took)
         ledger.elapsed += took
     return answers
 
 
-def _book(service: Any, question: Question[Any, Any], ledger: SimulatedLedger, run: DryRun) -> None:
-    """Charge the estimate of a question.
-
-    Raises:
-        BudgetError: a limit does not allow it.
-    """
-    prices: Prices | None = getattr(service, "prices", None)
-    estimate = question.estimate
-    ledger.reserve(estimate, prices)
-    ledger.charge_estimate(estimate, prices)
-    tokens = estimate.input_tokens, estimate.output_tokens
-    cost = None if prices is None else prices.of(*tokens)
-    run.uses.append(Expected(service.name, 1, question.documents, *tokens, cost))
-    run.shortened |= question.shortened
+def waves(rounds: Sequence[int], concurrency: int) -> int:
+    """How many calls wait for each other, if rounds have these numbers of questions."""
+    return sum(-(-number // concurrency) for number in rounds)
 
 
-T = TypeVar("T", int, float)
-
-_TOKEN = "abc "
-"""Text of about one token, at four bytes each."""
-ASSUMED_QUERY = _TOKEN * 10
-_MAX_CANDIDATES = 100_000
-
-
-def planned(
-    stages: Sequence[Stage], task: Task | None, limits: Limits, seconds_per_call: float | None
-) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
-    """What a ranking would take, and the limits that this exceeds.
-
-    Args:
-        stages: the method and its fallbacks; the first whose packages are installed is planned.
-        task: of the method; None: nothing is judged.
-        limits: of the reranker.
-        seconds_per_call: expected time of an answer; None: it is not known.
-    """
-    if task is None:
-        return (), ()
-    stage = runnable(stages)
-    unlimited = replace(limits, deadline=None, calls=None, tokens=None, cost=None)
-    free = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
-    limited = _ledger(limits, stage, stages, seconds_per_call)
-    items = [
-        planned_stage(trial, unlimited.concurrency, seconds_per_call)
-        for trial in trials(stage.method, task, free)
-    ]
-    whole = CostPlan(len(task.texts), tuple(items)).total
-    exceeded = exceeded_limits(whole, limited.left())
-    if limits != unlimited:
-        cut = trials(stage.method, task, limited)
-        items = [_with_left_out(item, trial) for item, trial in zip(items, cut, strict=True)]
-    return tuple(items), exceeded
-
-
-def expected_uses(stages: Sequence[Stage], task: Task | None, limits: Limits) -> Iterator[Expected]:
-    """What each model would take within the limits of calls, tokens and cost."""
-    if task is not None:
-        stage = runnable(stages)
-        for trial in trials(stage.method, task, _ledger(limits, stage, stages)):
-            yield from trial.run.uses
-
-
-def _ledger(
-    limits: Limits, stage: Stage, stages: Sequence[Stage], seconds_per_call: float | None = None
-) -> SimulatedLedger:
-    """A ledger for dry runs of a stage."""
-    ledger = SimulatedLedger(limits, seconds_per_call=seconds_per_call)
-    ledger.keep_time(last=stage is stages[-1])
-    return ledger
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A dry run of a method on a task."""
 
     method: Method
@@ -298,7 +220,7 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
 
     A method that runs others has a member ``parts``, which returns these with their tasks.
     """
-    task = replace(counted(task), call=PassCall(ledger))
+    task = replace(task, call=PassCall(ledger))
     parts = getattr(method, "parts", None)
     if parts is None:
         yield Trial(method, task, dry_run(judged_by_windows(method, task), ledger))
@@ -309,23 +231,68 @@ def trials(method: Method, task: Task, ledger: SimulatedLedger) -> Iterator[Tria
             yield from trials(item, part, ledger)
 
 
+# ---------------------------------------------------------------------- plans
+
+
+def planned(
+    stages: Sequence[Stage], task: Task | None, limits: Limits, seconds_per_call: float | None
+) -> tuple[tuple[PlannedStage, ...], tuple[ExceededLimit, ...]]:
+    """What a ranking would take, and the limits that this exceeds; nothing without a task.
+
+    It is planned with the first of the stages whose packages are installed.
+    """
+    if task is None:
+        return (), ()
+    method, limited = _first_runnable(stages, limits, seconds_per_call)
+    unlimited = replace(limits, deadline=None, calls=None, tokens=None, cost=None)
+    free = SimulatedLedger(unlimited, seconds_per_call=seconds_per_call)
+    items = [
+        planned_stage(trial, limits.concurrency, seconds_per_call)
+        for trial in trials(method, task, free)
+    ]
+    whole = CostPlan(len(task.texts), tuple(items)).total
+    exceeded = exceeded_limits(whole, limited.left())
+    if limits != unlimited:
+        cut_runs = [trial.run for trial in trials(method, task, limited)]
+        items = [
+            replace(item, left_out=_left_out(item, run))
+            for item, run in zip(items, cut_runs, strict=True)
+        ]
+    return tuple(items), exceeded
+
+
+def expected_uses(stages: Sequence[Stage], task: Task | None, limits: Limits) -> Iterator[Expected]:
+    """What each model would take within the limits of calls, tokens and cost."""
+    if task is not None:
+        method, ledger = _first_runnable(stages, limits)
+        for trial in trials(method, task, ledger):
+            yield from trial.run.uses
+
+
+def _first_runnable(
+    stages: Sequence[Stage], limits: Limits, seconds_per_call: float | None = None
+) -> tuple[Method, SimulatedLedger]:
+    """The method that would run, and a ledger for its dry runs."""
+    stage = runnable(stages)
+    ledger = SimulatedLedger(limits, seconds_per_call=seconds_per_call)
+    ledger.keep_time(last=stage is stages[-1])
+    return stage.method, ledger
+
+
 def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None) -> PlannedStage:
     """What the method of a dry run without limits would take.
 
     If a question has no assumed answer, it is not known what the method asks after it.
     """
-    run, count = trial.run, len(trial.task.texts)
+    run, name, count = trial.run, trial.method.name, len(trial.task.texts)
     expected = total(run.uses)
     if run.unanswered:
-        return PlannedStage(
-            trial.method.name, count, None, None, expected.pairs, shortened=run.shortened
-        )
+        return PlannedStage(name, count, None, None, expected.pairs, shortened=run.shortened)
     seconds: float | None = None
     if seconds_per_call is not None and run.rounds:
         seconds = waves(run.rounds, concurrency) * seconds_per_call
-    problem = "" if run.error is None else str(run.error)
     return PlannedStage(
-        trial.method.name,
+        name,
         count,
         expected.calls,
         len(run.rounds),
@@ -335,21 +302,19 @@ def planned_stage(trial: Trial, concurrency: int, seconds_per_call: float | None
         expected.cost,
         seconds,
         run.shortened,
-        count if problem else 0,
-        problem,
+        0 if run.error is None else count,
+        "" if run.error is None else str(run.error),
     )
 
 
-def waves(rounds: Sequence[int], concurrency: int) -> int:
-    """How many calls wait for each other.
-
-    A round of more than ``concurrency`` questions takes several waves.
-
-    Args:
-        rounds: number of questions in each round.
-        concurrency: maximum number of concurrent questions.
-    """
-    return sum(-(-number // concurrency) for number in rounds)
+def _left_out(stage: PlannedStage, limited: DryRun) -> int | None:
+    """How many candidates the limits leave out; None if that depends on answers."""
+    if stage.calls is None:
+        return None
+    if limited.error is not None:
+        return stage.candidates
+    judgement: Judgement = limited.result
+    return judgement.scores.count(None) - len(judgement.beyond)
 
 
 def exceeded_limits(needs: PlannedStage, left: Left) -> tuple[ExceededLimit, ...]:
@@ -389,24 +354,18 @@ class Recorder:
         yield  # a generator without effects
 
 
-def _with_left_out(stage: PlannedStage, limited: Trial) -> PlannedStage:
-    """A stage with the candidates that the limits leave out."""
-    run = limited.run
-    left_out: int | None = stage.candidates
-    if stage.calls is None:
-        left_out = None
-    elif run.error is None:
-        judgement: Judgement = run.result
-        left_out = judgement.scores.count(None) - len(judgement.beyond)
-    return replace(stage, left_out=left_out)
+# ---------------------------------------------------------------------- arguments of plan()
+
+T = TypeVar("T", int, float)
+
+_TOKEN = "abc "
+"""Text of about one token, at four bytes each."""
+ASSUMED_QUERY = _TOKEN * 10
+_MAX_CANDIDATES = 100_000
 
 
 def assumed_passages(count: int, tokens: int) -> list[Candidate]:
-    """Candidates of the same length.
-
-    Raises:
-        InputError: the number is out of range.
-    """
+    """Candidates of the same length. Raises InputError if the number is out of range."""
     if isinstance(count, bool) or not 0 <= count <= _MAX_CANDIDATES:
         raise InputError(
             f"candidates: give a number from 0 to {_MAX_CANDIDATES:,}, not {describe(count)}"
@@ -415,33 +374,9 @@ def assumed_passages(count: int, tokens: int) -> list[Candidate]:
 
 
 def positive(name: str, value: T, kind: type[T]) -> T:
-    """Check a number.
-
-    Raises:
-        InputError: it is not one, or not more than 0.
-    """
+    """The value. Raises InputError if it is not a number above 0."""
     allowed = int if kind is int else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed) or not 0 < value < math.inf:
         word = "a whole number" if kind is int else "a number"
         raise InputError(f"{name}: give {word} above 0, not {describe(value)}")
     return value
-
-
-class TextTokens(dict[tuple[str, int], float]):
-    """The estimated tokens of the beginnings of texts, by text and length; each is counted once.
-
-    A context window cuts the same text to many lengths, so the beginnings themselves are not kept.
-    """
-
-    def __missing__(self, key: tuple[str, int]) -> float:
-        text, length = key
-        tokens = self[key] = estimate_tokens(as_text(cut(text, length)))
-        return tokens
-
-
-def counted(task: Task) -> Task:
-    """The task for dry runs: questions about it have estimates, but empty prompts.
-
-    All dry runs of the task, and of tasks made from it, share the tokens of its texts.
-    """
-    return task if task.text_tokens is not None else replace(task, text_tokens=TextTokens())

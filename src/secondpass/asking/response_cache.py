@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -31,7 +30,6 @@ KEY_SIZE = 32
 """Bytes of a key."""
 
 _MAX_DEPTH = 50
-_first = itemgetter(0)
 
 
 class NotStorableError(Exception):
@@ -58,11 +56,7 @@ def service_key(service: object, namespace: str = "") -> bytes:
 
 
 def answer_key(service: bytes, question: Question[Any, Any]) -> bytes:
-    """The key of the answer to a question.
-
-    Raises:
-        NotStorableError: the question does not say what its answer depends on.
-    """
+    """The key of the answer to a question, or a NotStorableError."""
     if question.recall is None:
         raise NotStorableError("its method does not say what an answer depends on")
     try:
@@ -81,12 +75,7 @@ def _digest(value: Any, what: str) -> bytes:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """The value as JSON values; different values stay different.
-
-    Raises:
-        TypeError: it contains an object without a ``cache_key``.
-        ValueError: it is nested too deeply.
-    """
+    """The value as JSON values; different values stay different."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if depth > _MAX_DEPTH:
@@ -96,13 +85,15 @@ def _plain(value: Any, depth: int = 0) -> Any:
     # Only these become JSON objects, so that no list or string is equal to one.
     if isinstance(value, Mapping):
         pairs = [[_plain(key, depth + 1), _plain(value[key], depth + 1)] for key in value]
-        if all(isinstance(key, str) for key in value):
-            return {"mapping": sorted(pairs, key=_first)}
-        return {"mapping": sorted(pairs, key=lambda pair: json.dumps(pair[0]))}
-    if is_dataclass(value) and not isinstance(value, type):
+        names_only = all(isinstance(key, str) for key in value)
+        pairs.sort(key=lambda pair: pair[0] if names_only else json.dumps(pair[0]))
+        return {"mapping": pairs}
+    if isinstance(value, type):
+        raise TypeError("a class has no cache_key")
+    if is_dataclass(value):
         members = {item.name: getattr(value, item.name) for item in fields(value)}
         return {_class_name(type(value)): _plain(members, depth + 1)}
-    if (key := getattr(value, "cache_key", None)) is not None and not isinstance(value, type):
+    if (key := getattr(value, "cache_key", None)) is not None:
         return {_class_name(type(value)): _plain(key, depth + 1)}
     raise TypeError(f"{with_article(type(value).__name__)} has no cache_key")
 
@@ -163,11 +154,8 @@ class ResponseCache:
     def of_run(cls, path: Path, namespace: str = "", *, before: float | None = None) -> Self:
         """The cache of a run that can be resumed, without limits of size and age.
 
-        Args:
-            path: of the file.
-            namespace: answers stored under another namespace are not returned.
-            before: answers stored since this value of :func:`time.time` are not returned, so that
-                equal questions of one run are all asked.
+        Answers of another namespace are not returned, nor those stored since the time ``before``,
+        so that equal questions of one run are all asked.
         """
         cache = cls(str(path), max_mb=_MAX_MB, max_age_days=None)
         cache._namespace, cache._store.found_before = namespace, before
@@ -178,13 +166,7 @@ class ResponseCache:
     async def find(
         self, service: object, questions: Sequence[Question[Any, Any]], books: Ledger
     ) -> dict[int, Any]:
-        """The stored values, by index of the question.
-
-        Args:
-            service: of the questions.
-            questions: one or more.
-            books: the ledger of the ranking.
-        """
+        """The stored values, by index of the question."""
         keys = self._keys(service, questions, books)
         texts = await self._store.read([*keys.values()], _seconds_left(books))
         self._report(books)
@@ -239,16 +221,12 @@ class ResponseCache:
             self._store.write_soon({answer_key(start, question): None for question in questions})
 
     async def written(self, books: Ledger) -> None:
-        """Wait a second at most until answers are written, and report a failure."""
+        """Wait a second at most until answers are written, and report an error."""
         await self._store.written(_seconds_left(books))
         self._report(books)
 
     def delete(self) -> None:
-        """Close and remove the file.
-
-        Raises:
-            OSError: it cannot be removed.
-        """
+        """Close and remove the file."""
         self._store.delete()
 
     def close(self) -> None:
@@ -290,11 +268,7 @@ def _name(service: object) -> str:
 
 
 def to_response_cache(value: object) -> ResponseCache | None:
-    """Convert a path, a mapping or a ResponseCache to a response cache.
-
-    Raises:
-        ConfigurationError: it is none of these, or a setting is wrong.
-    """
+    """The response cache of a path or a mapping, or itself; else a ConfigurationError."""
     if value is None or isinstance(value, ResponseCache):
         return value
     if isinstance(value, str | os.PathLike):
@@ -302,8 +276,7 @@ def to_response_cache(value: object) -> ResponseCache | None:
     if isinstance(value, Mapping):
         cache: ResponseCache = from_mapping(ResponseCache, value)
         return cache
-    message = f"give a path, a mapping or a ResponseCache, not {describe(value)}"
-    raise ConfigurationError(message)
+    raise ConfigurationError(f"give a path, a mapping or a ResponseCache, not {describe(value)}")
 
 
 def _schema() -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.asking.gate import Gate
 from secondpass.effects import Answer, Ask, ListScores, Plan, RawScores, Score
@@ -26,13 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ScorerCall:
-    """A command to call a scorer once for several requests.
-
-    Attributes:
-        requests: (query, documents) pairs.
-        ledgers: one per request.
-        instruction: of all requests; None for none.
-    """
+    """A command to call a scorer once for several (query, documents), each with its ledger."""
 
     scorer: Any
     requests: Sequence[tuple[str, list[str]]]
@@ -41,7 +35,6 @@ class ScorerCall:
 
     @property
     def keywords(self) -> dict[str, str]:
-        """Keyword arguments of the call."""
         return {} if self.instruction is None else {"instruction": self.instruction}
 
     @property
@@ -99,30 +92,21 @@ class CallBatches(ScorerCall):
     member = "score_batches"
 
 
-@dataclass(frozen=True, slots=True)
-class PartialScores:
-    """The scores of some documents.
-
-    Attributes:
-        scores: by index of the document; the scores themselves are not validated.
-        error: why the other documents, if any, have no score.
-    """
+class PartialScores(NamedTuple):
+    """The scores of some documents, which are not validated."""
 
     scores: Mapping[int, Any]
+    """By index of the document."""
     error: MethodError
+    """Why the other documents, if any, have no score."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartialList:
-    """The scores of one list of documents.
-
-    Attributes:
-        result: validated except for the scores.
-        error: why some documents have no score; None if the scorer left them out.
-    """
+class PartialList(NamedTuple):
+    """The scores of one list of documents, which are not validated."""
 
     result: ListScores
     error: MethodError | None
+    """Why some documents have no score; None if the scorer left them out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +123,6 @@ class StartQuestions:
         return [Answer(error=error)] * len(self.effect.questions)
 
 
-@dataclass(frozen=True, slots=True)
 class WaitForAnswers:
     """Command: wait until started questions of at least one pass are answered.
 
@@ -151,11 +134,7 @@ Command: TypeAlias = CallScorer | CallBatches | CallLists | StartQuestions | Wai
 
 
 def scoring_deadline_error(ledgers: Sequence[Ledger] = ()) -> DeadlineError:
-    """The outcome of a scorer call that the deadline cut off.
-
-    Args:
-        ledgers: of the call.
-    """
+    """The outcome of a scorer call that the deadline cut off."""
     return DeadlineError(f"{_deadline(ledgers)} passed before these were scored")
 
 
@@ -210,9 +189,8 @@ def schedule(passes: Sequence[Pass[T]]) -> Generator[Command, Any, list[T]]:
     def start_questions() -> Generator[StartQuestions, Any, None]:
         nonlocal asking
         for number in sorted(to_ask):
-            yield StartQuestions(
-                number, to_ask.pop(number), passes[number].ledger, passes[number].gate
-            )
+            item = passes[number]
+            yield StartQuestions(number, to_ask.pop(number), item.ledger, item.gate)
             asking += 1
 
     try:
@@ -269,28 +247,27 @@ class _Scoring:
     ledger: Ledger
     raw: RawScores = field(default_factory=lambda: RawScores([], called=False))
 
-    @property
-    def timed(self) -> bool:
-        """Whether there is a deadline or a target."""
-        return self.ledger.timed
+    def offers(self, name: str) -> bool:
+        """Whether the scorer has this optional method."""
+        return callable(member(self.effect.scorer, name, None))
 
     @property
     def in_lists(self) -> bool:
         """Whether the scorer is called by ``score_lists``."""
-        return _offers(self.effect.scorer, "score_lists")
+        return self.offers("score_lists")
 
     @property
     def in_batches(self) -> bool:
         """Whether it is one call of ``score_batches``, which no other pass shares."""
         divisible = self.effect.at_most is not None and not self.in_lists
-        return self.timed and divisible and _offers(self.effect.scorer, "score_batches")
+        return self.ledger.timed and divisible and self.offers("score_batches")
 
     @property
     def mergeable(self) -> bool:
         """Whether a call may score texts of other passes, too."""
         if self.in_lists:
-            return not self.timed
-        return not self.in_batches and _offers(self.effect.scorer, "score_many")
+            return not self.ledger.timed
+        return not self.in_batches and self.offers("score_many")
 
     def count_call(self, pairs: int, error: MethodError | None) -> None:
         """Count a call, unless the error says that it was not made."""
@@ -317,9 +294,11 @@ class _Slice:
 
     def count_call(self, outcome: _Outcome) -> None:
         """Count a call; of a list, only the texts that were scored."""
-        unscored = len(_unscored(outcome.result)) if isinstance(outcome, PartialList) else 0
+        scored = len(self)
+        if isinstance(outcome, PartialList):
+            scored -= len(_unscored(outcome.result))
         error = outcome if isinstance(outcome, MethodError) else None
-        self.scoring.count_call(len(self) - unscored, error)
+        self.scoring.count_call(scored, error)
 
     def add_outcome(self, outcome: _Outcome) -> None:
         raw = self.scoring.raw
@@ -356,11 +335,6 @@ def _groups(scorings: dict[int, _Scoring]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _offers(scorer: object, name: str) -> bool:
-    """Whether a scorer has this optional method."""
-    return callable(member(scorer, name, None))
-
-
 def _score_in_batches(scoring: _Scoring) -> Generator[CallBatches, PartialScores, None]:
     """Score what the deadline allows in one call; all other texts are failures."""
     effect, ledger, raw = scoring.effect, scoring.ledger, scoring.raw
@@ -388,18 +362,16 @@ def _score(group: list[_Scoring]) -> Generator[CallScorer | CallLists, Any, None
                 live.append(part)
         if len(live) > 1:
             outcome = yield _call(live)
-            failed = isinstance(outcome, MethodError)
-            results = [outcome] * len(live) if failed else outcome
-            for part, result in zip(live, results, strict=True):
-                part.count_call(result)
-                if not failed:
+            if not isinstance(outcome, MethodError):
+                for part, result in zip(live, outcome, strict=True):
+                    part.count_call(result)
                     part.add_outcome(result)
-            if not failed:
                 continue
             # One request may have failed the call for all of them, so each is tried alone.
             message = f"scoring several queries in one call failed: {outcome}"
             error = MethodError(message, "batch_failed")
             for part in live:
+                part.count_call(outcome)
                 part.scoring.raw.troubles.append(error)
         for part in live:
             outcome = yield _call([part])
@@ -413,7 +385,7 @@ def _calls(group: list[_Scoring]) -> list[list[_Slice]]:
 
     Lists are never split.
     """
-    in_parts = any(scoring.timed for scoring in group) and not group[0].in_lists
+    in_parts = any(scoring.ledger.timed for scoring in group) and not group[0].in_lists
     limit = (group[0].effect.at_most if in_parts else None) or sys.maxsize
     calls: list[list[_Slice]] = []
     room = 0
@@ -434,11 +406,11 @@ def _unscored(result: ListScores) -> list[int]:
 
 
 def _call(slices: list[_Slice]) -> CallScorer | CallLists:
-    effects = [(part.scoring.effect, part) for part in slices]
-    command = CallLists if slices[0].scoring.in_lists else CallScorer
-    return command(
-        effects[0][0].scorer,
-        [(effect.query, list(effect.texts[part.start : part.stop])) for effect, part in effects],
-        [part.scoring.ledger for part in slices],
-        effects[0][0].instruction,
-    )
+    first = slices[0].scoring
+    command = CallLists if first.in_lists else CallScorer
+    requests = [
+        (part.scoring.effect.query, list(part.scoring.effect.texts[part.start : part.stop]))
+        for part in slices
+    ]
+    ledgers = [part.scoring.ledger for part in slices]
+    return command(first.effect.scorer, requests, ledgers, first.effect.instruction)

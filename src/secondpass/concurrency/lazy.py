@@ -7,11 +7,11 @@ import importlib.util
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
-from weakref import WeakSet
 
 from secondpass.errors import MissingExtraError, ModelLoadError
 
@@ -25,11 +25,8 @@ class ForkLock:
     """A lock that is free in a forked child, unless the forking thread holds it.
 
     The guarded state must be consistent at every moment: a child may be forked while another thread
-    holds the lock, and that thread does not exist in the child.
-
-    Args:
-        reentrant: whether the thread that holds it may take it again, as garbage collection may
-            within it.
+    holds the lock, and that thread does not exist in the child. If it is reentrant, the thread that
+    holds it may take it again, as garbage collection may within it.
     """
 
     def __init__(self, *, reentrant: bool = False) -> None:
@@ -60,7 +57,7 @@ class ForkLock:
             self._owner, self._depth = None, 0
 
 
-_fork_locks: WeakSet[ForkLock] = WeakSet()
+_fork_locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 
 
 def _renew_fork_locks() -> None:
@@ -72,14 +69,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_fork_locks)
 
 
+class PerObject(Generic[T]):
+    """A value for each object, the same as long as the object exists."""
+
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._create = create
+        self._values: dict[int, T] = {}
+        self._lock = ForkLock()
+
+    def value(self, owner: object) -> T:
+        """That of an object; a new one for each call if it cannot be referenced weakly."""
+        with self._lock:
+            if id(owner) not in self._values:
+                value = self._create()
+                try:
+                    finalizer = weakref.finalize(owner, self._values.pop, id(owner), None)
+                except TypeError:
+                    return value
+                finalizer.atexit = False
+                self._values[id(owner)] = value
+            return self._values[id(owner)]
+
+
 class Lazy(Generic[T]):
     """A value that is created on first use, once for all threads.
 
-    Args:
-        create: returns the value, not None. A ModelLoadError is raised again for a minute before
-            the next attempt.
-        per_process: whether a forked child creates its own value, because threads of the parent's
-            do not exist there.
+    A ModelLoadError is raised again for a minute before the next attempt. With ``per_process``, a
+    forked child creates its own value, because threads of the parent's do not exist there.
     """
 
     def __init__(self, create: Callable[[], T], *, per_process: bool = False) -> None:
@@ -90,11 +106,7 @@ class Lazy(Generic[T]):
         self._failure: tuple[float, ModelLoadError] | None = None
 
     def get(self) -> T:
-        """The value, created if necessary.
-
-        Raises:
-            ModelLoadError: creating it failed, now or less than a minute ago.
-        """
+        """The value, created if necessary."""
         self._renew_after_fork()
         value = self._value
         if value is not None:
@@ -156,17 +168,12 @@ def running_nothing() -> Iterator[None]:
 
 
 def require(modules: Sequence[str], extra: str, needed_for: str) -> None:
-    """Check that modules are installed, without importing them.
-
-    Raises:
-        MissingExtraError: a module is not installed, and this is not :func:`running_nothing`.
-    """
+    """Raise MissingExtraError if a module is not installed; it imports none."""
     if not _runs_nothing.get() and not all(map(is_installed, modules)):
         raise MissingExtraError(extra, needed_for)
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module is installed, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):

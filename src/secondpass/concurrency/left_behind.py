@@ -60,9 +60,7 @@ class AbandonedCallsError(MethodError):
 class Abandonable(Generic[T]):
     """A function that is called once, in a thread or a task, and that its caller may abandon.
 
-    Args:
-        function: to call.
-        owner: the user's function or object that it calls; of a bound method, the object counts.
+    Its owner is the user's function or object that it calls; of a bound method, the object counts.
     """
 
     def __init__(self, function: Callable[[], T], owner: object = None) -> None:
@@ -77,7 +75,6 @@ class Abandonable(Generic[T]):
             self.end()
 
     def end(self) -> None:
-        """Count the call no more."""
         self._done = True
         _abandoned.discard(self)
 
@@ -89,14 +86,9 @@ class Abandonable(Generic[T]):
 
 
 def check_abandoned(owner: object, allowed: int) -> None:
-    """Check that few of the abandoned calls of a function or object, or of its kind, still run.
+    """Raise AbandonedCallsError if as many abandoned calls of an owner, or of its kind, still run.
 
-    Args:
-        owner: as that of :class:`Abandonable`.
-        allowed: their number from which it is not called.
-
-    Raises:
-        AbandonedCallsError: there are as many.
+    Of its kind there may be a few times as many.
     """
     if len(_abandoned) < allowed:  # the usual case
         return
@@ -138,7 +130,6 @@ class Call(Abandonable[T]):
             _left.discard(self)
 
     def abandon(self) -> None:
-        """Count the call, and let the process wait for it."""
         super().abandon()
         self.leave()
 

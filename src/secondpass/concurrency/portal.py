@@ -43,10 +43,7 @@ class Portal:
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``work`` in the portal, in the caller's context.
-
-        Cancelling the future cancels the work.
-        """
+        """Start ``work`` in the portal, in the caller's context; its future cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     async def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -87,9 +84,9 @@ class HomeLoop:
 
 _lock = ForkLock()
 _portal: Portal | None = None
-_abandoned: list[Portal] = []
-"""Portals of parent processes and broken ones. Collecting one would close its loop's files, which
-a child shares with its parent."""
+_opened: list[Portal] = []
+"""Also those of parent processes. Collecting one would close its loop's files, which a child shares
+with its parent."""
 
 
 def portal() -> Portal:
@@ -97,18 +94,15 @@ def portal() -> Portal:
     global _portal  # noqa: PLW0603 - one per process
     with _lock:
         if _portal is None or not _portal.is_open:
-            if _portal is not None:
-                _abandoned.append(_portal)
             _portal = Portal()
+            _opened.append(_portal)
         return _portal
 
 
 def _abandon_in_child() -> None:
     """Forget the parent's portal, whose thread does not exist in a child."""
     global _portal  # noqa: PLW0603
-    if _portal is not None:
-        _abandoned.append(_portal)
-        _portal = None
+    _portal = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -48,8 +48,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     def settle(result: Any, error: BaseException | None) -> None:
         if future.done():
             _close(result)
-            return
-        if error is None:
+        elif error is None:
             future.set_result(result)
         else:
             future.set_exception(error)
@@ -88,7 +87,6 @@ async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
     Raises:
         AbandonedCallsError: as many of its calls were abandoned, and still run, as a ranking may
             make at once.
-        RuntimeError: as :func:`in_thread`.
     """
     check_abandoned(owner, ALLOWED.get())
     work = Abandonable(call, owner)
@@ -100,13 +98,9 @@ async def in_thread_of(owner: object, call: Callable[[], T]) -> T:
 
 
 async def in_task_of(owner: object, call: Callable[[], Awaitable[T]]) -> T:
-    """Await a user's asynchronous function, which may ignore its cancellation.
+    """:func:`in_thread_of` for an asynchronous function, which may ignore its cancellation.
 
     Cancellation returns at once, and may leave the task running.
-
-    Raises:
-        AbandonedCallsError: as :func:`in_thread_of`.
-        RuntimeError: the call was cancelled by other code, or raised an exit.
     """
     for _ in range(_TURNS):
         with contextlib.suppress(AbandonedCallsError):
@@ -143,12 +137,8 @@ async def with_timeout(
 ) -> T:
     """Await ``work`` for a time. Unlike ``asyncio.wait_for`` this waits for no cancelled work.
 
-    Args:
-        work: to await.
-        seconds: to wait; None for no limit.
-        more_seconds: asked when these have passed.
-        owner: of the work, which counts as an abandoned call while it ignores its cancellation;
-            None for work that does not.
+    ``more_seconds`` is asked when ``seconds`` have passed. The work counts as an abandoned call of
+    its owner, if it has one, while it ignores its cancellation.
 
     Raises:
         TimeoutError: the work takes longer.

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import os
 import time
-import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from secondpass.concurrency.admission import Admission, Claim
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.lazy import ForkLock, PerObject
 from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import OverloadedError
 
@@ -88,11 +87,8 @@ class Turns:
     def end(self, turn: Turn, now: float, *, scored: bool) -> None:
         """End a turn, or stop waiting for it.
 
-        Args:
-            turn: of a call.
-            now: the time.
-            scored: whether the scorer was called, since ``turn.began``, and scored its pairs or
-                was interrupted.
+        ``scored`` says whether the scorer was called, since ``turn.began``, and scored its pairs or
+        was interrupted.
         """
         with self._lock:
             if turn.state == "running" and self._process == os.getpid() and scored:
@@ -103,38 +99,25 @@ class Turns:
         self.advance(now)
 
 
+@dataclass(slots=True, eq=False)
 class Turn:
-    """The turn of one call.
+    """The turn of one call."""
 
-    Args:
-        claim: of the ranking.
-        rank: of the first of its pairs.
-        pairs: their number.
-        wake: called once, in any thread, when ``state`` has changed.
-        loop: the event loop of the call; None if it has none.
-
-    Attributes:
-        state: ``waiting``, ``running``, ``late`` (the time does not suffice), or ``ended``.
-        began: when it began to run.
-    """
-
-    def __init__(
-        self,
-        claim: Claim,
-        rank: int,
-        pairs: int,
-        wake: Callable[[], None],
-        loop: AbstractEventLoop | None = None,
-    ) -> None:
-        self.claim, self.rank, self.pairs, self.wake = claim, rank, pairs, wake
-        self.state = "waiting"
-        self.began = math.inf
-        self._loop = loop
+    claim: Claim
+    rank: int
+    """Of the first of its pairs."""
+    pairs: int
+    wake: Callable[[], None]
+    """Called once, in any thread, when ``state`` has changed."""
+    loop: AbstractEventLoop | None = None
+    state: Literal["waiting", "running", "late", "ended"] = "waiting"
+    """Late: the time does not suffice."""
+    began: float = math.inf
 
     @property
     def is_stopped(self) -> bool:
         """Whether its event loop does not run."""
-        return self._loop is not None and not self._loop.is_running()
+        return self.loop is not None and not self.loop.is_running()
 
     def is_late(self, now: float, seconds_per_pair: float) -> bool:
         """Whether its pairs could not be scored in time.
@@ -147,22 +130,13 @@ class Turn:
 
 
 class Sharing:
-    """What one ranking has of a scorer.
-
-    Args:
-        scorer: that is called.
-        pairs: number of texts that the ranking scores.
-
-    Attributes:
-        claim: set with the first call.
-        error: why the ranking was refused; None if it was not.
-    """
+    """What one ranking, which scores a number of pairs, has of a scorer."""
 
     def __init__(self, scorer: object, pairs: int) -> None:
         self.scorer, self.pairs = scorer, pairs
         self.turns = turns_of(scorer)
-        self.claim: Claim | None = None
-        self.error: OverloadedError | None = None
+        self.claim: Claim | None = None  # until the first call
+        self.error: OverloadedError | None = None  # why the ranking was refused
         self._rank = 0
 
     def take(
@@ -172,13 +146,7 @@ class Sharing:
         wake: Callable[[], None],
         loop: AbstractEventLoop | None,
     ) -> Turn:
-        """Ask for the turn of the next texts.
-
-        Args:
-            claim: returns that of the ranking; called once.
-            pairs: number of texts.
-            wake: as of :class:`Turn`.
-            loop: as of :class:`Turn`.
+        """Ask for the turn of the next texts; ``claim`` is called once.
 
         Raises:
             OverloadedError: the ranking is refused.
@@ -205,24 +173,4 @@ class Sharing:
 HELD: ContextVar[tuple[Turns, ...]] = ContextVar("secondpass_turns", default=())
 """Those of which the current code runs in a turn."""
 
-_turns: dict[int, tuple[Any, Turns]] = {}
-_lock = ForkLock()
-
-
-def _forget(key: int, _reference: object) -> None:
-    _turns.pop(key, None)
-
-
-def turns_of(scorer: object) -> Turns:
-    """The turns of a scorer, the same as long as it exists."""
-    with _lock:
-        known = _turns.get(id(scorer))
-        if known is not None and known[0]() is scorer:
-            return known[1]
-        turns = Turns()
-        try:
-            reference = weakref.ref(scorer, partial(_forget, id(scorer)))
-        except TypeError:  # it cannot be referenced weakly: each ranking has turns of its own
-            return turns
-        _turns[id(scorer)] = (reference, turns)
-        return turns
+turns_of = PerObject(Turns).value

@@ -43,11 +43,6 @@ class AnthropicMessages(Provider):
         )
         return Connection(client, client.close)
 
-    def _parameters(self) -> dict[str, Any]:
-        # The SDK no longer has an argument for the temperature; the API still accepts it.
-        parameters = {} if self.temperature is None else {"temperature": self.temperature}
-        return {**parameters, **(self.options or {})}
-
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         parameters = self._sent()
         if form == "json_schema":

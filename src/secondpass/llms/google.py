@@ -60,11 +60,6 @@ class GoogleGenAI(Provider):
     def _connect(self, key: str) -> Connection:
         return connect(key, self.base_url, self.timeout)
 
-    def _parameters(self) -> dict[str, Any]:
-        named = {"temperature": self.temperature, "max_output_tokens": self.max_tokens}
-        parameters = {name: value for name, value in named.items() if value is not None}
-        return {**parameters, **(self.options or {})}
-
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         from google.genai import types
 

@@ -60,16 +60,6 @@ class OpenAIChat(Provider):
     def _connect(self, key: str) -> Connection:
         return connect(key, self.base_url, self.timeout)
 
-    def _parameters(self) -> dict[str, Any]:
-        named = {
-            "temperature": self.temperature,
-            # The older name, for servers that reject the first.
-            "max_completion_tokens": self.max_tokens,
-            "max_tokens": self.max_tokens if "max_completion_tokens" in self._dropped else None,
-        }
-        parameters = {name: value for name, value in named.items() if value is not None}
-        return {**parameters, **(self.options or {})}
-
     async def _send(self, client: Any, prompt: Prompt, form: Form) -> Completion:
         messages = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         if prompt.system:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from secondpass.effects import Completion, Prompt
 from secondpass.errors import ConfigurationError, LLMError
@@ -21,6 +21,8 @@ from secondpass.settings import SECRET, Secret, Variables, nested, show_types
 
 if TYPE_CHECKING:
     from annotated_types import Ge, Gt, Le, MinLen
+
+T = TypeVar("T")
 
 Form: TypeAlias = Literal["json_schema", "json_object", "text"]
 """How a reply is constrained: to a JSON Schema, to JSON, or only by the prompt."""
@@ -56,11 +58,12 @@ class Provider(Client[Prompt]):
     A form or parameter that the server rejects is not sent again for ten minutes. See
     :class:`~secondpass.services.client.Client` for keys and connections.
 
-    Subclasses set ``package``, ``extra``, ``key_variables`` and ``forms`` (best first), and
-    implement ``_connect``, ``_parameters`` and ``_send``. If the API has log probabilities, they
-    set ``has_logprobs`` and ``length_names``, the names of ``max_tokens`` in the API, best first;
-    and ``_send`` asks for those that ``prompt.logprobs`` wants, with ``_short(prompt)``. Without an
-    SDK they also set ``url``, and use :mod:`secondpass.services.json_http`.
+    Subclasses set ``package``, ``extra``, ``key_variables``, ``forms`` and ``length_names``, the
+    names of ``max_tokens`` in the API (both best first), and implement ``_connect`` and ``_send``;
+    and ``_parameters`` if the API has another name for the temperature. If it has log
+    probabilities, they set ``has_logprobs``, and ``_send`` asks for those that ``prompt.logprobs``
+    wants, with ``_short(prompt)``. Without an SDK they also set ``url``, and use
+    :mod:`secondpass.services.json_http`.
     """
 
     forms: ClassVar[tuple[Form, ...]]
@@ -121,7 +124,9 @@ class Provider(Client[Prompt]):
 
     def _parameters(self) -> dict[str, Any]:
         """Optional parameters of the request, by their names in the API."""
-        raise NotImplementedError
+        named = {"temperature": self.temperature, **self._length(self.max_tokens)}
+        parameters = {name: value for name, value in named.items() if value is not None}
+        return {**parameters, **(self.options or {})}
 
     # ------------------------------------------------------------------ requests
 
@@ -146,22 +151,18 @@ class Provider(Client[Prompt]):
         except Exception as error:
             foreign = error
         response = await self._error_response(foreign, sent)
-        refused: LLMError | None = None
+        adaptation = None
         if response is not None:
-            refused = self._without_logprobs(response, request)
-            refused = refused or self._adapted(response, form, step, {**short, **parameters})
-            if short and refused is None:
-                refused = self._without_short(response)
+            adaptation = self._adaptation(response, request, step, short, parameters)
         try:
-            raise foreign if refused is None else refused
+            raise adaptation or foreign
         finally:
             del foreign  # a cycle with its traceback would keep the key and the prompt alive
 
     def _finished(self, completion: Completion, request: Prompt) -> Completion:
         """A reply that was cut after the answer that is read.
 
-        Raises:
-            LLMError: it was cut before its end. Other replies are not shortened for ten minutes.
+        If it was cut before, that is an LLMError, and other replies are not shortened for a time.
         """
         if is_answered(completion.text, request.words):
             return replace(completion, cut=False)
@@ -173,63 +174,52 @@ class Provider(Client[Prompt]):
         tokens = completion.input_tokens, completion.output_tokens
         raise LLMError(message, "reply_too_short", adapted=True, tokens=tokens)
 
-    def _without_logprobs(self, response: ErrorResponse, request: Prompt) -> LLMError | None:
-        """Stop requesting log probabilities for ten minutes; None if they are not to blame."""
-        if response.too_long or not (request.logprobs and response.blames_logprobs):
-            return None
-        self._rejected[_LOGPROBS] = time.monotonic()
-        if request.needs_logprobs:
-            message = f"the server rejected log probabilities {response.source}"
-            return LLMError(message, "logprobs_refused")
-        message = f"the server rejected log probabilities, which are now omitted {response.source}"
-        return LLMError(message, "parameter_refused", adapted=True)
-
-    def _without_short(self, response: ErrorResponse) -> LLMError | None:
-        """Stop requesting short replies for ten minutes; None if another cause is known.
-
-        Servers that refuse so low a limit, or whose model thinks for longer, blame various names.
-        """
-        if response.status not in {400, 422} or response.error().code != "bad_request":
-            return None
-        self._rejected[_SHORT] = time.monotonic()
-        message = (
-            f"the server rejected a request for {_FEW_TOKENS} tokens; replies are now longer"
-            f" {response.source}"
-        )
-        return LLMError(message, "parameter_refused", adapted=True)
-
-    def _adapted(
-        self, response: ErrorResponse, form: Form, step: int, sent: Mapping[str, Any]
+    def _adaptation(
+        self,
+        response: ErrorResponse,
+        request: Prompt,
+        step: int,
+        short: Mapping[str, Any],
+        parameters: Mapping[str, Any],
     ) -> LLMError | None:
-        """Stop sending the optional part that the response blames, for ten minutes; None if none.
-
-        Args:
-            response: of the server.
-            form: of the reply that was requested.
-            step: index of that form.
-            sent: the parameters of the request.
-        """
+        """Stop sending what the response blames, for ten minutes; None if it blames nothing."""
         if response.too_long:
             return None
-        for name in sent:
-            if response.blames(name):
-                self._rejected[name] = time.monotonic()
-                message = f"the server rejected {name}, which is now omitted {response.source}"
-                return LLMError(message, "parameter_refused", adapted=True)
-        if response.blames_format and form != "text" and step + 1 < len(self._forms):
+        blamed = next(filter(response.blames, {**short, **parameters}), None)
+        if request.logprobs and response.blames_logprobs:
+            blamed = _LOGPROBS
+        if blamed is not None:
+            self._rejected[blamed] = time.monotonic()
+            if blamed == _LOGPROBS and request.needs_logprobs:
+                message = f"the server rejected log probabilities {response.source}"
+                return LLMError(message, "logprobs_refused")
+            return _omitted(blamed, response)
+        has_next = request.schema is not None and step + 1 < len(self._forms)
+        if has_next and response.blames_format:
             # Concurrent requests that are rejected take the step once.
             self._steps = max(self._step, step + 1), time.monotonic()
-            message = f"the server rejected {form}, which is now omitted {response.source}"
-            return LLMError(message, "format_refused", adapted=True)
+            return _omitted(self._forms[step], response, "format_refused")
+        # Servers that refuse so low a limit, or whose model thinks for longer, blame various names.
+        if short and response.status in {400, 422} and response.error().code == "bad_request":
+            self._rejected[_SHORT] = time.monotonic()
+            message = (
+                f"the server rejected a request for {_FEW_TOKENS} tokens; replies are now longer"
+            )
+            return LLMError(f"{message} {response.source}", "parameter_refused", adapted=True)
         return None
 
     def _short(self, prompt: Prompt) -> dict[str, int]:
         """The limit of a reply of which only the first token is read; empty for others."""
-        dropped, names = self._dropped, self.length_names
-        chosen = self.max_tokens is not None or not set(names).isdisjoint(self.options or ())
-        if chosen or not (prompt.words and prompt.logprobs) or _SHORT in dropped:
+        names = set(self.length_names)
+        chosen = self.max_tokens is not None or not names.isdisjoint(self.options or ())
+        if chosen or not (prompt.words and prompt.logprobs) or _SHORT in self._dropped:
             return {}
-        return dict.fromkeys([name for name in names if name not in dropped][:1], _FEW_TOKENS)
+        return self._length(_FEW_TOKENS)
+
+    def _length(self, limit: T) -> dict[str, T]:
+        """The parameter that limits a reply, by the best name that the server did not reject."""
+        dropped = self._dropped
+        return dict.fromkeys([name for name in self.length_names if name not in dropped][:1], limit)
 
     @property
     def _step(self) -> int:
@@ -247,6 +237,11 @@ class Provider(Client[Prompt]):
         """The parameters to send: ``_parameters()`` without those in ``_dropped``."""
         dropped = self._dropped
         return {name: value for name, value in self._parameters().items() if name not in dropped}
+
+
+def _omitted(name: str, response: ErrorResponse, code: str = "parameter_refused") -> LLMError:
+    message = f"the server rejected {name}; further requests omit this {response.source}"
+    return LLMError(message, code, adapted=True)
 
 
 def joined(content: object) -> str:
@@ -270,24 +265,17 @@ Entry: TypeAlias = tuple[Any, Any]
 
 
 def token_logprobs(rows: Iterable[tuple[Entry, Sequence[Entry]]]) -> TokenLogprobs | None:
-    """The log probabilities of a reply.
+    """The log probabilities of each token of a reply with its alternatives, among which it may be.
 
-    Tokens with the same text are merged: they may differ in a space that the server leaves out. An
-    entry that is repeated counts once. Impossible tokens (None or -infinity, as with constrained
-    replies) are left out.
-
-    Args:
-        rows: each token of the reply, with its alternatives, among which it may be.
-
-    Returns:
-        One mapping for each token, its own text first. None without rows, if an entry has no text
-        or no number, or if a token of the reply is impossible. Numbers above 0 are refused by
-        :mod:`secondpass.asking.dispatch`.
+    In each mapping the token's own text is first. Tokens with the same text are merged: they may
+    differ in a space that the server leaves out. An entry that is repeated counts once. Impossible
+    tokens (None or -infinity, as with constrained replies) are left out. None without rows, if an
+    entry has no text or no number, or if a token of the reply is impossible. Numbers above 0 are
+    refused by :mod:`secondpass.asking.dispatch`.
     """
     tokens = [_merged(chosen, alternatives) for chosen, alternatives in rows]
-    if not tokens or None in tokens:
-        return None
-    return tuple(token for token in tokens if token is not None)
+    known = tuple(token for token in tokens if token is not None)
+    return known if known and len(known) == len(tokens) else None
 
 
 _KEPT = 16
@@ -295,11 +283,7 @@ _KEPT = 16
 
 
 def answer_range(texts: Sequence[str]) -> tuple[int, int]:
-    """The range of the first tokens of an answer, after its thinking; indices from 0.
-
-    Args:
-        texts: the tokens of the reply.
-    """
+    """The range of the first tokens of an answer among those of a reply, after its thinking."""
     left = thinking_end("".join(texts))
     for start, text in enumerate(texts):
         left -= len(text)
@@ -327,5 +311,5 @@ def _merged(chosen: Entry, alternatives: Sequence[Entry]) -> dict[str, float] | 
 
 def _sum(first: float, second: float) -> float:
     """The logarithm of the sum of two probabilities."""
-    high, low = max(first, second), min(first, second)
-    return high + math.log1p(math.exp(low - high)) if math.isfinite(high) else high
+    high = max(first, second)
+    return high + math.log1p(math.exp(min(first, second) - high)) if math.isfinite(high) else high

@@ -53,16 +53,8 @@ class ProjectContext:
         self.pending = pending
 
     def __call__(self, context: Any) -> str:
-        """The text of a context.
-
-        Raises:
-            MethodError: the context is no string, no mapping and no nodes (``context_failed``).
-        """
-        if context is None:
-            return ""
-        if isinstance(context, str):
-            return context
-        nodes = _nodes(context)
+        """The text of a context, or a MethodError if it is no string, no mapping and no nodes."""
+        nodes = None if context is None or isinstance(context, str) else _nodes(context)
         if nodes is None:
             return plain_context(context)
         completed = [node for _, node in nodes if _is_completed(node)]
@@ -84,11 +76,7 @@ _NODE_FIELDS = ("id", "type", "output", "status", "completed")
 def _nodes(context: Any) -> list[tuple[str, Any]] | None:
     """(key, node) for each node of a project; the keys of a list of nodes are empty.
 
-    Returns:
-        The nodes; None if the context is a mapping without nodes.
-
-    Raises:
-        MethodError: another context without nodes.
+    None if the context is a mapping without nodes; a MethodError for another one without nodes.
     """
     member = _get(context, "nodes")
     is_mapping = isinstance(context, Mapping)
@@ -137,11 +125,7 @@ def _line(value: Any) -> str:
 
 
 def to_context_builder(value: object) -> ContextBuilder | None:
-    """Convert a function, a registered name or a mapping with a ``type`` to a context builder.
-
-    Raises:
-        ConfigurationError: the value is none of these.
-    """
+    """The context builder of a function, a registered name or a mapping with a ``type``."""
     if value is None:
         return None
     if isinstance(value, str):

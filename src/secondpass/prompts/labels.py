@@ -36,12 +36,9 @@ _secret = os.urandom(32)
 
 
 def replace_secret(secret: bytes) -> bytes:
-    """Set the secret of opaque labels, and return the previous one.
+    """Set the secret of opaque labels, 64 bytes at most, and return the previous one.
 
     For tests and experiments that need the same labels in every process.
-
-    Args:
-        secret: 64 bytes at most.
     """
     global _secret
     previous, _secret = _secret, secret
@@ -53,45 +50,26 @@ def label_all(
 ) -> list[str]:
     """A label for each text. All labels differ.
 
-    Args:
-        kind: ``opaque``; ``id`` for the candidates' ids (made unique by a number, and cut if long);
-            ``index0`` and ``index1`` for their places.
-        query: as it is in the prompt.
-        texts: as they are in the prompt.
-        candidates: aligned with ``texts``.
+    Ids are made unique by a number, and cut if long; ``index0`` and ``index1`` are places. Query
+    and texts are as in the prompt.
     """
-    if kind == "index0":
-        return [str(place) for place in range(len(texts))]
-    if kind == "index1":
-        return [str(place) for place in range(1, len(texts) + 1)]
     if kind == "id":
         return _ids(candidates)
-    return _opaque(query, texts)
-
-
-def _draw(query: str, texts: Sequence[str]) -> random.Random:
-    content = "\0".join([query, *texts]).encode("utf-8", "replace")
-    return random.Random(hashlib.blake2b(content, key=_secret).digest())
-
-
-def opaque_length(count: int) -> int:
-    """The length of each of ``count`` opaque labels."""
-    return len(_alphabets(count))
-
-
-def _alphabets(count: int) -> list[str]:
-    """The characters at each place of ``count`` opaque labels: four times as many are possible."""
-    alphabets = [_LETTERS, _DIGITS, _LETTERS]
-    while math.prod(map(len, alphabets)) < 4 * count:
-        alphabets.append(_DIGITS)
-    return alphabets
+    if kind == "opaque":
+        return _opaque(query, texts)
+    first = 0 if kind == "index0" else 1
+    return [str(place) for place in range(first, first + len(texts))]
 
 
 def _opaque(query: str, texts: Sequence[str]) -> list[str]:
-    alphabets = _alphabets(len(texts))
-    size = math.prod(map(len, alphabets))
+    content = "\0".join([query, *texts]).encode("utf-8", "replace")
+    draw = random.Random(hashlib.blake2b(content, key=_secret).digest())
+    # The characters at each place of a label: four times as many labels are possible.
+    alphabets = [_LETTERS, _DIGITS, _LETTERS]
+    while (size := math.prod(map(len, alphabets))) < 4 * len(texts):
+        alphabets.append(_DIGITS)
     labels = []
-    for number in _draw(query, texts).sample(range(size), len(texts)):
+    for number in draw.sample(range(size), len(texts)):
         label = ""
         for alphabet in alphabets:
             number, letter = divmod(number, len(alphabet))  # noqa: PLW2901
@@ -139,16 +117,11 @@ _MAX_LENGTH = 300
 
 
 class Labels:
-    """The labels of a question.
-
-    Args:
-        names: the labels as shown in the prompt, escaped; unique regardless of case.
-        first: the first index if labels are indices; else None.
-    """
+    """The labels of a question, as shown in the prompt: escaped, and unique regardless of case."""
 
     def __init__(self, names: Sequence[str], first: int | None) -> None:
         self.names = names
-        self.first = first
+        self.first = first  # index, if labels are indices
         self.numeric = all(name.isdecimal() for name in names)
         self._places = {plain(name): place for place, name in enumerate(names)}
 
@@ -218,12 +191,9 @@ class Labels:
         return range(first, first + len(self))
 
     def check_base(self, values: Iterable[object]) -> None:
-        """Check that indices count from the same number as the labels.
+        """Raise ReplyError if indices count from another number than the labels.
 
-        They do not if one is just beyond one end, and the index at the other end is missing.
-
-        Raises:
-            ReplyError: they count from another number.
+        They do if one is just beyond one end, and the index at the other end is missing.
         """
         if self.first is None:
             return

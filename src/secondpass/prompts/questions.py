@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, NoReturn, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
-from secondpass.effects import LLM, Completion, Estimate, Prompt, Question, Task, Turn
+from secondpass.effects import LLM, Estimate, Prompt, Question, Task, Turn
 from secondpass.errors import MethodError, with_article
 from secondpass.prompts.context import plain_context
-from secondpass.prompts.fencing import as_attribute, as_text, between_tags, fenced
-from secondpass.prompts.labels import label_all, opaque_length
+from secondpass.prompts.fencing import as_text, between_tags, fenced
 from secondpass.prompts.replies.base import ReplyFormat
 from secondpass.prompts.template import Prompting, call_instruction, fill, listed
 from secondpass.questions import Recall, cut_evenly, estimate_tokens
@@ -23,21 +22,7 @@ _MARGIN = 0.95
 
 
 class Questions(Generic[T]):
-    """Builds the questions of one task.
-
-    In a dry run (:attr:`~secondpass.effects.Task.text_tokens`) they have the estimate of the prompt
-    that they would have, but no prompt, unless a template is a function.
-
-    Args:
-        task: the candidates and the query.
-        llm: the model. If it has a ``context_window``, prompts fit into it.
-        prompting: the templates of the prompts, completed.
-        reply_format: what is asked for, and how replies are read.
-        scale: lowest and highest score, for the instruction.
-
-    Raises:
-        MethodError: the context builder failed.
-    """
+    """Builds the questions of one task. Prompts fit into the model's ``context_window``, if any."""
 
     def __init__(
         self,
@@ -54,10 +39,6 @@ class Questions(Generic[T]):
         self.reply_format = reply_format
         self._call_instruction = call_instruction(task.instruction)
         self.scale = scale
-        templates = prompting.instruction, prompting.system, prompting.user
-        plain = all(isinstance(template, str) for template in templates)
-        self._text_tokens = task.text_tokens if plain else None
-        self._frames: dict[tuple[str, int], _Frame] = {}
         self._shared_values = {
             "query": fenced("query", task.query),
             "context": _context(prompting, task.context),
@@ -73,12 +54,8 @@ class Questions(Generic[T]):
         Raises:
             MethodError: it does not fit into the context window (``too_long``).
         """
-        texts = [self.prompting.shown(self.task.texts[index]) for index in indices]
-        return self._fit(indices, texts)
-
-    def _fit(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T]:
-        """The question, with its passages cut if the context window is too small for them."""
-        whole, question = texts, self._question(indices, texts, texts)
+        texts: Sequence[str] = [self.prompting.shown(self.task.texts[index]) for index in indices]
+        question = self._question(indices, texts)
         window = getattr(self.llm, "context_window", None)
         while window is not None and question.estimate.tokens > window:
             excess = question.estimate.tokens - window
@@ -89,20 +66,13 @@ class Questions(Generic[T]):
                 message = f"the prompt does not fit into the {window} tokens of the model"
                 raise MethodError(message, "too_long")
             texts = shorter
-            question = replace(self._question(indices, texts, whole), shortened=True)
+            question = replace(self._question(indices, texts), shortened=True)
         return question
 
     def _question(
-        self,
-        indices: Sequence[int],
-        texts: Sequence[str],
-        whole: Sequence[str],
-        shrinks: bool = True,
+        self, indices: Sequence[int], texts: Sequence[str], shrinks: bool = True
     ) -> Question[Prompt, T]:
-        """The question that shows these texts, the beginnings of ``whole``."""
-        if self._text_tokens is not None:
-            beginnings = zip(whole, map(len, texts), strict=True)
-            return self._counted(indices, [self._text_tokens[key] for key in beginnings])
+        """The question that shows these texts."""
         candidates = [self.task.candidates[index] for index in indices]
         labels = self.reply_format.label(self.task.query, texts, candidates)
         escaped = [as_text(text) for text in texts]
@@ -133,28 +103,13 @@ class Questions(Generic[T]):
         return [self._prompt(names, escaped), self.task.query, texts, form, self.scale]
 
     def _prompt(self, names: Sequence[str], escaped: Sequence[str]) -> Prompt:
-        """The prompt that shows escaped texts under these labels.
-
-        Only the labels may depend on the process.
-        """
+        """The prompt that shows escaped texts under labels, which alone depend on the process."""
         documents = "\n".join(
             between_tags("doc", text, name) for name, text in zip(names, escaped, strict=True)
         )
-        system, user = self._filled(documents, len(escaped))
-        return Prompt(
-            system,
-            (Turn("user", user),),
-            self.reply_format.schema(names),
-            self.reply_format.logprobs,
-            self.reply_format.needs_logprobs,
-            tuple(self.reply_format.words),
-        )
-
-    def _filled(self, documents: str, count: int) -> tuple[str, str]:
-        """The system prompt and the user message about ``count`` documents."""
         values = {
             **self._shared_values,
-            "count": str(count),
+            "count": str(len(escaped)),
             "documents": documents,
             "reply": self.reply_format.request(),
             "instruction": "",
@@ -164,70 +119,19 @@ class Questions(Generic[T]):
         system, user = fill(self.prompting.system, values), fill(self.prompting.user, values)
         if self._call_instruction not in system and self._call_instruction not in user:
             user = f"{user}\n\n{self._call_instruction}"
-        return system, user
-
-    def _counted(self, indices: Sequence[int], tokens: Sequence[float]) -> Question[Prompt, T]:
-        """A question of a dry run: with the estimate of its prompt, but not the prompt.
-
-        Args:
-            indices: of its texts.
-            tokens: of each text.
-        """
-        form, count = self.reply_format, len(tokens)
-        key = form.request(), count
-        frame = self._frames.get(key)
-        if frame is None:
-            frame = self._frames[key] = self._frame(count)
-        documents = sum(tokens) + self._label_tokens(indices)
-        return Question(
-            Prompt("", (Turn("user", ""),)),
-            _unread,
-            None,
-            lambda: None,
-            Estimate(frame.tokens + frame.times * documents, form.expected_tokens(count)),
-            count,
+        return Prompt(
+            system,
+            (Turn("user", user),),
+            self.reply_format.schema(names),
+            self.reply_format.logprobs,
+            self.reply_format.needs_logprobs,
+            tuple(self.reply_format.words),
         )
-
-    def _frame(self, count: int) -> _Frame:
-        """What is around the labels and the texts of a prompt about ``count`` documents."""
-        documents = "\n".join([between_tags("doc", "", "")] * count)
-        # An estimate is linear, since templates are filled in as they are: four bytes are a token.
-        tokens, more = (
-            sum(map(estimate_tokens, self._filled(text, count)))
-            for text in (documents, f"{documents}<no>")
-        )
-        return _Frame(tokens, more - tokens)
-
-    def _label_tokens(self, indices: Sequence[int]) -> float:
-        """The tokens of the labels of these texts."""
-        kind = self.reply_format.labels
-        if kind == "opaque":  # they need not be drawn
-            return len(indices) * opaque_length(len(indices)) / 4
-        candidates = [self.task.candidates[index] for index in indices]
-        names = label_all(kind, "", [""] * len(indices), candidates)
-        return sum(estimate_tokens(as_attribute(name)) for name in names)
 
     def _shrunk(self, indices: Sequence[int], texts: Sequence[str]) -> Question[Prompt, T] | None:
         """The question with half the characters of its texts. Only once: each try is a request."""
         shorter = cut_evenly(texts, sum(map(len, texts)) // 2)
-        return None if shorter is None else self._question(indices, shorter, texts, shrinks=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """The prompts about a number of documents, without labels and texts.
-
-    Attributes:
-        tokens: of such a prompt.
-        times: how often it has the documents; once with most templates.
-    """
-
-    tokens: float
-    times: float
-
-
-def _unread(_completion: Completion) -> NoReturn:
-    raise RuntimeError("questions of dry runs are not asked")
+        return None if shorter is None else self._question(indices, shorter, shrinks=False)
 
 
 def _context(prompting: Prompting, context: Any) -> str:

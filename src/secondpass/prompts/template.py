@@ -24,16 +24,8 @@ if TYPE_CHECKING:
 
 PLACEHOLDERS = frozenset(
     [
-        "query",
-        "context",
-        "documents",
-        "count",
-        "lowest",
-        "highest",
-        "instruction",
-        "criteria",
-        "guidelines",
-        "reply",
+        *("query", "context", "documents", "count", "lowest", "highest"),
+        *("instruction", "criteria", "guidelines", "reply"),
     ]
 )
 
@@ -78,10 +70,7 @@ def to_template(value: object) -> Template | None:
     """Convert a string, a prompt object of a framework, or a function of the values to a template.
 
     Prompt objects are LlamaIndex's prompt templates (``format``) and Haystack's prompt builders
-    (``run``).
-
-    Raises:
-        ConfigurationError: the value is none of these, or the string has an unknown placeholder.
+    (``run``). Raises ConfigurationError for anything else, or for an unknown placeholder.
     """
     if value is None:
         return None
@@ -108,7 +97,6 @@ class Rendered:
     render: Callable[..., Any]
 
     def __call__(self, values: Mapping[str, str]) -> Any:
-        """Render the prompt object."""
         text = self.render(**values)
         return text.get("prompt") if isinstance(text, Mapping) else text
 
@@ -193,9 +181,7 @@ class Prompting:
     def completed(self, role: str, instruction: str) -> Prompting:
         """A copy with the default templates in place of None.
 
-        Args:
-            role: first paragraph of the default system prompt.
-            instruction: the strategy's default; empty if no template shows it.
+        ``role`` is the first paragraph of the default system prompt, ``instruction`` the default.
         """
         shown = self._shown_names()
         if shown is not None and "instruction" not in shown:
@@ -267,24 +253,23 @@ def listed(heading: str, points: Sequence[str]) -> str:
 def _names(template: Template) -> frozenset[str] | None:
     """The placeholders of a template; None if they are not known."""
     if isinstance(template, str):
-        return frozenset(name for _, name, _, _ in string.Formatter().parse(template) if name)
+        return frozenset(name for _, names in _paragraphs(template) for name in names)
     return template.names if isinstance(template, Rendered) else None
+
+
+_BRACES = "write a literal brace as {{ or }}"
 
 
 def _mistakes(template: str) -> list[str]:
     try:
         fields = list(string.Formatter().parse(template))
     except ValueError as error:
-        return [f"is no template: {error}; write a literal brace as {{{{ or }}}}"]
+        return [f"is no template: {error}; {_BRACES}"]
     mistakes = []
     for _, name, form, conversion in fields:
-        if name is None:
-            continue
-        if name not in PLACEHOLDERS:
-            mistakes.append(
-                f"has no placeholder {name!r}{suggestion(name, sorted(PLACEHOLDERS))}; "
-                "write a literal brace as {{ or }}"
-            )
+        if name is not None and name not in PLACEHOLDERS:
+            hint = suggestion(name, sorted(PLACEHOLDERS))
+            mistakes.append(f"has no placeholder {name!r}{hint}; {_BRACES}")
         elif form or conversion:
             mistakes.append(f"placeholder {name!r} takes no format")
     return mistakes

@@ -77,11 +77,7 @@ class Client(Generic[R]):
     options: Mapping[str, Any] | None = None
 
     def _prepare(self) -> None:
-        """Check the common settings and create the client's state.
-
-        Raises:
-            ConfigurationError: two keys, or an invalid base URL.
-        """
+        """Check the common settings and create the client's state."""
         if self.api_key is not None and self.api_key_env is not None:
             raise ConfigurationError("api_key, api_key_env: give one of them")
         if self.base_url is not None:
@@ -136,11 +132,7 @@ class Client(Generic[R]):
         return await portal().call(lambda: self._complete(request))
 
     def check_installed(self) -> None:
-        """Check that the package is installed, without importing it.
-
-        Raises:
-            MissingExtraError: it is not.
-        """
+        """Raise MissingExtraError if the package is not installed; it is not imported."""
         require([self.package], self.extra, f"the model {self.name!r}")
 
     def warm_up(self) -> None:
@@ -167,15 +159,9 @@ class Client(Generic[R]):
         raise NotImplementedError
 
     async def _answer(self, client: Any, request: R, sent: Sent) -> Completion:
-        """Call the service once.
+        """Call the service once. An exception other than LLMError is converted to one.
 
-        Args:
-            client: of the connection.
-            request: what to send.
-            sent: the texts and keys that must not appear in an error.
-
-        Raises:
-            LLMError: there is no answer. Any other exception is converted to one.
+        What was ``sent``, texts and keys, must not appear in errors.
         """
         raise NotImplementedError
 
@@ -193,13 +179,13 @@ class Client(Generic[R]):
                 origin = self._origin(bare(self._url), key)
                 raise LLMError(f"{message} {origin}", "circuit_open", sent=False)
             self._refused = None
-        client = self._open(key)
-        if client is None:
-            client = await in_thread_of(self, lambda: self._connected(key))
+        connection = self._open(key)
+        if connection is None:
+            connection = await in_thread_of(self, lambda: self._connected(key))
         sent = self._sent_with(key, request)
         foreign: Exception | None = None
         try:
-            return await self._answer(client[2].client, request, sent)
+            return await self._answer(connection.client, request, sent)
         except LLMError as caught:
             error, url = caught, bare(self._url)
         except Exception as caught:
@@ -233,43 +219,48 @@ class Client(Generic[R]):
         return f"[{', '.join(filter(None, [url, f'model {self.name}', key_source]))}]"
 
     def _key(self) -> Secret:
-        """The key.
+        """The key, or an LLMError."""
+        key = self._configured_key()
+        if not all(" " <= character <= "~" for character in key.reveal()):
+            where = key.variable or "api_key"
+            message = f"the key in {where} has a character that HTTP headers do not allow"
+            raise LLMError(message, "invalid_key", sent=False)
+        return key
 
-        Raises:
-            LLMError: none is set, or it has a character that HTTP headers do not allow.
-        """
+    def _configured_key(self) -> Secret:
         if self.api_key is not None:
-            return _checked(self.api_key)
+            return self.api_key
         names = variables(self.api_key_env) or self.key_variables
         for name in names:
             if key := variable(name):
-                return _checked(Secret(key, name))
+                return Secret(key, name)
         optional = self.api_key_env is None or isinstance(self.api_key_env, OptionalVariables)
         if self.base_url is not None and optional:
             return Secret(NO_KEY)
         message = f"no API key: set the environment variable {' or '.join(names)}"
         raise LLMError(message, "no_key", sent=False)
 
-    def _open(self, key: Secret) -> tuple[Portal, Secret, Connection] | None:
+    def _open(self, key: Secret) -> Connection | None:
         """The open connection, unless it is of another key or process."""
         client = self._client
         if client is not None and client[0] is portal() and client[1] == key:
-            return client
+            return client[2]
         return None
 
-    def _connected(self, key: Secret) -> tuple[Portal, Secret, Connection]:
+    def _connected(self, key: Secret) -> Connection:
         """The connection for a key. Runs in a thread: importing an SDK takes about a second."""
         with self._lock:
-            client = self._open(key)
-            if client is None:
+            connection = self._open(key)
+            if connection is None:
                 self.check_installed()
                 if self._finalizer is not None:
                     self._finalizer()  # closes the connection of the previous key
-                client = self._client = portal(), key, self._connect(key.reveal())
+                connection = self._connect(key.reveal())
+                self._client = portal(), key, connection
                 # A client that is dropped without close() must not leave connections open.
-                self._finalizer = weakref.finalize(self, _close, client[0], client[2])
+                self._finalizer = weakref.finalize(self, _close, portal(), connection)
                 self._finalizer.atexit = False
-            return client
+            return connection
 
 
 def check_url(url: str, setting: str) -> None:
@@ -282,20 +273,6 @@ def check_url(url: str, setting: str) -> None:
         raise ConfigurationError(f"{setting}: is not a valid URL") from None
     if "@" in host:
         raise ConfigurationError(f"{setting}: must not contain a password; use api_key_env")
-
-
-def _checked(key: Secret) -> Secret:
-    """The key, checked for characters that HTTP headers do not allow.
-
-    Raises:
-        LLMError: it has one.
-    """
-    if all(" " <= character <= "~" for character in key.reveal()):
-        return key
-    message = (
-        f"the key in {key.variable or 'api_key'} has a character that HTTP headers do not allow"
-    )
-    raise LLMError(message, "invalid_key", sent=False)
 
 
 def _close(opened: Portal, connection: Connection) -> None:

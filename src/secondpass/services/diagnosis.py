@@ -141,12 +141,7 @@ def _common(text: str, others: Sequence[str], size: int) -> Iterator[str]:
 
 
 class Sent:
-    """The texts and keys of a request, which must not appear in errors.
-
-    Args:
-        texts: system prompt, query, passages, or prompts that contain these.
-        secrets: keys, and parts of an address that may contain one.
-    """
+    """The texts, and the keys or parts of them, of a request, which must not appear in errors."""
 
     def __init__(self, texts: Sequence[str], secrets: Sequence[str] = ()) -> None:
         self._texts = texts
@@ -216,65 +211,17 @@ class Sent:
         return False
 
     def removed_from(self, text: str) -> str:
-        """A text without the runs that it shares with the request."""
-        for _ in range(_ROUNDS):
-            folded = _fold(text)
-            repeated: dict[int, set[str]] = {}
-            if runs := set(_common(folded, self._folded, RUN)):
-                repeated[RUN] = runs
-            for size in range(_REMOVED_WHOLE, RUN):
-                lines = self._short_lines.get(size)
-                if lines and (common := lines & _grams(folded, size)):
-                    repeated[size] = common
-            if repeated:
-                text = _cut(text, repeated)
-            # Escapes may hide further repetitions.
-            unescaped = _ESCAPE.sub(_unescaped, text)
-            if unescaped == text:
-                break
-            text = unescaped
-        return text
-
-
-def _cut(text: str, repeated: Mapping[int, set[str]]) -> str:
-    """A text without these runs of its folded form, grouped by length."""
-    folded, spans = _folded_with_spans(text)
-    cuts = [
-        (spans[start][0], spans[start + size - 1][1])
-        for size, runs in repeated.items()
-        for start in range(len(folded) - size + 1)
-        if folded[start : start + size] in runs
-    ]
-    return _without(text, cuts)
-
-
-def _folded_with_spans(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """The folded text, and the span of each of its characters in the original."""
-    characters: list[str] = []
-    spans: list[tuple[int, int]] = []
-    for index, character in enumerate(text):
-        if character.isspace() or character == "+":
-            if characters and characters[-1] == " ":
-                spans[-1] = (spans[-1][0], index + 1)
-            elif characters:
-                characters.append(" ")
-                spans.append((index, index + 1))
-            continue
-        for lower in character.lower():
-            characters.append(lower)
-            spans.append((index, index + 1))
-    return "".join(characters), spans
-
-
-def _without(text: str, cuts: list[tuple[int, int]]) -> str:
-    kept: list[str] = []
-    end = 0
-    for start, stop in sorted(cuts):
-        if start > end or (start == end and not kept):
-            kept.append(text[end:start])
-        end = max(end, stop)
-    kept.append(text[end:])
-    return " ".join(kept)
+        """A text, folded and unescaped, without the runs that it shares with the request."""
+        folded = _forms(text)[-1]
+        repeated = {RUN: set(_common(folded, self._folded, RUN))}
+        for size in range(_REMOVED_WHOLE, RUN):
+            repeated[size] = self._short_lines.get(size, set()) & _grams(folded, size)
+        kept = list(folded)
+        for size, runs in repeated.items():
+            for start in range(len(folded) - size + 1 if runs else 0):
+                if folded[start : start + size] in runs:
+                    kept[start : start + size] = " " * size
+        return "".join(kept)
 
 
 _MAX_WORDS = 200
@@ -287,9 +234,7 @@ _MARKUP = re.compile(r"<[!?/A-Za-z]")
 def words(body: Any, sent: Sent) -> str:
     """The server's code, type and parameter, then its message; empty if nothing is safe to show.
 
-    Args:
-        body: of the response; text, or parsed JSON.
-        sent: texts and keys that must not appear.
+    The body is text, or parsed JSON.
     """
     named = [
         f"{name} {value}"
@@ -305,12 +250,7 @@ def words(body: Any, sent: Sent) -> str:
 
 
 def names(values: Iterable[Any], sent: Sent) -> list[str]:
-    """The first names of members in a response that are safe to show.
-
-    Args:
-        values: the names.
-        sent: texts and keys that must not appear.
-    """
+    """The first names of members in a response that are safe to show."""
     first = [name for name in islice(values, _MAX_NAMES) if isinstance(name, str)]
     return [name for name in first if _IDENTIFIER.fullmatch(name) and not sent.holds_part_of(name)]
 
@@ -327,9 +267,7 @@ def codes(body: Any) -> str:
 def address(error: BaseException, base_url: str | None) -> str:
     """The address of the request, without user, password, query and fragment.
 
-    Args:
-        error: of an HTTP library or an SDK; it may hold the request.
-        base_url: the address if it does not.
+    That of the request that the error may hold, else the base URL.
     """
     link: BaseException | None = error
     url = ""

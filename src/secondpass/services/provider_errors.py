@@ -63,6 +63,8 @@ _FILTERED = re.compile(
     r"content[ _-]?(filter|policy|management)|responsible.?ai|safety|moderation|prohibited|flagged",
     re.I,
 )
+_RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', re.I)
+"""Google's, in the body."""
 _LOGPROBS = re.compile(r"log[ _-]?prob", re.I)
 _FORMAT = re.compile(
     r"response_?format|json|schema|structured|output_?config|output_?format|grammar"
@@ -81,21 +83,17 @@ _FINAL: tuple[tuple[type[BaseException], str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """A response with an error status.
-
-    Attributes:
-        status: of HTTP.
-        text: the beginning of the body, for matching; never shown.
-        parameter: the request parameter that the server blames, if it names one.
-        retry_after: seconds, or None.
-        words: the server's own words that may be shown.
-    """
+    """A response with an error status."""
 
     status: int
     text: str
+    """The beginning of the body in lower case, without what was sent; for matching, never shown."""
     parameter: str | None
+    """The request parameter that the server blames, if it names one."""
     retry_after: float | None
+    """Seconds, or None."""
     words: str = ""
+    """The server's own words that may be shown."""
 
     @property
     def source(self) -> str:
@@ -141,10 +139,9 @@ class ErrorResponse:
             return False
         if self.parameter is not None:
             return self.parameter.rpartition(".")[2] == name
-        return re.search(rf"\b{re.escape(name)}\b", self.text) is not None
+        return re.search(rf"\b{re.escape(name)}\b", self.text, re.I) is not None
 
     def error(self) -> LLMError:
-        """The LLMError for the driver."""
         code, message = self._classified()
         return LLMError(
             f"{message} {self.source}",
@@ -174,11 +171,9 @@ class ErrorResponse:
 def error_response(error: Exception, sent: Sequence[str] | Sent = ()) -> ErrorResponse | None:
     """The response in an SDK's exception; None if it has none.
 
-    Args:
-        error: raised by an SDK.
-        sent: the texts of the request. They are removed from the body, because servers repeat them
-            and a passage must not decide what an error means. The server's words are passed on only
-            if this is a :class:`~secondpass.services.diagnosis.Sent`, which knows the key too.
+    What was sent is removed from the body, because servers repeat it and a passage must not decide
+    what an error means. The server's words are passed on only with a
+    :class:`~secondpass.services.diagnosis.Sent`, which knows the key too.
     """
     status = getattr(error, "status_code", None)
     if type(status) is not int:
@@ -212,26 +207,16 @@ _REPEATED = frozenset({"input", "body", "messages", "prompt", "request"})
 """Fields in which servers repeat the request."""
 
 
-def _flat(body: Any) -> str:
-    """A body as text, without fields that repeat the request."""
-    if isinstance(body, Mapping):
-        body = {key: value for key, value in body.items() if key not in _REPEATED}
-        if isinstance(detail := body.get("detail"), list):  # FastAPI
-            body["detail"] = [
-                {key: value for key, value in item.items() if key not in _REPEATED}
-                if isinstance(item, Mapping)
-                else item
-                for item in detail
-            ]
-    return _leaves(body)
+def _flat(value: Any) -> str:
+    """Names and values of a body, without fields that repeat the request.
 
-
-def _leaves(value: Any) -> str:
-    """Names and values of a body. Strings are not escaped, which would hide repeated texts."""
+    Strings are not escaped, which would hide repeated texts.
+    """
     if isinstance(value, Mapping):
-        return "\n".join(f'"{key}": {_leaves(item)}' for key, item in value.items())
+        kept = {key: item for key, item in value.items() if key not in _REPEATED}
+        return "\n".join(f'"{key}": {_flat(item)}' for key, item in kept.items())
     if isinstance(value, list):
-        return "\n".join(map(_leaves, value))
+        return "\n".join(map(_flat, value))
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -282,7 +267,7 @@ def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
     # Until all is left again; what one request needs may be there long before.
     if (seconds := reset_seconds(headers)) is not None and seconds <= LONGEST:
         return seconds
-    match = re.search(r'"retryDelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"', text)  # Google, in the body
+    match = _RETRY_DELAY.search(text)
     return float(match[1]) if match else None
 
 

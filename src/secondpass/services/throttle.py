@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import re
 import time
-import weakref
 from collections import deque
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import datetime
-from functools import partial
 from typing import Any
 
-from secondpass.concurrency.lazy import ForkLock
+from secondpass.concurrency.lazy import ForkLock, PerObject
 
 _SHARE = 0.92
 """Share of the rate at a rejection that a service is asked at from then on."""
@@ -60,14 +58,9 @@ _LIMITS = (
 
 
 def reset_seconds(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds until a service takes requests again, by the headers of a response.
+    """Seconds until a service takes requests again; None unless a header says that none is left.
 
-    Args:
-        headers: with names in lower case.
-        now: seconds since 1970; None: the time of the clock.
-
-    Returns:
-        None unless a header states that nothing is left.
+    Names of headers are in lower case; ``now`` is a time since 1970, by default that of the clock.
     """
     now = time.time() if now is None else now
     resets = [
@@ -101,14 +94,10 @@ def _seconds(text: str | None, now: float) -> float | None:
 
 
 class Throttle:
-    """The rate of requests to one service, of all threads and event loops.
-
-    Attributes:
-        rate: requests per second; None while it is not limited.
-    """
+    """The rate of requests to one service, of all threads and event loops."""
 
     def __init__(self) -> None:
-        self.rate: float | None = None
+        self.rate: float | None = None  # requests per second; None while it is not limited
         self._settled = False
         self._lock = ForkLock()
         self._next = 0.0
@@ -143,13 +132,7 @@ class Throttle:
             self._answers.append(now)
 
     def rejected(self, sent: float, now: float, retry_after: float | None = None) -> None:
-        """Lower the rate, unless that was done since the request was sent.
-
-        Args:
-            sent: when the request was sent.
-            now: when it was rejected.
-            retry_after: seconds that the service asks to wait; None if it does not say.
-        """
+        """Lower the rate, unless that was done since the request was sent."""
         with self._lock:
             self._wait(now, retry_after)
             if sent < self._rejected:
@@ -182,7 +165,7 @@ THROTTLE: ContextVar[Throttle | None] = ContextVar("secondpass_throttle", defaul
 """That of the request that is sent in this context."""
 
 _throttles: dict[Any, Throttle] = {}
-_lock = ForkLock()
+_throttle_of_object = PerObject(Throttle).value
 
 
 def throttle_of(service: object) -> Throttle:
@@ -192,13 +175,6 @@ def throttle_of(service: object) -> Throttle:
         key = origin, getattr(service, "account", None)
     except Exception:  # a foreign property may raise anything
         origin = None
-    with _lock:
-        if isinstance(origin, str) and origin:
-            return _throttles.setdefault(key, Throttle())
-        if id(service) not in _throttles:
-            try:
-                weakref.finalize(service, partial(_throttles.pop, id(service), None)).atexit = False
-            except TypeError:  # it cannot be referenced weakly
-                return Throttle()
-            _throttles[id(service)] = Throttle()
-        return _throttles[id(service)]
+    if isinstance(origin, str) and origin:
+        return _throttles.setdefault(key, Throttle())
+    return _throttle_of_object(service)

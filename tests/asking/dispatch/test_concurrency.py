@@ -1,7 +1,6 @@
 """Questions that are asked at once: their order, the gate, cancellation."""
 
 import asyncio
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -74,26 +73,6 @@ def test_many_rankings_of_one_call_share_one_gate(asynchronous):
     assert model.most == 5
     assert [ranking.report.status for ranking in rankings] == ["ok"] * 32
     assert {ranking.report.usage.calls for ranking in rankings} == {3}
-
-
-def test_blocking_functions_keep_to_the_gate():
-    under_way, most, lock, together = 0, 0, threading.Lock(), threading.Event()
-
-    def function(messages):
-        nonlocal under_way, most
-        with lock:
-            under_way += 1
-            most = max(most, under_way)
-            if most == 3:
-                together.set()
-        assert together.wait(60)
-        with lock:
-            under_way -= 1
-        return graded(shown_in(messages))
-
-    reranker = Reranker(Graded(function, batch_size=1), limits={"concurrency": 3})
-    reranker.rerank("q", numbered(range(10)))
-    assert most == 3
 
 
 # ---------------------------------------------------------------------- cancellation

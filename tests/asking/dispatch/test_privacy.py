@@ -1,11 +1,11 @@
 """Logs, reports and reprs have no text of queries, passages and replies."""
 
-import asyncio
 import logging
 
 import pytest
 
 from fakes import Model, always, graded, in_answer, play, task_of
+from scripted_services import ranked_by
 from secondpass import Reranker
 from secondpass.effects import Completion
 from secondpass.strategies.graded import Graded
@@ -43,12 +43,7 @@ def test_foreign_errors_show_only_their_class(error, asynchronous):
 
     reranker = Reranker(Graded(function))
 
-    def act():
-        if asynchronous:
-            return asyncio.run(reranker.arerank("where do wombats burrow", ["wombats burrow"]))
-        return reranker.rerank("where do wombats burrow", ["wombats burrow"])
-
-    ranking, lines = logged_by(act)
+    ranking, lines = logged_by(lambda: ranked_by(reranker, asynchronous, ["wombats burrow"]))
     (issue,) = ranking.report.issues
     assert (issue.code, issue.message) == ("llm_raised", f"the model raised {type(error).__name__}")
     assert len(lines) == 1

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fakes import graded, numbered, shown_in, within_deadlines
-from scripted_services import ADAPTED, ScriptedService, question
+from scripted_services import ADAPTED, ScriptedService, question, ranked_by
 from secondpass import Reranker
 from secondpass.asking import dispatch as module
 from secondpass.asking.dispatch import ask
@@ -16,12 +16,6 @@ from secondpass.effects import Ask
 from secondpass.limits import Limits
 from secondpass.ranking.ledger import Ledger
 from secondpass.strategies.graded import Graded
-
-
-def rank(reranker, asynchronous, texts):
-    if asynchronous:
-        return asyncio.run(reranker.arerank("q", texts))
-    return reranker.rerank("q", texts)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -43,7 +37,7 @@ def test_answers_before_the_deadline_are_used(asynchronous, blocking):
     def ranking_within(deadline):
         method = Graded(function if blocking else coroutine, batch_size=2)
         reranker = Reranker(method, limits={"deadline": deadline}, log_level="debug")
-        return rank(reranker, asynchronous, texts)
+        return ranked_by(reranker, asynchronous, texts)
 
     ranking = within_deadlines(
         ranking_within,

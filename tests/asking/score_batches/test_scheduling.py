@@ -1,41 +1,16 @@
 """Which calls the scheduler makes for scorers with ``score_batches``."""
 
-import math
-
 import pytest
 
-from batch_scorers import InBatches, in_twos
-from secondpass.asking.gate import Gate
-from secondpass.asking.scheduler import CallBatches, CallScorer, PartialScores, Pass, schedule
-from secondpass.effects import Score
+from batch_scorers import InBatches, drive, in_twos, pass_of
+from secondpass.asking.scheduler import CallBatches, CallScorer, PartialScores
 from secondpass.errors import MethodError
-from secondpass.limits import Limits
-from secondpass.ranking.ledger import Ledger
 
 
 class Raising:
     @property
     def score_batches(self):
         raise LookupError
-
-
-def pass_of(scorer, count=3, at_most=32, overdue=False, **limits):
-    def plan():
-        return (yield Score(scorer, "q", [f"d{index}" for index in range(count)], at_most))
-
-    return Pass(plan(), Ledger(Limits(**limits), -math.inf if overdue else math.inf), Gate(1))
-
-
-def drive(passes, outcome):
-    """The results of passes, and the commands on the way."""
-    commands, sent = [], None
-    work = schedule(passes)
-    while True:
-        try:
-            commands.append(work.send(sent))
-        except StopIteration as stop:
-            return stop.value, commands
-        sent = outcome(commands[-1])
 
 
 def every_score(command):

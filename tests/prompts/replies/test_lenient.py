@@ -5,7 +5,9 @@ import pytest
 from secondpass.prompts.replies import json_text as lenient
 from secondpass.prompts.replies.json_text import MAX_LENGTH, JsonObject, lex, parse
 
-needs_json_repair = pytest.mark.skipif(not lenient.available(), reason="needs json-repair")
+needs_json_repair = pytest.mark.skipif(
+    lenient.json_repair_loads() is None, reason="needs json-repair"
+)
 
 
 def read(text, longest=MAX_LENGTH):
@@ -70,9 +72,11 @@ def test_keys_that_occur_twice_are_refused():
 
 def test_a_guess_is_refused(monkeypatch):
     for guess in ({"a": 2}, {"a": 1, "b": 1}, {"a": "1"}, {"a": True}, [1], None):
-        monkeypatch.setattr(lenient, "_repair", lambda guess=guess: lambda *_a, **_k: guess)
+        monkeypatch.setattr(
+            lenient, "json_repair_loads", lambda guess=guess: lambda *_a, **_k: guess
+        )
         assert read("{a: 1}") is None
-    monkeypatch.setattr(lenient, "_repair", lambda: lambda *_a, **_k: {"a": 1})
+    monkeypatch.setattr(lenient, "json_repair_loads", lambda: lambda *_a, **_k: {"a": 1})
     assert read("{a: 1}") == {"a": 1}
 
 
@@ -80,11 +84,11 @@ def test_whatever_json_repair_raises(monkeypatch):
     def raising(*_arguments, **_options):
         raise RecursionError
 
-    monkeypatch.setattr(lenient, "_repair", lambda: raising)
+    monkeypatch.setattr(lenient, "json_repair_loads", lambda: raising)
     assert read("{a: 1}") is None
 
 
 def test_without_json_repair_nothing_is_read(monkeypatch):
-    monkeypatch.setattr(lenient, "_repair", lambda: None)
-    assert not lenient.available()
+    monkeypatch.setattr(lenient, "json_repair_loads", lambda: None)
+    assert lenient.json_repair_loads() is None
     assert read("{'a': 1}") is None

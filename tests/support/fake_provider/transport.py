@@ -104,7 +104,7 @@ def bomb(megabytes: int) -> bytes:
     packer = zlib.compressobj(1, wbits=31)
     # After a full flush what follows is independent of it, so one megabyte is packed once.
     head = packer.compress(b'{"choices": "') + packer.flush(zlib.Z_FULL_FLUSH)
-    block = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(b" " * 2**20) + packer.flush(zlib.Z_FULL_FLUSH)
     return head + block * megabytes
 
 

@@ -20,21 +20,18 @@ from secondpass.types import Candidate
 
 @dataclass(frozen=True, slots=True)
 class BatchScores:
-    """The scores that a reply gives the documents of its question.
-
-    Attributes:
-        values: for each document a finite float, or None if it has no usable score.
-        refused: places of documents whose score is in the reply but cannot be used.
-        unknown: number of scores for documents that were not shown.
-        cut: whether the reply broke off.
-        declined: places of documents that the model declined to score.
-    """
+    """The scores that a reply gives the documents of its question."""
 
     values: tuple[float | None, ...]
+    """For each document a finite float, or None if it has no usable score."""
     refused: tuple[int, ...]
+    """Places of documents whose score is in the reply but cannot be used."""
     unknown: int = 0
+    """Number of scores for documents that were not shown."""
     cut: bool = False
+    """Whether the reply broke off."""
     declined: tuple[int, ...] = ()
+    """Places of documents that the model declined to score."""
 
     def is_about(self, count: int) -> bool:
         """Whether this can be an answer about ``count`` documents."""
@@ -50,24 +47,20 @@ class BatchScores:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which a reply puts the documents of its question.
-
-    Attributes:
-        places: places of documents, best first, each at most once.
-        doubled: number of repeated labels; the first occurrence counts.
-        unknown: number of labels that were not shown.
-        cut: whether the reply broke off.
-        refused: places of documents whose rank is in the reply but cannot be used.
-    """
+    """The order in which a reply puts the documents of its question."""
 
     places: tuple[int, ...]
+    """Places of documents, best first, each at most once."""
     doubled: int
+    """Number of repeated labels; the first occurrence counts."""
     unknown: int
+    """Number of labels that were not shown."""
     cut: bool = False
+    """Whether the reply broke off."""
     refused: tuple[int, ...] = ()
+    """Places of documents whose rank is in the reply but cannot be used."""
 
     def is_about(self, count: int) -> bool:
-        """Whether this can be an answer about ``count`` documents."""
         return (
             are_places(self.places, count)
             and are_places(self.refused, count)
@@ -81,9 +74,6 @@ def dump(value: Any) -> dict[str, Any] | None:
     """A :class:`BatchScores`, one of a subclass, or an :class:`Order` as JSON values.
 
     None if the reply broke off: the next one may be complete.
-
-    Raises:
-        TypeError: it is of another type.
     """
     if not isinstance(value, BatchScores | Order):
         raise TypeError(f"{with_article(type(value).__name__)} cannot be stored")
@@ -91,16 +81,10 @@ def dump(value: Any) -> dict[str, Any] | None:
 
 
 def load(data: Any, count: int, *kinds: type) -> Any:
-    """The reverse of :func:`dump`.
+    """The reverse of :func:`dump`, for a question with ``count`` documents.
 
-    Args:
-        data: JSON values.
-        count: number of documents in the question.
-        kinds: classes of which the first that fits is used; by default those of this module.
-
-    Raises:
-        ArithmeticError | AttributeError | TypeError | ValueError: the data is no answer about
-            ``count`` documents.
+    It uses the first of the classes that fits, by default of those of this module, and raises any
+    exception if the data is no answer about so many documents.
     """
     for kind in kinds or (BatchScores, Order):
         if data.keys() == {item.name for item in fields(kind)}:
@@ -137,31 +121,23 @@ _OVERHEAD_TOKENS = 16
 class ReplyFormat(ABC, Generic[T_co]):
     """What a model is asked to reply, and how its reply is read.
 
-    Subclasses set the class attributes and define :meth:`request` and :meth:`read`.
-
-    Args:
-        labels: how documents are named.
-        bare: ask for a JSON array rather than an object that holds it. Providers take schemas of
-            objects only, so none is sent then.
-
-    Attributes:
-        name: value of the setting ``reply`` that selects this format.
-        shape: what a reply is, for error messages.
-        tokens_per_document: expected tokens of a reply, per document.
-        logprobs: number of alternatives per token whose log probabilities are requested.
-        needs_logprobs: whether a reply cannot be read without them.
-        words: those of which a reply is one, if only its first token is read.
-
-    Raises:
-        ConfigurationError: ``bare`` is set, and the format has no array.
+    Subclasses set the class attributes and define :meth:`request` and :meth:`read`. If ``bare``, a
+    JSON array is asked for rather than an object that holds it. Providers take schemas of objects
+    only, so none is sent then.
     """
 
     name: ClassVar[str]
+    """Value of the setting ``reply`` that selects this format."""
     shape: ClassVar[str]
+    """What a reply is, for error messages."""
     tokens_per_document: ClassVar[int]
+    """Expected tokens of a reply, per document."""
     logprobs: int = 0
+    """Number of alternatives per token whose log probabilities are requested."""
     needs_logprobs: bool = False
+    """Whether a reply cannot be read without them."""
     words: Sequence[str] = ()
+    """Those of which a reply is one, if only its first token is read."""
 
     def __init__(self, labels: LabelKind = "opaque", bare: bool = False) -> None:
         if bare and not isinstance(self, ArrayFormat):
@@ -209,11 +185,7 @@ class ReplyFormat(ABC, Generic[T_co]):
 
     @abstractmethod
     def read(self, completion: Completion, labels: Labels) -> T_co:
-        """Read a reply.
-
-        Raises:
-            ReplyError: the reply is ambiguous or of another format.
-        """
+        """Read a reply, or raise ReplyError if it is ambiguous or of another format."""
 
     @property
     def cache_key(self) -> Mapping[str, Any]:
@@ -223,21 +195,12 @@ class ReplyFormat(ABC, Generic[T_co]):
     def dump(self, value: Any) -> Any:
         """A value that was read, as JSON values by place; None if the reply broke off.
 
-        A format with other values than those of this module
-        overrides this and :meth:`load`.
-
-        Raises:
-            TypeError: it cannot be stored.
+        A format with other values than those of this module overrides this and :meth:`load`.
         """
         return dump(value)
 
     def load(self, data: Any, documents: int) -> T_co:
-        """The reverse of :meth:`dump`, for a question with ``documents`` documents.
-
-        Raises:
-            ArithmeticError | AttributeError | LookupError | TypeError | ValueError: the data is
-                no such value.
-        """
+        """The reverse of :meth:`dump`; any exception if the data is no such value."""
         value: T_co = load(data, documents)
         return value
 
@@ -250,11 +213,7 @@ class ReplyFormat(ABC, Generic[T_co]):
 
 
 class ArrayFormat(ReplyFormat[T_co]):
-    """A JSON array, bare or as the only member of an object.
-
-    Attributes:
-        member: name of that member.
-    """
+    """A JSON array, bare or as the only ``member`` of an object."""
 
     shape = "an array"
     member: ClassVar[str]

@@ -23,26 +23,19 @@ _END_OF_ANSWER = r"(?:\s*\Z|\s*\n|[.!](?![.\w]))"
 
 @dataclass(frozen=True, slots=True)
 class WordProbabilities:
-    """Probabilities of the words that a reply may begin with.
-
-    Attributes:
-        listed: for each word, 0 to 1; None if no spelling of it is among the alternatives.
-        unlisted: the highest probability that a token outside the alternatives can have.
-    """
+    """Probabilities of the words that a reply may begin with."""
 
     listed: tuple[float | None, ...]
+    """For each word, 0 to 1; None if no spelling of it is among the alternatives."""
     unlisted: float
+    """The highest probability that a token outside the alternatives can have."""
 
 
 def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProbabilities:
-    """The probabilities of words at the first token of an answer.
+    """The probabilities of words, each a single token, at the first token of an answer.
 
     Thinking and white space before the answer are skipped. Tokens that differ from a word in case
     and in white space around it are added up.
-
-    Args:
-        completion: a reply that should be one of the words.
-        words: different in more than case; each a single token.
 
     Raises:
         ReplyError: the reply is empty, or has no log probabilities of its text (``no_logprobs``).
@@ -63,11 +56,7 @@ def word_probabilities(completion: Completion, words: Sequence[str]) -> WordProb
 
 
 def _first_token(completion: Completion, answer: str) -> Mapping[str, float]:
-    """The first token that is part of the answer, with its alternatives.
-
-    Raises:
-        ReplyError: as for :func:`word_probabilities`.
-    """
+    """The first token that is part of the answer, with its alternatives."""
     if completion.logprobs is None:
         raise ReplyError("it has no log probabilities", "no_logprobs", repairable=False)
     if not answer:

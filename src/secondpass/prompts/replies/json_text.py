@@ -12,23 +12,18 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from secondpass.errors import ReplyError
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that keeps the pairs of duplicate keys.
-
-    Attributes:
-        pairs: all (key, value) pairs, in order.
-        contested: keys that occur with different values.
-    """
+    """A JSON object that keeps the pairs of duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__()
         self.pairs = pairs
-        self.contested: set[str] = set()
+        self.contested: set[str] = set()  # keys that occur with different values
         for key, value in pairs:
             if key in self and (type(self[key]) is not type(value) or self[key] != value):
                 self.contested.add(key)
@@ -68,33 +63,25 @@ _DECODER = json.JSONDecoder(
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A JSON value and its place in the text.
-
-    Attributes:
-        repaired: whether it was almost-JSON.
-    """
+    """A JSON value and its place in the text."""
 
     value: Any
     start: int
     stop: int
     repaired: bool = False
+    """Whether it was almost-JSON."""
 
 
 @dataclass(slots=True)
 class Values:
-    """The JSON values of a text.
-
-    Attributes:
-        text: the text.
-        items: the outermost objects and arrays.
-        broken: (start, stop) of brackets that hold no JSON.
-        unclosed: start of a bracket that is never closed and is not in prose; else None.
-    """
+    """The JSON values of a text: the outermost objects and arrays."""
 
     text: str
     items: list[Value] = field(default_factory=list)
     broken: list[tuple[int, int]] = field(default_factory=list)
+    """(start, stop) of brackets that hold no JSON."""
     unclosed: int | None = None
+    """Start of a bracket that is never closed and is not in prose."""
 
     @property
     def unread(self) -> list[tuple[int, int]]:
@@ -106,8 +93,7 @@ class Values:
 def answer_text(text: str) -> str:
     """Remove the thinking before an answer, and replace control characters by spaces.
 
-    Raises:
-        ReplyError: the reply is too long, or ends within the thinking.
+    Raises ReplyError if the reply is too long, or ends within the thinking.
     """
     if len(text) > _MAX_LENGTH:
         raise ReplyError("it is too long")
@@ -125,13 +111,8 @@ def answer_text(text: str) -> str:
 def whole_answer(text: str, read: Callable[[str], object | None]) -> str:
     """The answer of a reply that should be nothing else, after thinking with or without start tag.
 
-    Args:
-        text: the reply.
-        read: returns the answer that a text is; None if it is none.
-
-    Raises:
-        ReplyError: as for :func:`answer_text`; or there are different answers before and after the
-            end tag.
+    ``read`` returns the answer that a text is; None if it is none. If those before and after the
+    end tag differ, that is a ReplyError.
     """
     marked = answer_text(text)
     if len(marked) < len(text):
@@ -154,8 +135,7 @@ def thinking_end(text: str) -> int:
 def find_values(text: str) -> Values:
     """Find the JSON objects and arrays of a text, in order.
 
-    Raises:
-        ReplyError: one is nested too deeply, or too many brackets hold no JSON.
+    Raises ReplyError if one is nested too deeply, or too many brackets hold no JSON.
     """
     values = Values(text)
     position = unclosed = 0
@@ -209,7 +189,7 @@ class _Repairer:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.to_parse = MAX_LENGTH if available() else 0
+        self.to_parse = 0 if json_repair_loads() is None else MAX_LENGTH
         self.to_lex = 10 * MAX_LENGTH
 
     def value(self, start: int) -> Value | None:
@@ -217,9 +197,8 @@ class _Repairer:
             return None
         lexed = lex(self.text, start, self.to_parse)
         self.to_lex -= lexed.end - start
-        if lexed.tokens is None:
-            return None
-        self.to_parse -= lexed.end - start
+        if lexed.tokens is not None:
+            self.to_parse -= lexed.end - start
         parsed = parse(lexed)
         return None if parsed is None else Value(parsed, start, lexed.end, repaired=True)
 
@@ -327,29 +306,25 @@ _CONSTANTS = {"true": True, "True": True, "false": False, "False": False, "null"
 _REMARK = re.compile(r"(?:[^\"\u201c\u201d{}\[\]:']|(?<=\w)'(?=\w)|:(?!\s*[\d'\"]))*", re.S)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str  # "punctuation", "string" or "word"
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lexed:
-    """The tokens of what looks like one object or array.
-
-    Attributes:
-        tokens: without commas; None if it is incomplete, or not all values are written out.
-        end: where it ends, or how far it was read.
-        text: its text without comments, with strings and words in JSON notation.
-    """
+class Lexed(NamedTuple):
+    """The tokens of what looks like one object or array."""
 
     tokens: tuple[_Token, ...] | None
+    """Without commas; None if it is incomplete, or not all values are written out."""
     end: int
+    """Where it ends, or how far it was read."""
     text: str = ""
+    """Without comments, with strings and words in JSON notation."""
 
 
 @functools.cache
-def _repair() -> Callable[..., Any] | None:
+def json_repair_loads() -> Callable[..., Any] | None:
+    """The function of json-repair; None if that is not installed."""
     try:
         from json_repair import loads
     except ImportError:
@@ -357,21 +332,15 @@ def _repair() -> Callable[..., Any] | None:
     return loads
 
 
-def available() -> bool:
-    """Whether json-repair is installed."""
-    return _repair() is not None
-
-
 def parse(lexed: Lexed) -> Any:
     """Parse what was lexed; None unless the result has exactly the lexed tokens."""
-    loads = _repair()
-    if loads is None:
+    loads = json_repair_loads()
+    if loads is None or lexed.tokens is None:
         return None
     try:
         # The normalized text: json-repair takes quadratic time for many bare words.
         value = loads(lexed.text, skip_json_loads=True)
-        agrees = lexed.tokens is not None and _agrees(value, lexed.tokens)
-        return _rebuilt(value) if agrees else None
+        return _rebuilt(value) if _agrees(value, lexed.tokens) else None
     except Exception:  # json-repair may raise anything on hostile text
         return None
 
@@ -445,29 +414,31 @@ def _as_json(token: _Token) -> str:
     return json.dumps(token.text)
 
 
+_OPEN, _CLOSE, _COLON, _FIRST, _LAST = (_Token("punctuation", mark) for mark in "{}:[]")
+
+
 def _flat(value: Any) -> Iterator[Any]:
     """Brackets, colons, keys and scalars of a value, in order. Brackets and colons are tokens."""
     if isinstance(value, dict):
-        yield _Token("punctuation", "{")
+        yield _OPEN
         for key, inner in value.items():
             yield key
-            yield _Token("punctuation", ":")
+            yield _COLON
             yield from _flat(inner)
-        yield _Token("punctuation", "}")
+        yield _CLOSE
     elif isinstance(value, list):
-        yield _Token("punctuation", "[")
+        yield _FIRST
         for inner in value:
             yield from _flat(inner)
-        yield _Token("punctuation", "]")
+        yield _LAST
     else:
         yield value
 
 
 def _agrees(value: Any, tokens: tuple[_Token, ...]) -> bool:
     flat = list(_flat(value))
-    colon = _Token("punctuation", ":")
     return len(flat) == len(tokens) and all(
-        _same(value, token, is_key=following == colon)
+        _same(value, token, is_key=following == _COLON)
         for value, token, following in zip(flat, tokens, (*tokens[1:], None), strict=True)
     )
 
@@ -475,12 +446,11 @@ def _agrees(value: Any, tokens: tuple[_Token, ...]) -> bool:
 def _same(value: Any, token: _Token, is_key: bool) -> bool:
     if isinstance(value, _Token) or token.kind == "punctuation":
         return bool(value == token)
-    if token.kind == "string" or is_key:
-        return type(value) is str and value == token.text
-    if token.text in _CONSTANTS:
-        return value is _CONSTANTS[token.text]
-    if _NUMBER.fullmatch(token.text):
-        return type(value) in {int, float} and float(value) == float(token.text)
+    if token.kind == "word" and not is_key:
+        if token.text in _CONSTANTS:
+            return value is _CONSTANTS[token.text]
+        if _NUMBER.fullmatch(token.text):
+            return type(value) in {int, float} and float(value) == float(token.text)
     return type(value) is str and value == token.text
 
 

@@ -29,15 +29,12 @@ _MAX_ENUM = 20
 
 
 class Numbers(ABC, Generic[T]):
-    """What the numbers of a reply mean.
-
-    Attributes:
-        word: the key of a number.
-        note: a sentence for the end of the request.
-    """
+    """What the numbers of a reply mean."""
 
     word: ClassVar[str]
+    """The key of a number."""
     note: ClassVar[str] = ""
+    """A sentence for the end of the request."""
 
     @property
     def cache_key(self) -> Mapping[str, Any]:
@@ -50,21 +47,11 @@ class Numbers(ABC, Generic[T]):
 
     @abstractmethod
     def read(self, completion: Completion, labels: Labels) -> T:
-        """Read the numbers of a reply.
-
-        Raises:
-            ReplyError: as :func:`read_scores`.
-        """
+        """Read the numbers of a reply."""
 
 
 class Scores(Numbers[BatchScores]):
-    """Scores, the higher the better.
-
-    Args:
-        low: lowest score.
-        high: highest score.
-        whole: whether scores are whole numbers.
-    """
+    """Scores from ``low`` to ``high``, the higher the better."""
 
     word = "score"
 
@@ -106,13 +93,7 @@ class Ranks(Numbers[Order]):
 
 
 class NumberFormat(ReplyFormat[T]):
-    """A reply with a number for each document.
-
-    Args:
-        numbers: what the numbers mean.
-        labels: as in :class:`ReplyFormat`.
-        bare: as in :class:`ReplyFormat`.
-    """
+    """A reply with a number for each document."""
 
     def __init__(
         self, numbers: Numbers[T], labels: LabelKind = "opaque", bare: bool = False
@@ -167,15 +148,7 @@ def read_scores(
     word: str = "score",
     whole: bool = False,
 ) -> BatchScores:
-    """Read the number of each document.
-
-    Args:
-        completion: the reply.
-        labels: of the documents.
-        low: lowest number allowed.
-        high: highest number allowed.
-        word: key of the number, in arrays of objects.
-        whole: whether only whole numbers can be used.
+    """Read the number, from ``low`` to ``high``, of each document.
 
     Raises:
         ReplyError: the reply holds no numbers, or more than one set of them; a number is outside
@@ -197,17 +170,14 @@ def read_scores(
                 others += 1
                 if number is not None:
                     unknown.add(plain(str(label)))
-                continue
-            if number is None:
+            elif number is None:
                 refused.add(place)
-                continue
-            score = in_range(number, (low, high))
-            if score is None:
+            elif (score := in_range(number, (low, high))) is None:
                 message = f"it has a {word} outside the range from {low:g} to {high:g}"
                 raise ReplyError(message, "score_out_of_range")
-            if not usable:
+            elif not usable:
                 raise ReplyError(f"it has a {word} with a unit or a scale of its own")
-            if (whole and number != int(number)) or scores[place] not in {None, score}:
+            elif (whole and number != int(number)) or scores[place] not in {None, score}:
                 refused.add(place)
             else:
                 scores[place] = float(score)

@@ -80,11 +80,7 @@ def order_of(names: Sequence[Any], labels: Labels) -> Order | None:
 
 
 def check_unknown(unknown: int, labels: Labels) -> None:
-    """Reject a reply that guesses labels.
-
-    Raises:
-        ReplyError: more labels are unknown than were shown.
-    """
+    """Raise ReplyError if a reply guesses labels: more are unknown than were shown."""
     if unknown > len(labels):
         raise ReplyError("it has more labels that were not shown than were shown")
 
@@ -182,17 +178,15 @@ def _read_without_chain(
     completion: Completion, text: str, chains: Sequence[Chain], labels: Labels
 ) -> Order:
     bare = text.strip(_FRAME)
+    names: list[str] = []
     if ">" in bare and "[" not in bare:
         names = [name.strip() for name in bare.split(">")]
-        if all(labels.place(name) is not None for name in names):
-            order = _order(names, labels)
-            if order is not None:
-                return order
-    if len(labels) == 1 and len(chains) == 1:
-        order = _order([item[1] for item in chains[0]], labels)
-        if order is not None:
-            return order
-    return read_order(completion, labels)
+        if any(labels.place(name) is None for name in names):
+            names = []
+    elif len(labels) == 1 and len(chains) == 1:
+        names = [item[1] for item in chains[0]]
+    order = _order(names, labels) if names else None
+    return read_order(completion, labels) if order is None else order
 
 
 def _order(names: Sequence[str], labels: Labels) -> Order | None:

@@ -10,8 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from secondpass.effects import Completion
 from secondpass.errors import ReplyError
@@ -43,12 +42,7 @@ def only_answer(
 ) -> tuple[T, bool]:
     """The only answer that a reply holds, and whether it broke off.
 
-    Args:
-        completion: the reply.
-        parse: reads an answer from a value.
-        name: the key that the request asks for.
-        labels: of the question.
-        word: key of the numbers; None if an order is read.
+    The request asks for the key ``name``, and for numbers under the key ``word`` or for an order.
 
     Raises:
         ReplyError: the reply holds no answer, or several that differ.
@@ -96,11 +90,7 @@ def _in_prose(text: str, value: Value) -> bool:
 
 
 def _check_rest(values: Values, labels: Labels) -> None:
-    """Reject a reply that also holds an answer that cannot be read.
-
-    Raises:
-        ReplyError: there are labels in brackets that could not be read.
-    """
+    """Raise ReplyError if there are labels in brackets that could not be read."""
     pieces = 0
     for start, stop in values.unread:
         # A label in square brackets is often prose; in braces it is a row of an answer.
@@ -147,28 +137,21 @@ _BETWEEN_ROWS = re.compile(r"[\s,;]*(?:[-*\u2022]\s+)?")
 _KEY_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|#")
 
 
-@dataclass(slots=True)
-class Row:
-    """One label of an answer.
-
-    Attributes:
-        label: as in the reply; None if the row has none.
-        pairs: (label, number) of this row, as in the reply.
-        members: (key, value) of all other members of the row, except for remarks.
-    """
+class Row(NamedTuple):
+    """One label of an answer."""
 
     label: Any
-    pairs: list[tuple[Any, Any]] = field(default_factory=list)
-    members: list[tuple[str, Any]] = field(default_factory=list)
+    """As in the reply; None if the row has none."""
+    pairs: Sequence[tuple[Any, Any]] = ()
+    """(label, number) of this row, as in the reply."""
+    members: Sequence[tuple[str, Any]] = ()
+    """(key, value) of all other members of the row, except for remarks."""
 
 
 def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
-    """Read an element as a row; None if it is none.
+    """``{"id": label, …}``, or ``{label: number}`` if numbers are read, as a row; else None.
 
-    Args:
-        value: ``{"id": label, …}``, or ``{label: number}`` if numbers are read.
-        labels: of the question.
-        word: key of the number; None if an order is read.
+    ``word`` is the key of the number; None if an order is read.
     """
     if not isinstance(value, JsonObject):
         return None
@@ -180,7 +163,7 @@ def row_of(value: Any, labels: Labels, word: str | None) -> Row | None:
     if key is not None and (word is None or word in value):
         return _named_row(value, key, word)
     if word is not None and len(value.pairs) == 1 and labels.place(value.pairs[0][0]) is not None:
-        return Row(value.pairs[0][0], list(value.pairs))
+        return Row(value.pairs[0][0], value.pairs)
     return None
 
 
@@ -346,7 +329,7 @@ _MAX_DEPTH = 3
 """Objects around an answer: the one that was asked for, and two more."""
 
 
-def score_pairs(value: Any, labels: Labels, word: str) -> list[tuple[Any, Any]]:
+def score_pairs(value: Any, labels: Labels, word: str) -> Sequence[tuple[Any, Any]]:
     """(label, number) of a keyed object, a row or an array of rows, as in the reply."""
     misleading = _SCORE_WRAPPERS if word == "rank" else _RANK_WRAPPERS
     trusted = True  # whether numbers without a key are scores or ranks, as requested
