@@ -90,14 +90,6 @@ def expected_of_services(
 
     At most 100 rankings of each system are estimated, which takes about a second; all rankings of a
     large suite would take minutes. Rankings in the journal are not counted.
-
-    Args:
-        systems: with the candidates of every query.
-        shuffles: as for ``compare``.
-        seed: of the shuffles.
-
-    Returns:
-        None if no service is asked. A system whose requests are wrong is left out.
     """
     asking: dict[str, list[Expected]] = {}
     largest = queries = 0

@@ -215,13 +215,7 @@ def _baseline(
 
 
 def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dict[str, str]:
-    """Name of a system -> name of the system that it is compared with.
-
-    Args:
-        results: of all systems.
-        baseline: name of the system that all others are compared with.
-        own: compare rerankers with their own first stages instead.
-    """
+    """Name of a system -> name of the system that it is compared with."""
     ran = {result.name: result.first_stage for result in results if result.evaluation}
     if own:
         return {name: stage for name, stage in ran.items() if stage is not None}

@@ -114,13 +114,7 @@ class FirstStages:
         return Retrieved(candidates, seconds)
 
     def _own_retriever(self, mode: Mode) -> Retriever:
-        """A retriever over the suite's corpus, with the embedded model where the mode needs it.
-
-        Raises:
-            InputError: the suite has no corpus.
-            MissingExtraError: the packages that the mode needs are not installed.
-            ModelLoadError: the embedded model cannot be loaded.
-        """
+        """A retriever over the suite's corpus, with the embedded model where the mode needs it."""
         if self.suite.corpus is None:
             raise InputError("the suite has no corpus to search")
         from secondpass_evaluation.search.retrieval import HybridRetriever
@@ -164,11 +158,7 @@ def choose_stages(
     first_stages: Sequence[FirstStage] | None,
     behind: FirstStage | Sequence[FirstStage] | None,
 ) -> tuple[tuple[FirstStage, ...], tuple[FirstStage, ...]]:
-    """The first stages to measure, and the requested ones among them whose candidates to rerank.
-
-    Raises:
-        InputError: a name is unknown, or there is none.
-    """
+    """The first stages to measure, and the requested ones among them whose candidates to rerank."""
     behinds = () if behind is None else _checked("behind", behind)
     requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
     if first_stages is not None:

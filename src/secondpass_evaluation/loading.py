@@ -179,13 +179,7 @@ def _assemble(
 
 
 def passages_of(corpus: Path | Iterable[Candidate]) -> list[Candidate]:
-    """The passages of a corpus, with their titles in their texts.
-
-    Raises:
-        FormatError: the file is malformed.
-        IndexFaultError: it is an index that is stale or incomplete.
-        OSError: a file cannot be read.
-    """
+    """The passages of a corpus, with their titles in their texts."""
     return [with_title(item) for item in _passages(corpus)]
 
 
@@ -269,11 +263,6 @@ def read_query_log(path: AnyPath) -> dict[str, str]:
     ``id<TAB>text``. A line without an ``_id`` or ``id`` gets an id computed from its text, which
     stays the same while the log grows. Of texts that differ only in white space and case, the first
     is used; lines with an empty text are left out.
-
-    Raises:
-        FormatError: a line is malformed, or two texts have the same id.
-        InputError: there is no query.
-        OSError: the file cannot be read.
     """
     with open_input(Path(path)) as file:
         is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
@@ -315,11 +304,7 @@ def _id(line: Line, record: dict[str, object], text: str) -> str:
 
 
 def checked_id(line: Line, value: Any, what: str) -> str:
-    """The id as a string; ``what`` names it in messages.
-
-    Raises:
-        FormatError: it is neither a string with characters nor an integer.
-    """
+    """The id as a string; ``what`` names it in messages."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise line.error(f"{what} must be a string or an integer, not {describe(value)}")
     return str(value)
@@ -328,12 +313,7 @@ def checked_id(line: Line, value: Any, what: str) -> str:
 def read_candidates(
     path: AnyPath, corpus: Sequence[Candidate] | None
 ) -> dict[str, list[Candidate]]:
-    """Read lines of ``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best first.
-
-    Raises:
-        FormatError: a line is malformed.
-        OSError: the file cannot be read.
-    """
+    """Read lines of ``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best first."""
     known = {str(item.id): item for item in corpus or ()}
     candidates: dict[str, list[Candidate]] = {}
     for line, record in read_json_lines(path):
@@ -366,13 +346,7 @@ def _candidate(line: Line, item: Any, known: Mapping[str, Candidate]) -> Candida
 def candidates_of_run(
     path: AnyPath, corpus: Sequence[Candidate] | None
 ) -> dict[str, list[Candidate]]:
-    """The documents of a TREC run as candidates.
-
-    Raises:
-        FormatError: a line is malformed, or a document is not in the corpus.
-        InputError: there is no corpus.
-        OSError: the file cannot be read.
-    """
+    """The documents of a TREC run as candidates."""
     if corpus is None:
         raise InputError(f"{path}: a run has no texts; it needs a corpus")
     known = {str(item.id): item for item in corpus}

@@ -187,15 +187,7 @@ def _share_test(
     totals: tuple[int, int],
     each: float,
 ) -> Iterator[DriftChange]:
-    """The test of a share; none if all rankings have the property, or none has it.
-
-    Args:
-        method: whose rankings are counted; None: all.
-        name: of the property.
-        counts: rankings before and after that have it.
-        totals: rankings before and after.
-        each: how many rankings count as one.
-    """
+    """The test of a share; none if all rankings have the property, or none has it."""
     # Decided by both periods together, so that leaving tests out does not bias the others.
     if sum(counts) in {0, sum(totals)}:
         return
@@ -248,13 +240,7 @@ def _scaled(counts: Sequence[int], totals: Sequence[int], sizes: Sequence[int]) 
 
 
 def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[float, float]:
-    """The largest distance of the distribution functions, and its p-value.
-
-    Args:
-        first: the first sample.
-        second: the second sample.
-        each: how many rankings count as one.
-    """
+    """The largest distance of the distribution functions, and its p-value."""
     counts = first.count, second.count
     below = [0, 0]
     widest = 0, 0
@@ -283,10 +269,6 @@ def _exact_p(counts: tuple[int, int], below: tuple[int, int]) -> float:
 
     It depends only on the sizes and the distance, so these samples stand for all others with the
     same distance.
-
-    Args:
-        counts: sizes of the samples.
-        below: number of lower values in each sample.
     """
     samples = [
         [0] * lower + [1] * (count - lower) for count, lower in zip(counts, below, strict=True)

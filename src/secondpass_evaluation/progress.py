@@ -21,15 +21,7 @@ _BAR, _NAME = 24, 40
 
 @contextmanager
 def progress_bar(progress: Progress | bool | None) -> Iterator[Progress]:
-    """Yield the function that is called with each step.
-
-    Args:
-        progress: a function to call; True or False: whether to show a bar on standard error; None:
-            show one if that is a terminal, or in a Jupyter notebook.
-
-    Raises:
-        InputError: it is none of these.
-    """
+    """Yield the function that is called with each step."""
     if callable(progress):
         yield progress
         return

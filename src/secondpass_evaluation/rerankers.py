@@ -24,11 +24,7 @@ class NamedReranker(NamedTuple):
 def create_rerankers(
     rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
 ) -> tuple[dict[str, NamedReranker], dict[str, str]]:
-    """The rerankers by name; and, by name, why others cannot be created (a missing package).
-
-    Raises:
-        ConfigurationError: a configuration is wrong.
-    """
+    """The rerankers by name; and, by name, why others cannot be created (a missing package)."""
     created, missing = {}, {}
     for name, spec in _by_name(rerankers).items():
         try:

@@ -57,13 +57,6 @@ def means_by_depth(
 
     Empty where it cannot be computed: scores depend on other candidates, a fallback ranked, or the
     order is not that of scores and blend alone (an ordering, candidates that are left out).
-
-    Args:
-        reranker: made the rankings.
-        rankings: query id -> ranking.
-        candidates: query id -> candidates of the ranking.
-        suite: has the judgements.
-        measure: its name.
     """
     method = reranker.method
     longest = max(map(len, candidates.values()), default=0)
@@ -422,14 +415,7 @@ def replayed(
     depth: int | None = None,
     scale: tuple[float, float] | None = None,
 ) -> list[int]:
-    """The input positions in the order of a blend, computed from a ranking without one.
-
-    Args:
-        ranking: made without blend, threshold, ordering and ``top_k``.
-        blend: None: rank by the method's scores.
-        depth: at most the depth of the ranking. None: the same.
-        scale: lowest and highest grade, if the scores are grades.
-    """
+    """The input positions in the order of a blend, computed from a ranking without one."""
     items = sorted(ranking, key=lambda item: item.position)
     head, tail = items[:depth], items[depth:] if depth is not None else []
     scored = [item for item in head if item.rerank_score is not None]
@@ -468,15 +454,6 @@ def replayed_run(
     """A run of rankings with another blend or depth; see :func:`replayed`.
 
     Rankings of a fallback are used unchanged, as their scores are not the method's.
-
-    Args:
-        rankings: query id -> ranking.
-        candidates: query id -> candidates of the ranking.
-        method: name of the method.
-        blend: as for :func:`replayed`.
-        depth: as for :func:`replayed`.
-        scale: as for :func:`replayed`.
-        top_k: number of items to keep; None: all.
     """
     run: Run = {}
     for query, ranking in rankings.items():

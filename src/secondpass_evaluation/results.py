@@ -323,11 +323,7 @@ class ComparisonData:
         }
 
     def __getitem__(self, name: str) -> Result:
-        """The system of this name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The system of this name."""
         for result in self.results:
             if result.name == name:
                 return result

@@ -25,19 +25,7 @@ def measure_stability(
     shuffles: int,
     seed: int,
 ) -> Stability:
-    """Shuffle each query's candidates and compare the rankings with the unshuffled ones.
-
-    Args:
-        rerank: called with candidates by query id and a label for progress reports.
-        candidates: by query id, in their original order.
-        unshuffled: the reranker's run on these.
-        suite: queries and judgements.
-        depth: number of candidates that are judged; only these are shuffled and compared. None:
-            all.
-        measure: name of the measure whose means are reported.
-        shuffles: number of shuffles, 1 or more.
-        seed: of the random numbers.
-    """
+    """Shuffle each query's candidates and compare the rankings with the unshuffled ones."""
     from scipy.stats import kendalltau
 
     heads = {query: {str(item.id) for item in items[:depth]} for query, items in candidates.items()}

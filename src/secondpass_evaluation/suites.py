@@ -227,9 +227,6 @@ def candidates_with_ids(
     """Convert candidates, and check that all have ids; with ``unique``, different ones.
 
     Integers become strings, as judgements have them.
-
-    Raises:
-        InputError: an id is missing or repeated; the message begins with ``what``.
     """
     try:
         candidates = to_candidates(items, text_needed=False)

@@ -53,19 +53,7 @@ def fingerprint(
     blended: bool = True,
     rankings: Iterable[Ranking] = (),
 ) -> dict[str, Any]:
-    """The settings that the scores of a reranker depend on, as arguments of ``Fit``.
-
-    Args:
-        reranker: its fallbacks are not used.
-        stage_name: name of the first stage.
-        blended: whether the fit is for final scores, which depend on the blend.
-        rankings: rankings of the reranker; their reports have the precision of its model.
-
-    Returns:
-        ``method``, ``model``, ``template``, ``settings``, ``blend``, ``depth``, ``first_stage`` and
-        ``precision``: plain values, except that ``blend`` is a Blend. Template and settings are
-        hashes. Unknown values are None.
-    """
+    """The settings that the scores of a reranker depend on, as arguments of ``Fit``."""
     blend = reranker.blend if blended else None
     parts = identity(reranker.method, blend, reranker.depth, reranker.render, reranker.passages)
     precisions = dict.fromkeys(
@@ -198,11 +186,7 @@ def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
 
 
 def _floor_on(reranker: Reranker) -> FloorOn:
-    """The score that the threshold is compared with.
-
-    Raises:
-        InputError: the scores are ranks.
-    """
+    """The score that the threshold is compared with."""
     stage = reranker._stages[0]
     if stage.method.score_kind == "rank":
         raise InputError(
@@ -215,17 +199,7 @@ def _floor_on(reranker: Reranker) -> FloorOn:
 def scores_without_relevant(
     observed: Observations, name: str, reranker: Reranker, lowest: int
 ) -> dict[str, list[float]]:
-    """Rerank the lists without their relevant candidates.
-
-    Args:
-        observed: the first stage's lists.
-        name: of the reranker.
-        reranker: ranks the shorter lists.
-        lowest: the lowest relevance that counts as relevant.
-
-    Returns:
-        Query id -> rerank scores, for queries with a relevant candidate.
-    """
+    """Rerank the lists without their relevant candidates."""
     suite = observed.suite
     qrels = merged_qrels(suite.qrels, suite.queries)
     rest = {

@@ -50,15 +50,6 @@ def fit_probabilities(
 
     All candidates of a query are in the same fold. Candidates without a judgement count as not
     relevant.
-
-    Args:
-        by_query: query id -> scores.
-        fitted: the settings that the mapping is valid for.
-        seed: of the folds.
-
-    Raises:
-        InputError: there are fewer than two queries per fold, all or no candidates are relevant,
-            or the scores predict relevance no better than a constant.
     """
     import numpy as np
 

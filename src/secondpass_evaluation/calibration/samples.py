@@ -59,12 +59,6 @@ def samples(
     """The scores by query, and notes on queries that are left out.
 
     Queries with the same text are one, under the id of the first, with each candidate once.
-
-    Args:
-        rankings: without a threshold and ``top_k``.
-        qrels: documents without a judgement count as not relevant.
-        queries: query id -> text.
-        lowest: the lowest relevance that counts as relevant.
     """
     import numpy as np
 
@@ -145,17 +139,7 @@ def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]
 def check_samples(
     by_query: Mapping[str, Sample], keep: float, per: Per, notes: Sequence[str] = ()
 ) -> None:
-    """Check that a threshold can be fitted.
-
-    Args:
-        by_query: the scores.
-        keep: the share to keep.
-        per: what is kept.
-        notes: on queries that are left out, for the error.
-
-    Raises:
-        InputError: there are too few queries or relevant candidates, or all scores are equal.
-    """
+    """Check that a threshold can be fitted."""
     left_out = "".join(f"; {note}" for note in notes)
     if not by_query:
         raise InputError(f"calibrate: no query has candidates with scores{left_out}")
@@ -212,17 +196,6 @@ def nothing_relevant(
     It is a tolerance limit; see :mod:`~secondpass_evaluation.calibration.conformal`. A threshold
     that keeps the share on average over thresholds is used more often where it is too high, because
     it finds more then.
-
-    Args:
-        by_query: the scores; queries without a relevant candidate are ignored.
-        keep: the share of lists with a relevant candidate at or above the threshold; at least 0.9,
-            whatever it says.
-        without: query id -> scores of its list without the relevant candidates, for scores that
-            depend on the list. None: those in ``by_query``.
-
-    Returns:
-        None for fewer than :data:`FEWEST_QUERIES` lists that have another candidate, and for fewer
-        than the share takes: 23 for 0.9, 46 for 0.95.
     """
     import numpy as np
 

@@ -26,13 +26,7 @@ from secondpass_evaluation.dry_run import ExpectedComparison
 def print_comparison(
     expected: ExpectedComparison, not_run: Mapping[str, str], *, as_json: bool
 ) -> None:
-    """Print calls, tokens and cost that a comparison is estimated to take.
-
-    Args:
-        expected: as estimated.
-        not_run: why other rerankers cannot be created, by name.
-        as_json: whether to write JSON on a terminal, too.
-    """
+    """Print calls, tokens and cost that a comparison is estimated to take."""
     not_run = {**expected.not_run, **not_run}
     for name, reason in not_run.items():
         warn(f"{name} is not run: {reason}")

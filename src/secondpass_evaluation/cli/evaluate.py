@@ -262,12 +262,7 @@ def with_command_line(comparison: Comparison) -> Comparison:
 def write_results(
     comparison: Comparison, into: Path | None, journal: Journal | None
 ) -> tuple[list[str], Exception | None]:
-    """Write the files, and remove the journal when they are complete.
-
-    Returns:
-        The paths; and the error if a file cannot be written, to be raised when the results have
-        been printed.
-    """
+    """Write the files, and remove the journal when they are complete."""
     try:
         written = [] if into is None else comparison.write(into)
         if journal is not None:

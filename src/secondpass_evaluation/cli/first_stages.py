@@ -98,11 +98,7 @@ class _LexicalOnly:
         self.reason = reason
 
     def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
-        """Search by words.
-
-        Raises:
-            MissingExtraError | ModelLoadError: the mode needs vectors.
-        """
+        """Search by words."""
         if mode != "lexical":
             raise self.reason
         return self.retriever.retrieve(query, k, mode)
@@ -119,11 +115,7 @@ class IndexStage:
                 embedder.embed([""])  # load the model now, not during the first query
 
     def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
-        """The best passages.
-
-        Raises:
-            InputError | MissingExtraError: the mode needs vectors, and there are none.
-        """
+        """The best passages."""
         from secondpass_evaluation.suites import with_title
 
         if mode not in self.index.modes:
@@ -134,13 +126,7 @@ class IndexStage:
 
 
 class CachedEmbedder:
-    """Caches the vectors of a list of texts in a file, named by a hash of texts and embedder.
-
-    Args:
-        embedder: computes the vectors.
-        folder: the cache; None: no cache.
-        progress: called with the number of vectors done, and the total.
-    """
+    """Caches the vectors of a list of texts in a file, named by a hash of texts and embedder."""
 
     def __init__(
         self, embedder: NamedEmbedder, folder: Path | None, progress: Callable[[int, int], None]

@@ -206,11 +206,7 @@ class DryRunDoneError(Exception):
 
 
 def stop_before_asking(uses: Sequence[Expected]) -> None:
-    """End a dry run.
-
-    Raises:
-        DryRunDoneError: always.
-    """
+    """End a dry run."""
     raise DryRunDoneError(uses)
 
 

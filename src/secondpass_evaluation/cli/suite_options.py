@@ -169,14 +169,7 @@ class Searched:
         *,
         behind: Collection[FirstStage] = (),
     ) -> Retriever | None:
-        """The retriever over the corpus; None if no stage searches.
-
-        Args:
-            stages: the first stages that will run; None: the default.
-            vectors: folder to cache vectors in; None: no cache.
-            progress: is told how many passages have vectors.
-            behind: first stages that rerankers run behind, in addition.
-        """
+        """The retriever over the corpus; None if no stage searches."""
         from secondpass_evaluation.cli.first_stages import IndexStage, suite_retriever
 
         names: set[str] = {*(stages or self.default_stages), *behind}
@@ -194,12 +187,7 @@ class RerankerOptions:
     settings: Set = None
 
     def read(self) -> dict[str, Any]:
-        """The configuration.
-
-        Raises:
-            ConfigurationError: there is no such preset, the file is malformed, or a setting is not
-                ``KEY=VALUE``.
-        """
+        """The configuration."""
         return configuration(self.preset, self.config, self.settings)
 
 
@@ -292,13 +280,7 @@ def _collected(name: str, hint: Any, values: dict[str, Any]) -> Any:
 def open_journal(
     path: Path | None, *, resume: bool, kept: bool = False
 ) -> Iterator[Journal | None]:
-    """The journal of a run; prints where the finished rankings are if it is interrupted.
-
-    Args:
-        path: None: no journal.
-        resume: continue an interrupted run; otherwise its rankings and answers are deleted.
-        kept: whether the file is kept for other runs; then ``partial`` rankings are repeated.
-    """
+    """The journal of a run; prints where the finished rankings are if it is interrupted."""
     if path is None:
         yield None
         return
@@ -326,11 +308,7 @@ def reranker_specs(
     compared: Sequence[str] | None,
     models: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """The rerankers of the options: unique name -> preset name, path, or configuration.
-
-    Raises:
-        ConfigurationError: a value of ``--compare`` is malformed.
-    """
+    """The rerankers of the options: unique name -> preset name, path, or configuration."""
     from secondpass_evaluation.rerankers import unique_name  # slow to import
 
     specs: list[tuple[str, Any]] = [(name, name) for name in presets or ()]
@@ -355,11 +333,7 @@ def reranker_specs(
 def loadable_rerankers(
     specs: Mapping[str, Any], settings: Sequence[str] | None, top_n: int | None
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The configurations that can be loaded, and why the others cannot, by name.
-
-    Raises:
-        ConfigurationError: a configuration is wrong.
-    """
+    """The configurations that can be loaded, and why the others cannot, by name."""
     loadable: dict[str, dict[str, Any]] = {}
     not_run = {} if specs else {_SINGLE_NAME: "no reranker; give --preset or --config"}
     for name, spec in specs.items():

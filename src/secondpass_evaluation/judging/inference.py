@@ -196,12 +196,7 @@ def corrected_difference(
 
 
 def excludes_zero(corrected: Corrected, comparisons: int) -> bool:
-    """Whether the interval of one of several corrected differences excludes 0 (Bonferroni).
-
-    Args:
-        corrected: the difference.
-        comparisons: number of differences.
-    """
+    """Whether the interval of one of several corrected differences excludes 0 (Bonferroni)."""
     confidence, degrees = corrected.confidence, corrected.people - 2
     adjusted = 1 - (1 - confidence) / max(1, comparisons)
     factor = _quantile(adjusted, degrees) / _quantile(confidence, degrees)

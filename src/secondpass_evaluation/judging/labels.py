@@ -104,16 +104,7 @@ def people_path(qrels: AnyPath) -> Path:
 
 
 def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
-    """The mark beside judgements, with the person's judgements; None if there is none.
-
-    Args:
-        path: the file of judgements.
-        qrels: its content.
-
-    Raises:
-        FormatError: a file is malformed.
-        OSError: a file cannot be read.
-    """
+    """The mark beside judgements, with the person's judgements; None if there is none."""
     mark = judged_by_path(path)
     if not mark.is_file():
         return None
@@ -131,11 +122,7 @@ def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
 
 
 def _judged_by(record: dict[str, Any]) -> JudgedBy:
-    """The mark in a JSON record.
-
-    Raises:
-        AttributeError, LookupError, TypeError or ValueError: the record is malformed.
-    """
+    """The mark in a JSON record."""
     grades = {int(grade): count for grade, count in record.pop("grades").items()}
     pools, order = record.pop("pools"), record.pop("order")
     numbers = {name: record[name] for name in _NUMBERS}
@@ -151,12 +138,7 @@ def _judged_by(record: dict[str, Any]) -> JudgedBy:
 
 
 def read_people(path: AnyPath) -> Qrels:
-    """A person's judgements beside a model's, including those of incomplete queries.
-
-    Raises:
-        FormatError: the file is malformed.
-        OSError: it cannot be read.
-    """
+    """A person's judgements beside a model's, including those of incomplete queries."""
     people = people_path(path)
     return read_qrels(people) if people.is_file() else {}
 
@@ -186,11 +168,7 @@ def complete_queries(order: Sequence[str], qrels: Qrels, people: Qrels) -> list[
 
 
 def write_judged_by(path: AnyPath, judged: JudgedBy) -> None:
-    """Write the mark beside judgements, atomically.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the mark beside judgements, atomically."""
     record = {"format": _FORMAT, **asdict(judged)}
     del record["people"]
     text = json.dumps(record, ensure_ascii=False, indent=1)
@@ -199,12 +177,7 @@ def write_judged_by(path: AnyPath, judged: JudgedBy) -> None:
 
 @contextmanager
 def locked(folder: AnyPath) -> Iterator[None]:
-    """Keep other processes from writing a person's judgements into a folder.
-
-    Raises:
-        InputError: another process is, or the folder has no judgements of a model.
-        OSError: the mark cannot be opened.
-    """
+    """Keep other processes from writing a person's judgements into a folder."""
     mark = judged_by_path(Path(folder) / "qrels.txt")
     if not mark.is_file():
         raise InputError(f"{folder}: has no judgements of a model; let one judge first")

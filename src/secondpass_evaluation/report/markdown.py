@@ -17,12 +17,7 @@ _TEXT_LENGTH = 100
 
 
 def report(comparison: ComparisonData, *, details: bool = True) -> str:
-    """The verdict, the tables, and the queries that changed most.
-
-    Args:
-        comparison: what was measured.
-        details: False: only the verdict and one table, a screen of text.
-    """
+    """The verdict, the tables, and the queries that changed most."""
     queries = counted(len(comparison.queries), "query", "queries")
     parts = [f"# {escaped(comparison.suite)}: {queries}"]
     outcome = verdict(comparison)

@@ -92,14 +92,7 @@ def figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
 
 
 def inline(drawing: Any, prefix: str, label: str, titles: Mapping[str, str] | None = None) -> str:
-    """The figure as an ``svg`` element.
-
-    Args:
-        drawing: the figure.
-        prefix: of all ids, which must be unique in the page.
-        label: the plot in words, for screen readers.
-        titles: gid of a part -> text shown when the pointer is over it.
-    """
+    """The figure as an ``svg`` element."""
     text = io.StringIO()
     # Not savefig, which draws everything twice.
     drawing.canvas.print_svg(text, metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]))

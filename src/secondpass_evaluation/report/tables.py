@@ -331,12 +331,7 @@ def _reasons(key: str, title: str, results: tuple[Result, ...], *notes: str) -> 
 
 
 def corrected(comparison: ComparisonData, *, first_only: bool = False) -> Table:
-    """Means and differences: by the model's judgements, and corrected.
-
-    Args:
-        comparison: what was measured.
-        first_only: only the first measure.
-    """
+    """Means and differences: by the model's judgements, and corrected."""
     measures = comparison.measures[:1] if first_only else comparison.measures
     items = [item for item in comparison.corrected if item.mean.measure in measures]
     title = "Corrected by a person's judgements"

@@ -52,11 +52,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def pack(blocks: Iterable[Block], size: int) -> Iterator[tuple[str, str]]:
-    """Pack blocks into passages of at most ``size`` characters; a heading begins a new passage.
-
-    Yields:
-        The heading of the section, and the text of the passage.
-    """
+    """Pack blocks into passages of at most ``size`` characters; a heading begins a new passage."""
     parts: list[str] = []
     length, section, has_body = 0, "", False
     for block in blocks:
@@ -236,12 +232,7 @@ def parse_html(text: str) -> Document | None:
 
 
 def _blocks(root: Any, *, navigation: bool) -> Iterator[Block]:
-    """The blocks of a page.
-
-    Args:
-        root: the element ``html``.
-        navigation: whether to keep navigation, which most pages repeat.
-    """
+    """The blocks of a page."""
     from lxml import etree
 
     parts: list[str] = []
@@ -387,18 +378,6 @@ def read_source(
     indexes. A folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus.
     Passages have the id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a
     site built by Sphinx, only the pages are read, not its search index, sources and scripts.
-
-    Args:
-        path: a folder, a ``.jsonl`` in BEIR's format, or another file.
-        passage_size: maximum number of characters in a passage.
-        selection: patterns of the files to read.
-        progress: called with the number of files, or of passages of a corpus.
-
-    Raises:
-        FormatError: a line of a ``.jsonl`` is malformed.
-        InputError: the passage size is too small, there are patterns for a corpus, or the path is
-            an index or inside of one.
-        OSError: the file or folder does not exist or cannot be read.
     """
     if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:
         raise InputError(

@@ -34,11 +34,7 @@ class NamedEmbedder(Embedder, Protocol):
 
 
 def embed_checked(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
-    """Embed texts, and check the vectors.
-
-    Raises:
-        InputError: they do not have the shape or the length of those of an :class:`Embedder`.
-    """
+    """Embed texts, and check the vectors."""
     import numpy as np
 
     vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
@@ -79,10 +75,6 @@ class EmbeddedEmbedder:
 
     It runs in float32, so that stored vectors do not depend on runtime and processor, except for
     rounding.
-
-    Args:
-        max_tokens: longer texts are truncated. Passages of 1,000 characters rarely have more than
-            256.
     """
 
     def __init__(self, max_tokens: int = 256) -> None:

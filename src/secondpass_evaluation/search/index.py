@@ -111,11 +111,7 @@ def open_index(
 
 
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
-    """Open an index to reuse its vectors: of any source, embedder and version that can be read.
-
-    Returns:
-        None if there is no complete index.
-    """
+    """Open an index to reuse its vectors: of any source, embedder and version that can be read."""
     try:
         return _open(folder, embedder, check_source=False)
     except (IndexFaultError, OSError):

@@ -105,11 +105,7 @@ def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
 
 
 def check_parts(folder: Path, manifest: Mapping[str, Any], rebuild: str) -> None:
-    """Compare the size and checksum of every part with the manifest.
-
-    Raises:
-        IndexFaultError: a part is missing or was changed.
-    """
+    """Compare the size and checksum of every part with the manifest."""
     for name, (size, digest) in manifest["parts"].items():
         try:
             with open(folder / manifest["folder"] / name, "rb") as file:
@@ -145,16 +141,7 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
-    """Read the manifest and verify its seal.
-
-    Args:
-        folder: the folder of the index.
-        older: accept an older version, whose vectors a build can reuse.
-
-    Raises:
-        IndexFaultError: there is none, it is of another version, or it was changed.
-        OSError: the folder does not exist, or the manifest cannot be read.
-    """
+    """Read the manifest and verify its seal."""
     rebuild = rebuild_command(folder, None)
     try:
         data = (folder / MANIFEST).read_bytes()
@@ -209,11 +196,7 @@ def rebuild_command(
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder is new or empty, or has files of an index only.
-
-    Raises:
-        IndexFaultError: it is not.
-    """
+    """Check that a folder is new or empty, or has files of an index only."""
     if not folder.exists():
         if folder.is_symlink():
             raise IndexFaultError(str(folder), "is a broken link; an index needs a folder")
@@ -235,11 +218,7 @@ def _is_index_file(name: str) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete parts that the manifest does not name: of an older index, or of a killed process.
-
-    Raises:
-        IndexFaultError: the manifest is broken; nothing is deleted.
-    """
+    """Delete parts that the manifest does not name: of an older index, or of a killed process."""
     exists = (folder / MANIFEST).exists()
     keep = read_manifest(folder, older=True)["folder"] if exists else None
     for name in os.listdir(folder):
@@ -251,11 +230,7 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def index_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, so that one process at a time builds its index.
-
-    Raises:
-        IndexFaultError: another process holds it.
-    """
+    """Hold the lock of a folder, so that one process at a time builds its index."""
     with open(folder / LOCK, "a") as file:
         try:
             lock(file)

@@ -41,9 +41,6 @@ class Selection:
     Attributes:
         include: a file is read only if one of these matches; empty: every file.
         exclude: a file is not read if one of these matches.
-
-    Raises:
-        InputError: a pattern is not a string, or is empty.
     """
 
     include: tuple[str, ...] = ()
@@ -72,11 +69,7 @@ ALL = Selection()
 
 
 def selection_by(include: str | Iterable[str], exclude: str | Iterable[str]) -> Selection:
-    """The selection of these patterns; a string is one pattern.
-
-    Raises:
-        InputError: a pattern is not a string, or is empty.
-    """
+    """The selection of these patterns; a string is one pattern."""
     return Selection(_as_tuple(include), _as_tuple(exclude))
 
 
@@ -113,15 +106,7 @@ def sphinx_leaves_out(name: str) -> bool:
 
 
 def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
-    """The files of a folder, sorted by name in each folder, without indexes.
-
-    Args:
-        path: the folder, or a single file, for which there are no patterns.
-        selection: patterns of the files.
-
-    Raises:
-        OSError: the path does not exist, or the folder cannot be read.
-    """
+    """The files of a folder, sorted by name in each folder, without indexes."""
     if not path.is_dir():
         os.stat(path)  # raises if it does not exist
         yield path.name, path, "" if path.is_file() else _NOT_FOLLOWED

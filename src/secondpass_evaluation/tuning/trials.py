@@ -61,12 +61,7 @@ class Attempt:
 
 
 def named(specs: Mapping[str, Spec] | Sequence[Spec] | Spec | None) -> Any:
-    """The rerankers to try, as for ``compare``; names of models become cross-encoders.
-
-    Args:
-        specs: presets, YAML files, configurations, rerankers, and names of cross-encoders on the
-            Hugging Face Hub or their folders. None: the presets of local models.
-    """
+    """The rerankers to try, as for ``compare``; names of models become cross-encoders."""
     if specs is None:
         return {name: name for name in INSTALLED}
     if isinstance(specs, str | PathLike | Reranker):
@@ -89,15 +84,7 @@ def prepare(
     depths: Sequence[int] | None,
     cost: float | None,
 ) -> Attempt:
-    """Choose the depths of a reranker, or the reason why it is not tried.
-
-    Args:
-        name: name of the reranker.
-        reranker: the reranker.
-        observed: the suite and the first stage.
-        depths: the requested depths; None: chosen by the cost of calls.
-        cost: maximum cost of a query; None: no limit.
-    """
+    """Choose the depths of a reranker, or the reason why it is not tried."""
     attempt = Attempt(name)
     try:
         config = reranker.to_config()
@@ -144,10 +131,6 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
     """Run an attempt and compute its variants; an error becomes its reason.
 
     If a depth fails, the variants of earlier depths remain.
-
-    Args:
-        attempt: the reranker to run.
-        observed: the suite and the first stage.
     """
     try:
         if not attempt.depths:

@@ -194,15 +194,7 @@ def choose(
     measure: str,
     settings: Mapping[str, Any],
 ) -> Tuning:
-    """Select a reranker and its variant by the gains of all variants.
-
-    Args:
-        observed: the suite and the first stage.
-        before: query id -> value of the measure for the first stage.
-        attempts: the rerankers with their variants.
-        measure: name as in ir_measures.
-        settings: ``confidence``, ``smallest_gain`` and ``seed``, and others for the record.
-    """
+    """Select a reranker and its variant by the gains of all variants."""
     import numpy as np
 
     suite = observed.suite
@@ -366,14 +358,7 @@ FEWEST_QUERIES = 30
 def keep_within(
     attempt: Attempt, latency: float | None, latency_of: str, cost: float | None
 ) -> None:
-    """Remove the variants beyond the limits; sets the attempt's reason if none is left.
-
-    Args:
-        attempt: with its variants.
-        latency: maximum seconds of a query; None: no limit.
-        latency_of: ``p95`` or ``mean`` of the seconds.
-        cost: maximum cost of a query; None: no limit.
-    """
+    """Remove the variants beyond the limits; sets the attempt's reason if none is left."""
 
     def seconds(variant: Variant) -> float:
         if latency_of == "p95":
@@ -411,11 +396,7 @@ def check_arguments(
     confidence: float,
     seed: int,
 ) -> None:
-    """Check the arguments of ``tune``.
-
-    Raises:
-        InputError: one is wrong, or there are too few queries.
-    """
+    """Check the arguments of ``tune``."""
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     if depths is not None and (isinstance(depths, str) or not isinstance(depths, Sequence)):
@@ -446,11 +427,7 @@ def check_arguments(
 
 
 def check_candidates(observed: Observations) -> None:
-    """Check that a reranker can gain anything.
-
-    Raises:
-        InputError: no candidate is relevant.
-    """
+    """Check that a reranker can gain anything."""
     qrels = observed.suite.qrels
     if not any(
         relevance_of(item, qrels[query]) > 0
@@ -464,11 +441,7 @@ def check_candidates(observed: Observations) -> None:
 
 
 def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
-    """Check the names of the rerankers, and of those that cannot run, before any of them runs.
-
-    Raises:
-        InputError: there are none, or too many to test together; or a name is in both.
-    """
+    """Check the names of the rerankers, and of those that cannot run, before any of them runs."""
     if not created and not missing:
         raise InputError("rerankers: give at least one")
     if len(created) > MOST_METHODS:
