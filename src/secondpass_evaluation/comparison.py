@@ -42,7 +42,7 @@ class Comparison(ComparisonData):
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything except runs and moves, as plain values for JSON."""
+        """Everything except runs, as plain values for JSON."""
         return {
             "suite": self.suite,
             "queries": len(self.queries),

@@ -24,7 +24,7 @@ from secondpass import (
     RerankError,
     SecondPassError,
 )
-from secondpass.formats.shared import Run, by_judged_id, judged_id
+from secondpass.formats.shared import Run, judged_id
 from secondpass.ranking.shared import (
     TRUNCATED,
     Blend,
@@ -221,7 +221,6 @@ def measure_reranker(
         stability=stability,
         gains=gains,
         losses=losses,
-        moves=rank_moves(suite, before.run, run),
         depths=means_by_depth(reranker, rankings, system.candidates, suite, measures[0]),
         **counts,
     )
@@ -383,24 +382,6 @@ def _top(
 
 def _beginning(text: object) -> str:
     return " ".join(text.split())[:TEXT_LENGTH] if isinstance(text, str) else ""
-
-
-def rank_moves(suite: Suite, before: Run, after: Run) -> tuple[tuple[int | None, int | None], ...]:
-    """Rank of each relevant document in both runs; documents that are in neither are left out."""
-    moves = []
-    for query, judged in suite.qrels.items():
-        old = {
-            document: rank
-            for rank, document in enumerate(by_judged_id(before.get(query, {}), judged), 1)
-        }
-        new = {
-            document: rank
-            for rank, document in enumerate(by_judged_id(after.get(query, {}), judged), 1)
-        }
-        for document, relevance in judged.items():
-            if relevance > 0 and (document in old or document in new):
-                moves.append((old.get(document), new.get(document)))
-    return tuple(moves)
 
 
 def can_replay(ranking: Ranking, method: str) -> bool:

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass.formats.shared import Qrels, Run
-from secondpass.markup import block, paragraph, table
-from secondpass.ranking.shared import data_frame
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy
@@ -173,7 +171,6 @@ class Result:
         differences: measure -> difference from the system ``Comparison.base_of``.
         gains: the queries that gain most over its first stage.
         losses: the queries that lose most.
-        moves: rank of each relevant document before and after; None if it is not in the list.
         depths: number of candidates -> mean of the first measure if only so many had been
             reranked, up to the depth of the run. Empty if that cannot be computed from its scores.
     """
@@ -194,7 +191,6 @@ class Result:
     differences: Mapping[str, Difference] = field(default_factory=dict, repr=False)
     gains: tuple[Change, ...] = field(default=(), repr=False)
     losses: tuple[Change, ...] = field(default=(), repr=False)
-    moves: tuple[tuple[int | None, int | None], ...] = field(default=(), repr=False)
     depths: Mapping[int, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -204,7 +200,7 @@ class Result:
         return None if not count else (count - self.statuses.get("ok", 0)) / count
 
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return everything except run and moves as plain values; keys are hidden.
+        """Return everything except the run as plain values; keys are hidden.
 
         With ``text`` also the queries of gains and losses, and the beginnings of their documents.
         """
@@ -244,38 +240,10 @@ class Result:
             "losses": [_change(change, text=text) for change in self.losses],
         }
 
-    def to_pandas(self) -> Any:
-        """Return a DataFrame with measures and seconds of each query; empty if it has no figures.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        values = {} if self.evaluation is None else self.evaluation.per_query
-        queries = next(iter(values.values()), {})
-        rows = [
-            {
-                "query_id": query,
-                **{measure: values[measure][query] for measure in values},
-                "seconds": self.cost.seconds.get(query),
-            }
-            for query in queries
-        ]
-        return data_frame(rows, ["query_id", *values, "seconds"])
-
     def __repr__(self) -> str:
         means = {} if self.evaluation is None else self.evaluation.mean
         figures = ", ".join(f"{measure} {mean:.4f}" for measure, mean in means.items())
         return f"<Result {self.name!r}: {figures or f'{self.status}, {self.reason}'}>"
-
-    def _repr_html_(self) -> str:
-        means = {} if self.evaluation is None else self.evaluation.mean
-        rows = []
-        for measure, mean in means.items():
-            difference = self.differences.get(measure)
-            change = f"{difference.mean:+.4f}" if difference else ""
-            rows.append((f"{mean:.4f}", change, measure))
-        figures = [table(["mean", "difference", "measure"], rows)] if rows else []
-        return block("result", paragraph(repr(self)), *figures)
 
 
 def _change(change: Change, *, text: bool) -> dict[str, Any]:
@@ -307,6 +275,14 @@ class ComparisonData:
         Without one, a reranker's own first stage.
         """
         return self.baseline or result.first_stage
+
+    def means(self, measure: str) -> dict[str, float]:
+        """Name of each measured system -> mean of a measure."""
+        return {
+            result.name: result.evaluation.mean[measure]
+            for result in self.ran
+            if result.evaluation is not None
+        }
 
     def end_to_end(self, result: Result) -> dict[str, float]:
         """Seconds of search and reranking together, by query id; of the search for a first stage.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import Qrels, check_numbers, file_of, whole_relevance
 from secondpass.markup import block, clean, excerpt, paragraph, table
-from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, data_frame, to_candidates
+from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, to_candidates
 from secondpass.settings import describe
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
@@ -56,34 +55,6 @@ class Suite:
         note = f"only the first {count} of {len(self.queries)} queries"
         return replace(self, queries=queries, qrels=qrels, notes=(*self.notes, note))
 
-    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return name, notes and numbers as plain values; with ``text`` also the queries' texts."""
-        return {
-            "name": self.name,
-            "passages": None if self.corpus is None else len(self.corpus),
-            "notes": list(self.notes),
-            "queries": [self._row(query, text=text) for query in self.queries],
-        }
-
-    def to_pandas(self, *, text: bool = False) -> Any:
-        """Return a DataFrame of the queries, one a row; with ``text`` also their texts.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        columns = ["query_id", "judged", "relevant", "candidates", *(["query"] if text else [])]
-        return data_frame([self._row(query, text=text) for query in self.queries], columns)
-
-    def _row(self, query: str, *, text: bool) -> dict[str, Any]:
-        lists, judged = self.candidates, self.qrels[query]
-        return {
-            "query_id": query,
-            "judged": len(judged),
-            "relevant": sum(relevance > 0 for relevance in judged.values()),
-            "candidates": None if lists is None else len(lists.get(query, ())),
-            **({"query": self.queries[query]} if text else {}),
-        }
-
     def __repr__(self) -> str:
         parts = [f"{len(self.queries):,} queries"]
         if self.corpus is not None:
@@ -93,25 +64,19 @@ class Suite:
         return f"<Suite {self.name!r}: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        rows = [self._row(query, text=True) for query in list(self.queries)[:_ROWS]]
-        more = len(self.queries) - len(rows)
+        shown = list(self.queries)[:_ROWS]
+        more = len(self.queries) - len(shown)
+        rows = []
+        for query in shown:
+            grades = self.qrels[query].values()
+            count = "" if self.candidates is None else len(self.candidates.get(query, ()))
+            text = excerpt(self.queries[query], None, TEXT_LENGTH)
+            relevant = sum(grade > 0 for grade in grades)
+            rows.append((len(grades), relevant, count, clean(query), text))
         return block(
             "suite",
             paragraph(repr(self), *(f"Note: {note}" for note in self.notes)),
-            table(
-                ["judged", "relevant", "candidates", "id", "query"],
-                [
-                    (
-                        row["judged"],
-                        row["relevant"],
-                        "" if row["candidates"] is None else row["candidates"],
-                        clean(row["query_id"]),
-                        excerpt(row["query"], None, TEXT_LENGTH),
-                    )
-                    for row in rows
-                ],
-                texts=2,
-            ),
+            table(["judged", "relevant", "candidates", "id", "query"], rows, texts=2),
             *([paragraph(f"and {more:,} more")] if more else []),
         )
 

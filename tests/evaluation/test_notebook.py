@@ -42,31 +42,6 @@ def test_hostile_suites_are_escaped():
     assert "and 11 more" in page
 
 
-def test_suites_as_plain_values():
-    record = SUITE.to_dict()
-    assert record["queries"][0] == {
-        "query_id": "q-owls",
-        "judged": 4,
-        "relevant": 3,
-        "candidates": None,
-    }
-    assert (record["name"], record["passages"], record["notes"]) == ("wombats", 24, [])
-    assert SUITE.to_dict(text=True)["queries"][0]["query"] == "owls"
-    assert suite_of(candidates=CANDIDATES).to_dict()["queries"][0]["candidates"] == 12
-
-
-def test_results_in_notebooks(comparison):
-    result = comparison["lexical+x"]
-    assert repr(comparison["lexical"]).startswith("<Result 'lexical': nDCG@10 ")
-    page = result._repr_html_()
-    assert f"{result.evaluation.mean['RR']:.4f}" in page
-    assert f"{result.differences['RR'].mean:+.4f}" in page
-    missing = compare([], SUITE, first_stages=["lexical"], not_run={"<b>": "no <i>key"})
-    page = missing["lexical+<b>"]._repr_html_()
-    assert "<b>" not in page
-    assert "no &lt;i&gt;key" in page
-
-
 def test_results_as_plain_values(comparison):
     result = comparison["lexical+x"]
     assert result.gains
@@ -75,17 +50,6 @@ def test_results_as_plain_values(comparison):
     system = comparison.to_dict()["systems"][1]
     assert system["seconds"].pop("end_to_end")  # a result alone does not know its search
     assert result.to_dict(text=True) == system
-
-
-def test_data_frames(comparison):
-    pytest.importorskip("pandas")
-    assert list(SUITE.to_pandas()["judged"]) == [4] * 6
-    assert SUITE.to_pandas(text=True)["query"][0] == "owls"
-    frame = comparison["lexical+x"].to_pandas()
-    assert list(frame.columns) == ["query_id", "nDCG@10", "RR", "seconds"]
-    assert frame["RR"].mean() == pytest.approx(comparison["lexical+x"].evaluation.mean["RR"])
-    missing = compare([], SUITE, first_stages=["lexical"], not_run={"far": "no key"})
-    assert len(missing["lexical+far"].to_pandas()) == 0
 
 
 def test_a_comparison_shows_its_progress_on_request(monkeypatch):

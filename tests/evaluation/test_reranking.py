@@ -55,11 +55,6 @@ def test_documents_left_out(settings, kept) -> None:
     assert {len(documents) for documents in result.run.values()} == {kept}
     assert result.evaluation == evaluate(result.run, SUITE.qrels)
     assert set(result.evaluation.per_query["RR"]) == set(SUITE.queries)
-    assert sum(after is None for _, after in result.moves) == sum(
-        f"{topic}-{grade}" not in result.run[f"q-{topic}"]
-        for topic in TOPICS
-        for grade in (1, 2, 3)
-    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +271,6 @@ def test_changes_with_documents() -> None:
         ("owls-1", 3), ("owls-3", 1), ("owls-0", 4), ("owls-2", 2),
     ]  # fmt: skip
     assert change.top[0].text == "3 wombats see owls"
-    assert sorted(result.moves[:3]) == [(1, 3), (2, 1), (4, 2)]
 
 
 def test_largest_first() -> None:

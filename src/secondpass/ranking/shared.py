@@ -18,7 +18,7 @@ from secondpass.ranking.methods import INSTRUCTION_NOT_USED, asks, identity, pre
 from secondpass.ranking.options import CallOptions, validate
 from secondpass.ranking.outcome import completed
 from secondpass.ranking.rendering import Rendering, well_formed
-from secondpass.ranking.result import TEXT_LENGTH, data_frame
+from secondpass.ranking.result import TEXT_LENGTH
 from secondpass.ranking.scoring import TRUNCATED, rerank_scores_alone, scores_alone
 from secondpass.ranking.windows import split
 
@@ -38,7 +38,6 @@ __all__ = [
     "asks",
     "comparable_id",
     "completed",
-    "data_frame",
     "first_stage_scores",
     "identity",
     "kind_of",

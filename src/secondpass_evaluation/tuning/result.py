@@ -12,8 +12,8 @@ from secondpass.ranking.shared import Blend
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
 from secondpass_evaluation.report import page, svg
+from secondpass_evaluation.report.charts import Mark, tradeoff
 from secondpass_evaluation.report.markdown import escaped, table_text
-from secondpass_evaluation.report.svg import ACCENT, LARGE, MUTED, PAPER, figure, inline
 from secondpass_evaluation.report.tables import settings_table
 from secondpass_evaluation.report.text import (
     NONE,
@@ -27,7 +27,6 @@ from secondpass_evaluation.report.text import (
     number,
     p_value,
     row,
-    shortened,
     shortened_name,
 )
 from secondpass_evaluation.results import percentile
@@ -236,8 +235,7 @@ class Tuning:
 
     def to_markdown(self) -> str:
         """The verdict, the rerankers that were tried, and the front."""
-        queries = counted(self.queries, "judged query", "judged queries")
-        parts = [f"# {escaped(self.suite)}: {queries}", f"**{escaped(self.verdict)}**"]
+        parts = [f"# {escaped(self.suite)}: {self._queries}", f"**{escaped(self.verdict)}**"]
         parts += [f"> {escaped(note)}" for note in self.notes]
         for table in tables(self):
             parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]
@@ -245,34 +243,32 @@ class Tuning:
 
     def to_html(self) -> str:
         """One page without external resources; with a plot if matplotlib is installed."""
-        has_plots = svg.available()
-        plot = front_plot(self) if has_plots else None
-        caption = "Grey: the first stage. The line joins what no other variant beats."
-        figures = {"front": [page.Figure(plot, caption)]} if plot else {}
-        script = page.sort_script()
-        return page.render(
+        plot = front_plot(self) if svg.available() else None
+        caption = "Squares: the first stage. The line joins what no other variant beats."
+        origin = [str(self.settings[name]) for name in ("date", "command") if name in self.settings]
+        return page.render_page(
             "tuning.html.j2",
-            tuning=self,
-            verdict=self.verdict,
+            title=f"{self.suite}: {self._queries}",
+            subtitle=f"Choice of a reranker behind {self.stage}",
+            origin=" \N{MIDDLE DOT} ".join(origin),
+            answer=self.verdict,
+            because="",
             verdict_class="pays" if self.adopted else "",
-            queries=counted(self.queries, "judged query", "judged queries"),
-            origin=" \N{MIDDLE DOT} ".join(
-                str(self.settings[name]) for name in ("date", "command") if name in self.settings
-            ),
+            notes=self.notes,
             tables=tables(self),
-            figures=figures,
-            has_plots=has_plots,
+            figures={"front": [page.Figure(plot, caption)]} if plot else {},
             settings=settings_table(self.settings),
+            configs={},
             comments=[] if self.config is None else self.provenance(),
-            script=script,
-            script_hash=page.csp_hash(script),
         )
 
     def _repr_html_(self) -> str:
         """The verdict and the tables, in notebooks."""
-        return page.render(
-            "tuning_fragment.html.j2", tuning=self, verdict=self.verdict, tables=tables(self)
-        )
+        return page.render_fragment(self.verdict, "", self.notes, tables(self))
+
+    @property
+    def _queries(self) -> str:
+        return counted(self.queries, "judged query", "judged queries")
 
     def provenance(self) -> list[str]:
         """The comments of :meth:`write`: data, queries, gain, interval, versions."""
@@ -288,7 +284,7 @@ class Tuning:
         lines = [
             f"{TUNED}, {settings.get('date', '')}.",
             self.verdict,
-            f"Data: {self.suite}, {counted(self.queries, 'judged query', 'judged queries')}, "
+            f"Data: {self.suite}, {self._queries}, "
             f"candidates of the first stage, {self.stage}, {self.measure} {self.baseline:.4f} "
             "without reranking.",
             *(f"Note: {note}" for note in self.notes),
@@ -445,39 +441,18 @@ def _tried(tuning: Tuning) -> str:
     return f"{variants} of {counted(len(trials), 'reranker', 'rerankers')}"
 
 
-_LEGEND_ROW = 0.19
-"""Inches."""
-
-
 def front_plot(tuning: Tuning) -> str | None:
     """The front as SVG; None if it is the first stage alone."""
-    points = tuning.front
-    if len(points) < 2:
+    if len(tuning.front) < 2:
         return None
-    width, height = LARGE
-    titles = {}
-    with figure(width, height + _LEGEND_ROW * len(points)) as (drawing, axes):
-        seconds = [point.seconds * 1000 for point in points]
-        upper = [max(point.mean for point in points[: index + 1]) for index in range(len(points))]
-        axes.step(seconds, upper, where="post", color=MUTED, linewidth=0.9, zorder=1)
-        for index, (x, point) in enumerate(zip(seconds, points, strict=True)):
-            is_first = point.config is None
-            name = f"{shortened_name(point.name, 30)}, {point.setting}"
-            (mark,) = axes.plot(
-                [x], [point.mean], "s" if is_first else "o", markersize=7, zorder=3,
-                color=MUTED if is_first else ACCENT,
-                markerfacecolor=PAPER if is_first else ACCENT, label=f"{index + 1}  {name}",
-            )  # fmt: skip
-            mark.set_gid(f"hover-{index}")
-            cost = "" if not point.cost else f", {point.cost * 1000:,.2f} per 1,000 queries"
-            text = f"{index + 1} {point.name}, {point.setting}: {point.mean:.4f}, {x:,.4g} ms{cost}"
-            titles[f"hover-{index}"] = text
-            axes.annotate(str(index + 1), (x, point.mean), (6, -3), textcoords="offset points",
-                          fontsize=8.5)  # fmt: skip
-        axes.margins(x=0.1, y=0.14)
-        axes.grid(axis="y")
-        axes.set_xlabel("milliseconds of the second pass, 95th percentile")
-        axes.set_ylabel(shortened(tuning.measure, 30))
-        drawing.legend(loc="outside lower left", frameon=False, fontsize=8.5, borderaxespad=0,
-                       labelspacing=0.3)  # fmt: skip
-        return inline(drawing, "front-", ". ".join(titles.values()), titles)
+    marks = [
+        Mark(
+            f"{shortened_name(point.name, 30)}, {point.setting}",
+            point.seconds * 1000,
+            point.mean,
+            point.config is None,
+        )
+        for point in tuning.front
+    ]
+    axis = "milliseconds of the second pass, 95th percentile"
+    return tradeoff(marks, axis, tuning.measure, "front-", joined=True)
