@@ -47,7 +47,6 @@ def compare(
     shuffles: int = 0,
     seed: int = 0,
     concurrency: int = 1,
-    not_run: Mapping[str, str] | None = None,
     progress: Progress | bool | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
@@ -79,7 +78,6 @@ def compare(
             of input order.
         seed: of the shuffles and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        not_run: rerankers that the caller could not create, with the reasons.
         progress: called after each query; or whether to show a progress bar on standard error.
             None: if that is a terminal, or in a notebook.
         journal: receives each finished ranking. Rankings that it has are reused, with their
@@ -107,11 +105,9 @@ def compare(
     _check_measures(measures, test, suite)
     stages, behinds = choose_stages(suite, first_stages, behind)
     created, missing = create_rerankers(rerankers)
-    missing |= not_run or {}
-    if twice := created.keys() & missing.keys():
-        raise InputError(f"not_run: {', '.join(sorted(twice))} is among the rerankers, too")
     if not created and not missing:
-        missing = {"rerank": "no reranker was given"}
+        reason = "no reranker was given (on the command line: --preset or --config)"
+        missing = {"rerank": reason}
     with progress_bar(progress) as report:
         search = FirstStages(suite, retriever, depth, report)
         behinds = behinds or (search.preferred(stages),)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,14 +26,6 @@ from secondpass_evaluation.cli.suite_options import (
 
 if TYPE_CHECKING:
     from secondpass_evaluation.calibration.result import Calibration
-    from secondpass_evaluation.first_stages import FirstStage
-
-
-class Unit(StrEnum):
-    """What the kept share is of."""
-
-    query = "query"
-    document = "document"
 
 
 @grouped
@@ -47,12 +38,12 @@ def calibrate(
         float, typer.Option(help="Share of the relevant candidates to keep, above 0 and below 1.")
     ] = 0.9,
     per: Annotated[
-        Unit,
+        Literal["query", "document"],
         typer.Option(
             help="What the share is of: each query's relevant documents, on average over queries; "
             "or all relevant documents together."
         ),
-    ] = Unit.query,
+    ] = "query",
     probabilities: Annotated[
         bool,
         typer.Option("--probabilities", help="Also fit probabilities of relevance to the scores."),
@@ -98,7 +89,6 @@ def calibrate(
         check_output(into, force=force)
         with_provenance(reranker, ())
     searched = parts.open(suite, limit=amount.limit, depth=depth)
-    stage: FirstStage | None = None if behind is None else behind.value
     with (
         progress_bars(output.quiet) as progress,
         open_journal(rankings, resume=True, kept=True) as journal,
@@ -107,11 +97,11 @@ def calibrate(
             reranker,
             searched.suite,
             keep=keep,
-            per=per.value,
+            per=per,
             probabilities=probabilities,
             relevant=relevant,
-            retriever=searched.retriever([stage] if stage else None, vectors.folder, progress),
-            behind=stage,
+            retriever=searched.retriever(vectors, progress),
+            behind=behind,
             depth=depth,
             concurrency=amount.concurrency,
             seed=seed,

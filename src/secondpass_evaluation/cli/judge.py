@@ -41,14 +41,15 @@ from secondpass_evaluation.cli.suite_options import (
     Searched,
     Stage,
     VectorOptions,
+    configurations,
     grouped,
-    loadable_rerankers,
+    is_interrupted,
     reranker_specs,
+    stage_names,
 )
 from secondpass_evaluation.dry_run import ExpectedComparison
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.first_stages import FirstStage
     from secondpass_evaluation.journal import Journal
     from secondpass_evaluation.judging.folder import Review
     from secondpass_evaluation.judging.judge import Judgements
@@ -147,7 +148,6 @@ def judge(
     from secondpass_evaluation.judging.judge import judge as judge_queries
 
     grader = load_for(configured.read(), dry_run=dry_run)
-    stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     with (
         progress_bars(output.quiet) as progress,
         folder_journal(into, resume=resume, force=force, dry_run=dry_run) as journal,
@@ -161,11 +161,9 @@ def judge(
                 corpus=searched.suite.corpus,
                 candidates=searched.suite.candidates,
                 pool=pool_rerankers(pool, dry_run=dry_run),
-                retriever=searched.retriever(
-                    stages, vectors.folder, progress, behind=[behind.value] if behind else ()
-                ),
-                first_stages=stages,
-                behind=behind.value if behind else None,
+                retriever=searched.retriever(vectors, progress),
+                first_stages=stage_names(stage),
+                behind=behind,
                 retrieved=_RETRIEVED,
                 sample=sample,
                 depth=depth,
@@ -178,7 +176,9 @@ def judge(
                 expected=stop_before_asking if dry_run else print_estimate,
             )
         except DryRunDoneError as done:
-            done.show(min(sample or len(queries), len(queries)), as_json=output.as_json)
+            count = min(sample or len(queries), len(queries))
+            estimate = ExpectedComparison(count, {"judge": done.uses})
+            print_comparison(estimate, as_json=output.as_json)
             return
         finally:
             grader.close()
@@ -200,10 +200,6 @@ class DryRunDoneError(Exception):
         super().__init__()
         self.uses = list(uses)
 
-    def show(self, queries: int, *, as_json: bool) -> None:
-        """Print the estimate for this number of queries."""
-        print_comparison(ExpectedComparison(queries, {"judge": self.uses}), {}, as_json=as_json)
-
 
 def stop_before_asking(uses: Sequence[Expected]) -> None:
     """End a dry run."""
@@ -217,11 +213,7 @@ def print_estimate(uses: Sequence[Expected]) -> None:
 
 def pool_rerankers(pool: Sequence[str] | None, *, dry_run: bool) -> dict[str, Any]:
     """The configurations of ``--pool``, by name; in a dry run, only those that use no service."""
-    if not pool:
-        return {}
-    configs, skipped = loadable_rerankers(reranker_specs(None, None, pool, None), None, None)
-    for name, reason in skipped.items():
-        fail(f"--pool {name}: {reason}")
+    configs = configurations(reranker_specs(None, None, pool, None))
     if not dry_run:
         return configs
     local = {}
@@ -256,8 +248,7 @@ def folder_journal(
             yield journal
         return
     check_folder(into)
-    has_some = qrels.exists() or (path.exists() and path.stat().st_size > 0)
-    if has_some and not (resume or force):
+    if (qrels.exists() or is_interrupted(path)) and not (resume or force):
         hint = "use --resume to continue, --force to start again, or --ask alone to ask a person"
         fail(f"{into}: already has judgements; {hint}")
     into.mkdir(parents=True, exist_ok=True)

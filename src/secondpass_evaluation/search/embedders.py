@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from secondpass import InputError, MissingExtraError
 from secondpass.concurrency.lazy import Lazy
+from secondpass.types import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +69,22 @@ def embed_in_batches(
         done += len(batch)
     progress(done, len(order))
     return np.concatenate(vectors)[np.argsort(order)]
+
+
+class CorpusEmbedder:
+    """Embeds a corpus in batches, with progress; a single text, such as a query, without."""
+
+    def __init__(self, embedder: Embedder, progress: Progress) -> None:
+        self.embedder = embedder
+        self.progress = progress
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        if len(texts) == 1:
+            return self.embedder.embed(texts)
+        return embed_in_batches(self.embedder, texts, self._report)
+
+    def _report(self, done: int, count: int) -> None:
+        self.progress("Encoding the corpus", done, count)
 
 
 class EmbeddedEmbedder:

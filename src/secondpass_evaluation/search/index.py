@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secondpass import Candidate, SecondPassError
+from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath, IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
@@ -58,6 +58,21 @@ class Index:
     @property
     def modes(self) -> tuple[Mode, ...]:
         return self.retriever.modes
+
+    def prepare(self, mode: Mode) -> None:
+        """Load the model that a mode needs.
+
+        Raises:
+            InputError: the index has no vectors.
+            MissingExtraError: the packages that the mode needs are not installed.
+            ModelLoadError: the embedded model cannot be loaded.
+        """
+        if mode not in self.modes:
+            if self.manifest["embedder"] is not None:
+                raise MissingExtraError("embedded", "searching by vectors")
+            raise InputError(f"{self.folder}: the index has no vectors")
+        if mode != "lexical" and self.retriever.embedder is not None:
+            self.retriever.embedder.embed([""])
 
     def retrieve(
         self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60

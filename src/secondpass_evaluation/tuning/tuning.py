@@ -46,7 +46,6 @@ def tune(
     confidence: float = 0.95,
     seed: int = 0,
     concurrency: int = 1,
-    not_run: Mapping[str, str] | None = None,
     progress: Progress | bool | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
@@ -87,7 +86,6 @@ def tune(
         confidence: of intervals and the test, from 0.5 to 0.999.
         seed: of the folds and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        not_run: rerankers that the caller could not create, with the reasons.
         progress: as for :func:`~secondpass_evaluation.compare`.
         journal: receives each finished ranking; rankings that it has are reused.
         expected: called with the expected calls, tokens and cost before a language model or a
@@ -111,7 +109,6 @@ def tune(
         seed=seed,
     )
     created, missing = create_rerankers(named(rerankers))
-    missing |= not_run or {}
     try:
         check_rerankers(created, missing)
         with progress_bar(progress) as show:
@@ -446,8 +443,6 @@ def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
         raise InputError("rerankers: give at least one")
     if len(created) > MOST_METHODS:
         raise InputError(f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}")
-    if both := next((name for name in created if name in missing), None):
-        raise InputError(f"not_run: has {both}, which is among the rerankers; leave one out")
 
 
 def _is_number(value: object) -> bool:

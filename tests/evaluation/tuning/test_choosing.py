@@ -148,7 +148,6 @@ def test_variants_within_the_limits(variants, limits, depths, reason):
     [
         ("", "", "give at least one"),
         ("abcdefghi", "", "at most 8 can be compared, not 9"),
-        ("ab", "bc", "not_run: has b, which is among"),
     ],
 )
 def test_names_of_rerankers(created, missing, message):
