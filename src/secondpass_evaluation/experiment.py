@@ -10,7 +10,7 @@ from itertools import chain
 from secondpass import InputError
 from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
-from secondpass.types import Progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -25,11 +25,10 @@ from secondpass_evaluation.judging.inference import (
     fewest_people,
 )
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
-from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.reranking import SystemRun, measure_reranker
 from secondpass_evaluation.results import ComparisonData, Result
-from secondpass_evaluation.significance import Difference, Test, difference, holm
+from secondpass_evaluation.significance import Difference, difference, holm
 from secondpass_evaluation.suites import Suite
 
 
@@ -43,11 +42,10 @@ def compare(
     depth: int = 100,
     measures: Sequence[str] = DEFAULT_MEASURES,
     baseline: str | None = None,
-    test: Test = "randomization",
     shuffles: int = 0,
     seed: int = 0,
     concurrency: int = 1,
-    progress: Progress | bool | None = None,
+    progress: Progress | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Comparison:
@@ -73,13 +71,11 @@ def compare(
         measures: names as in ir_measures; queries are compared by the first.
         baseline: the system that the others are compared with. None: the first stage ``behind``;
             with several, each reranker is compared with its own first stage.
-        test: of the differences, see :mod:`~secondpass_evaluation.significance`.
         shuffles: how often each query's candidates are shuffled and reranked, to measure the effect
             of input order.
         seed: of the shuffles and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        progress: called after each query; or whether to show a progress bar on standard error.
-            None: if that is a terminal, or in a notebook.
+        progress: called after each query.
         journal: receives each finished ranking. Rankings that it has are reused, with their
             recorded time and usage. Rerankers whose configuration cannot be serialised are not
             recorded.
@@ -102,62 +98,62 @@ def compare(
     )
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
-    _check_measures(measures, test, suite)
+    _check_measures(measures, suite)
     stages, behinds = choose_stages(suite, first_stages, behind)
     created, missing = create_rerankers(rerankers)
     if not created and not missing:
         reason = "no reranker was given (on the command line: --preset or --config)"
         missing = {"rerank": reason}
-    with progress_bar(progress) as report:
-        search = FirstStages(suite, retriever, depth, report)
-        behinds = behinds or (search.preferred(stages),)
-        names = [
-            *stages,
-            *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
-        ]
-        if baseline is not None and baseline not in names:
-            raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
+    report = progress or no_progress
+    search = FirstStages(suite, retriever, depth, report)
+    behinds = behinds or (search.preferred(stages),)
+    names = [
+        *stages,
+        *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
+    ]
+    if baseline is not None and baseline not in names:
+        raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
 
-        results = [search.measure(stage, measures) for stage in stages]
-        first = dict(zip(stages, results, strict=True))
-        systems = {
-            name: [
-                SystemRun(
-                    f"{stage}+{name}",
-                    reranker,
-                    suite,
-                    search.retrieved(stage).candidates,
-                    concurrency,
-                    report,
-                    journal,
-                )
-                for stage in behinds
-            ]
-            for name, (reranker, _) in created.items()
-        }
-        if expected is not None:
-            # Systems behind a first stage that could not run have no candidates and no calls.
-            estimate = expected_of_services(
-                [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
+    results = [search.measure(stage, measures) for stage in stages]
+    first = dict(zip(stages, results, strict=True))
+    systems = {
+        name: [
+            SystemRun(
+                f"{stage}+{name}",
+                reranker,
+                suite,
+                search.retrieved(stage).candidates,
+                concurrency,
+                report,
+                journal,
             )
-            if estimate is not None:
-                expected(estimate)
-        for name, (reranker, owned) in created.items():
-            try:
-                for stage, system in zip(behinds, systems[name], strict=True):
-                    before = first[stage]
-                    if before.status == "not_run":
-                        reason = f"{stage}: {before.reason}"
-                        results.append(Result(system.name, "not_run", reason, stage))
-                        continue
-                    results.append(
-                        measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
-                    )
-            finally:
-                if owned:
-                    reranker.close()
-        for name, reason in missing.items():
-            results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
+            for stage in behinds
+        ]
+        for name, (reranker, _) in created.items()
+    }
+    if expected is not None:
+        # Systems behind a first stage that could not run have no candidates and no calls.
+        estimate = expected_of_services(
+            [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
+        )
+        if estimate is not None:
+            expected(estimate)
+    for name, (reranker, owned) in created.items():
+        try:
+            for stage, system in zip(behinds, systems[name], strict=True):
+                before = first[stage]
+                if before.status == "not_run":
+                    reason = f"{stage}: {before.reason}"
+                    results.append(Result(system.name, "not_run", reason, stage))
+                    continue
+                results.append(
+                    measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
+                )
+        finally:
+            if owned:
+                reranker.close()
+    for name, reason in missing.items():
+        results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
 
     base, notes = _baseline(results, baseline, behinds)
     bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
@@ -167,11 +163,11 @@ def compare(
         suite.qrels,
         measures,
         base,
-        _with_differences(results, bases, suite.queries, measures, test=test, seed=seed),
+        _with_differences(results, bases, suite.queries, measures, seed=seed),
         {
             "depth": depth,
             "behind": behinds[0] if len(behinds) == 1 else list(behinds),
-            "test": test,
+            "test": "randomization",
             "shuffles": shuffles,
             "seed": seed,
             "concurrency": concurrency,
@@ -185,13 +181,12 @@ def compare(
     return replace(comparison, corrected=corrected_results(comparison))
 
 
-def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:
-    """Measure and test an artificial run, so that errors are raised before anything expensive."""
+def _check_measures(measures: Sequence[str], suite: Suite) -> None:
+    """Measure an artificial run, so that errors are raised before anything expensive."""
     if not measures:
         raise InputError("measures: give at least one")
     run = {query: dict.fromkeys(judged, 1.0) for query, judged in suite.qrels.items()}
     evaluate(run, suite.qrels, measures)
-    difference(measures[0], {"query": 1.0}, {"query": 1.0}, test=test)
 
 
 def _baseline(
@@ -226,7 +221,6 @@ def _with_differences(
     queries: Mapping[str, str],
     measures: Sequence[str],
     *,
-    test: Test,
     seed: int,
 ) -> tuple[Result, ...]:
     """The results with their differences from the systems in ``bases``.
@@ -242,7 +236,6 @@ def _with_differences(
                 measure,
                 averaged(evaluations[name].per_query[measure], queries),
                 averaged(evaluations[base].per_query[measure], queries),
-                test=test,
                 seed=seed,
             )
             for name, base in bases.items()

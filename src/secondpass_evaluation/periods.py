@@ -288,7 +288,10 @@ def _scipy_stats() -> Any:
 
 ALPHA = 0.01
 SMALLEST_SHIFT = 0.1
+"""Smallest distance of distribution functions for an alarm. With many rankings, unimportant
+differences are significant, too."""
 SMALLEST_SHARE = 0.01
+"""Smallest difference of shares of rankings for an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +329,6 @@ def drift(
     after: Days,
     *,
     alpha: float = ALPHA,
-    smallest_shift: float = SMALLEST_SHIFT,
-    smallest_share: float = SMALLEST_SHARE,
 ) -> Drift:
     """Compare two periods.
 
@@ -335,9 +336,6 @@ def drift(
         before: the first period; see :func:`~secondpass.monitoring.read_days`.
         after: the second period.
         alpha: highest chance of any false alarm, above 0 and below 1.
-        smallest_shift: smallest distance of distribution functions for an alarm, 0 to 1. With many
-            rankings, unimportant differences are significant, too.
-        smallest_share: smallest difference of shares of rankings for an alarm, 0 to 1.
 
     Raises:
         InputError: a period has fewer than 20 rankings, or its rankings count as fewer because
@@ -345,9 +343,6 @@ def drift(
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha: must lie between 0 and 1, not {alpha}")
-    for name, value in (("smallest_shift", smallest_shift), ("smallest_share", smallest_share)):
-        if not 0 <= value <= 1:
-            raise InputError(f"{name}: must be 0 to 1, not {value}")
     totals = Period(before), Period(after)
     for name, total in zip(("before", "after"), totals, strict=True):
         if total.rankings < FEWEST:
@@ -366,7 +361,7 @@ def drift(
     corrected = holm([test.p for test in tests])
     changes = []
     for test, p in zip(tests, corrected, strict=True):
-        smallest = smallest_share if test.is_share else smallest_shift
+        smallest = SMALLEST_SHARE if test.is_share else SMALLEST_SHIFT
         alarm = p is not None and p <= alpha and test.effect >= smallest
         changes.append(replace(test, p=p or 0.0, alarm=alarm))
     changes.sort(key=lambda change: (not change.alarm, change.p, -change.effect))

@@ -165,7 +165,7 @@ class ByNumber:
 
 
 def result(scorer, **settings):
-    return compare({"x": Reranker(scorer, **settings)}, SUITE, progress=False)["given+x"]
+    return compare({"x": Reranker(scorer, **settings)}, SUITE)["given+x"]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def _open(
     stale_ok: bool = False,
     depth: int = 100,
 ) -> Index:
-    manifest = read_manifest(folder, older=not check_source)
+    manifest = read_manifest(folder)
     rebuild = rebuild_command(folder, manifest)
     check_parts(folder, manifest, rebuild)
     stale: list[str] = []

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT_VERSION = 3
-"""Version of the parts. Version 1 has phrases where version 2 has bigrams of characters, and before
-version 3 vowel signs divide the words of India's scripts."""
-_OLDER_VERSIONS = (1, 2)
-"""Versions whose manifest and vectors can be read; their words cannot be searched."""
+"""Version of the parts. An index of another version is built again."""
 FORMAT = "secondpass index"
 LOCK = ".lock"
 _DRAFT = re.compile(re.escape(MANIFEST) + r"\.[0-9a-f]{32}\.tmp")
@@ -140,7 +137,7 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         file.write(json.dumps(sealed, indent=1).encode())
 
 
-def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest and verify its seal."""
     rebuild = rebuild_command(folder, None)
     try:
@@ -160,10 +157,8 @@ def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
     # The right seal shows that it is unchanged, so the fields need no checks.
     intact = manifest.pop("seal", None) == _seal(manifest)
     version = manifest.get("version")
-    is_older = version in _OLDER_VERSIONS
-    if version != FORMAT_VERSION and not (is_older and older):
+    if version != FORMAT_VERSION:
         problem = f"its format is version {version!r}; this program reads {FORMAT_VERSION}"
-        rebuild = rebuild_command(folder, manifest if intact and is_older else None)
         raise IndexFaultError(str(folder), problem, rebuild)
     if not intact:
         raise IndexFaultError(str(folder), f"its {MANIFEST} was changed", rebuild)
@@ -220,7 +215,7 @@ def _is_index_file(name: str) -> bool:
 def remove_leftovers(folder: Path) -> None:
     """Delete parts that the manifest does not name: of an older index, or of a killed process."""
     exists = (folder / MANIFEST).exists()
-    keep = read_manifest(folder, older=True)["folder"] if exists else None
+    keep = read_manifest(folder)["folder"] if exists else None
     for name in os.listdir(folder):
         if PARTS.fullmatch(name) and name != keep:
             shutil.rmtree(folder / name, ignore_errors=True)

@@ -249,8 +249,7 @@ def _is_current(
         settings["passage_size"] == passage_size and settings.get("reader") == READER_VERSION
     )
     return (
-        index.manifest["version"] == FORMAT_VERSION
-        and settings["path"] == str(source.resolve())
+        settings["path"] == str(source.resolve())
         and same_passages
         and index.manifest["embedder"] == (embedder.name if embedder else None)
         and selection_of(settings) == selection

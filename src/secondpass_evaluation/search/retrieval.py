@@ -109,20 +109,9 @@ class HybridRetriever:
 
     @classmethod
     def from_parts(
-        cls,
-        parts: Parts,
-        embedder: Embedder | None = None,
-        *,
-        depth: int = 100,
-        stem: Callable[[list[str]], list[str]] | None = None,
+        cls, parts: Parts, embedder: Embedder | None = None, *, depth: int = 100
     ) -> HybridRetriever:
-        """Create a retriever from the parts of another.
-
-        Args:
-            parts: the parts of the other retriever.
-            embedder: its embedder; None leaves only the mode ``lexical``.
-            depth: as in the constructor.
-            stem: its stemmer.
+        """Create a retriever, without a stemmer, from the parts of another.
 
         Raises:
             InputError: the depth is out of range.
@@ -132,7 +121,7 @@ class HybridRetriever:
         retriever.embedder = embedder
         check_numbers(depth=(depth, 1))
         retriever.depth = depth
-        retriever.stem = stem
+        retriever.stem = None
         retriever._index = parts.words
         retriever._row_of = parts.row_of
         retriever._vectors = parts.vectors

@@ -17,7 +17,6 @@ from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
@@ -46,7 +45,7 @@ def tune(
     confidence: float = 0.95,
     seed: int = 0,
     concurrency: int = 1,
-    progress: Progress | bool | None = None,
+    progress: Progress | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Tuning:
@@ -86,7 +85,7 @@ def tune(
         confidence: of intervals and the test, from 0.5 to 0.999.
         seed: of the folds and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        progress: as for :func:`~secondpass_evaluation.compare`.
+        progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
         expected: called with the expected calls, tokens and cost before a language model or a
             rerank API is called. An exception that it raises passes through, before any call.
@@ -111,26 +110,25 @@ def tune(
     created, missing = create_rerankers(named(rerankers))
     try:
         check_rerankers(created, missing)
-        with progress_bar(progress) as show:
-            observed = Observations(
-                suite,
-                retriever=retriever,
-                behind=behind,
-                depth=depth,
-                concurrency=concurrency,
-                progress=show,
-                journal=journal,
-            )
-            before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
-            check_candidates(observed)
-            attempts = [
-                prepare(name, reranker, observed, depths, cost)
-                for name, (reranker, _) in created.items()
-            ]
-            _announce(attempts, observed, expected)
-            for attempt in attempts:
-                if not attempt.reason:
-                    measure_attempt(attempt, observed)
+        observed = Observations(
+            suite,
+            retriever=retriever,
+            behind=behind,
+            depth=depth,
+            concurrency=concurrency,
+            progress=progress,
+            journal=journal,
+        )
+        before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
+        check_candidates(observed)
+        attempts = [
+            prepare(name, reranker, observed, depths, cost)
+            for name, (reranker, _) in created.items()
+        ]
+        _announce(attempts, observed, expected)
+        for attempt in attempts:
+            if not attempt.reason:
+                measure_attempt(attempt, observed)
     finally:
         close_created(created)
     attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
