@@ -52,7 +52,7 @@ from secondpass_evaluation.significance import (
     holm,
 )
 from secondpass_evaluation.suites import Suite, make_suite
-from secondpass_evaluation.tuning.result import Point, Trial, Tuning
+from secondpass_evaluation.tuning.result import Trial, Tuning
 from secondpass_evaluation.tuning.selection import Held
 from secondpass_evaluation.tuning.tuning import tune
 from secondpass_evaluation.writing import write_corpus, write_qrels, write_queries, write_run
@@ -82,7 +82,6 @@ __all__ = [
     "Judgements",
     "MeasureError",
     "Mode",
-    "Point",
     "Progress",
     "Qrels",
     "Result",

@@ -43,7 +43,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class _Mark:
     """A system in a plot of quality against time, perhaps with an interval of its quality."""
 
     name: str
@@ -69,27 +69,18 @@ def latency(comparison: ComparisonData, prefix: str) -> str | None:
             interval, colour = (base + change.low, base + change.high), _colour(change)
         name = shortened_name(short_name(result), 60)
         is_first = result.first_stage is None
-        marks.append(Mark(name, median * 1000, means[result.name], is_first, interval, colour))
+        marks.append(_Mark(name, median * 1000, means[result.name], is_first, interval, colour))
     if all(mark.is_first_stage for mark in marks):
         return None
     axis = "median milliseconds per query, end to end"
     level = means.get(comparison.baseline or "")
-    return tradeoff(marks, axis, measure, prefix, level=level)
+    return _tradeoff(marks, axis, measure, prefix, level)
 
 
-def tradeoff(
-    marks: Sequence[Mark],
-    axis: str,
-    measure: str,
-    prefix: str,
-    *,
-    level: float | None = None,
-    joined: bool = False,
+def _tradeoff(
+    marks: Sequence[_Mark], axis: str, measure: str, prefix: str, level: float | None
 ) -> str:
-    """Numbered marks, and a legend of the numbers; ``joined`` by steps, or with a line at a level.
-
-    Circles are rerankers, squares first stages.
-    """
+    """Numbered marks, a legend of the numbers, and a line at the baseline's level."""
     width, height = LARGE
     with figure(width, height + _LEGEND_ROW * len(marks)) as (drawing, axes):
         for number, mark in enumerate(marks, 1):
@@ -108,9 +99,6 @@ def tradeoff(
             place = {"xytext": (6, -3), "textcoords": "offset points"}
             axes.annotate(str(number), (mark.x, mark.y), fontsize=8.5, color=INK, **place)
         times = [mark.x for mark in marks]
-        if joined:
-            best = [max(mark.y for mark in marks[: index + 1]) for index in range(len(marks))]
-            axes.step(times, best, where="post", color=MUTED, linewidth=0.9, zorder=1)
         axes.margins(x=0.1, y=0.14)
         if min(mark.interval[0] if mark.interval else mark.y for mark in marks) >= 0:
             # No measure is below 0; a mark at 0 needs some room.

@@ -11,12 +11,10 @@ from secondpass.formats.shared import AnyPath, Run
 from secondpass.ranking.shared import Blend
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
-from secondpass_evaluation.report import page, svg
-from secondpass_evaluation.report.charts import Mark, tradeoff
+from secondpass_evaluation.report import page
 from secondpass_evaluation.report.markdown import escaped, table_text
 from secondpass_evaluation.report.tables import settings_table
 from secondpass_evaluation.report.text import (
-    NONE,
     Cell,
     Column,
     Row,
@@ -24,10 +22,10 @@ from secondpass_evaluation.report.text import (
     Tone,
     counted,
     in_milliseconds,
+    interval,
     number,
     p_value,
     row,
-    shortened_name,
 )
 from secondpass_evaluation.results import percentile
 from secondpass_evaluation.tuning.selection import Held
@@ -100,38 +98,12 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; keys are hidden."""
-        record = {name: getattr(self, name) for name in self.__slots__}
-        record["config"] = None if self.config is None else with_hidden_keys(self.config)
-        record["held"] = None if self.held is None else asdict(self.held)
-        record["statuses"] = dict(self.statuses)
-        return record
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A variant that nothing beats in quality, time and cost at once.
-
-    Attributes:
-        name: name of the reranker, or of the first stage for the first stage alone.
-        setting: depth and blend, in words.
-        mean: of the measure over all queries.
-        seconds: 95th percentile of the seconds of the second pass.
-        cost: of a query; None if it is not known.
-        config: None for the first stage.
-    """
-
-    name: str
-    setting: str
-    mean: float
-    seconds: float
-    cost: float | None
-    config: Mapping[str, Any] | None = field(default=None, repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; keys are hidden."""
-        record = {name: getattr(self, name) for name in self.__slots__}
-        record["config"] = None if self.config is None else with_hidden_keys(self.config)
-        return record
+        return {
+            **{name: getattr(self, name) for name in self.__slots__},
+            "config": None if self.config is None else with_hidden_keys(self.config),
+            "held": None if self.held is None else asdict(self.held),
+            "statuses": dict(self.statuses),
+        }
 
 
 _ZERO = 5e-5
@@ -158,7 +130,6 @@ class Tuning:
         detectable: the mean gain that all these queries together would detect more often than not.
             None: something is adopted, or nothing could be tried.
         trials: the rerankers that were tried, and those that could not be.
-        front: the variants that no other beats in quality, time and cost at once, cheapest first.
         settings: of the choice: limits, folds, seed, date, versions, machine, ….
         notes: remarks on the data and the limits that affect the figures.
     """
@@ -174,7 +145,6 @@ class Tuning:
     more_queries: int | None
     detectable: float | None
     trials: tuple[Trial, ...]
-    front: tuple[Point, ...] = field(repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
@@ -228,13 +198,12 @@ class Tuning:
             "config": None if self.config is None else with_hidden_keys(self.config),
             "gain": None if self.gain is None else asdict(self.gain),
             "trials": [trial.to_dict() for trial in self.trials],
-            "front": [point.to_dict() for point in self.front],
             "settings": dict(self.settings),
             "notes": list(self.notes),
         }
 
     def to_markdown(self) -> str:
-        """The verdict, the rerankers that were tried, and the front."""
+        """The verdict, and the rerankers that were tried."""
         parts = [f"# {escaped(self.suite)}: {self._queries}", f"**{escaped(self.verdict)}**"]
         parts += [f"> {escaped(note)}" for note in self.notes]
         for table in tables(self):
@@ -242,9 +211,7 @@ class Tuning:
         return "\n\n".join(parts) + "\n"
 
     def to_html(self) -> str:
-        """One page without external resources; with a plot if matplotlib is installed."""
-        plot = front_plot(self) if svg.available() else None
-        caption = "Squares: the first stage. The line joins what no other variant beats."
+        """One page without external resources."""
         origin = [str(self.settings[name]) for name in ("date", "command") if name in self.settings]
         return page.render_page(
             "tuning.html.j2",
@@ -256,7 +223,7 @@ class Tuning:
             verdict_class="pays" if self.adopted else "",
             notes=self.notes,
             tables=tables(self),
-            figures={"front": [page.Figure(plot, caption)]} if plot else {},
+            figures={},
             settings=settings_table(self.settings),
             configs={},
             comments=[] if self.config is None else self.provenance(),
@@ -338,53 +305,33 @@ def _power(tuning: Tuning) -> str:
 
 
 def tables(tuning: Tuning) -> list[Table]:
-    """The rerankers that were tried, those that were not, and the front."""
+    """The rerankers that were tried, and those that were not."""
     tried = [trial for trial in tuning.trials if trial.held is not None]
     others = [trial for trial in tuning.trials if trial.held is None]
-    confidence = tuning.settings.get("confidence", 0.95)
-    heads = ("held-out gain", f"{confidence * 100:g}% interval", "corrected p", "ms", "cost")
+    heads = (
+        Column("reranker", "text"),
+        Column("best setting", "text"),
+        *map(
+            Column, ("held-out gain", f"{_percent(tuning)} interval", "corrected p", "ms", "cost")
+        ),
+        Column("outcome", "text"),
+    )
     note = (
         f"Held-out gains: {tuning.measure} above the first stage on queries that had no part in "
         "the choice of depth and blend. Their intervals are approximate, and count with one more "
         "query that loses, or gains, what the first stage has. Milliseconds: the 95th "
         "percentile of the second pass; cost: of 1,000 queries."
     )
-    name = Column("reranker", "text")
+    reasons = tuple(row(trial.name, trial.reason) for trial in others)
     sections = [
-        Table(
-            "tried",
-            "Tried",
-            (name, Column("best setting", "text"), *map(Column, heads), Column("outcome", "text")),
-            tuple(_trial_row(trial) for trial in tried),
-            (note,) if tried else (),
-        ),
-        Table(
-            "not-tried",
-            "Not tried",
-            (name, Column("reason", "text")),
-            tuple(row(trial.name, trial.reason) for trial in others),
-        ),
-        Table(
-            "front",
-            "Quality, time and cost",
-            (name, Column("setting", "text"), *map(Column, (tuning.measure, "ms", "cost"))),
-            tuple(
-                row(
-                    point.name if point.config is not None else f"first stage, {point.name}",
-                    point.setting,
-                    f"{point.mean:.4f}",
-                    in_milliseconds(point.seconds),
-                    _cost(point.cost),
-                )
-                for point in tuning.front
-            ),
-            (
-                "Variants that no other equals or beats in quality, time and cost together. The "
-                "means are over all queries, so the highest are likely to be too high.",
-            ),
-        ),
+        Table("tried", "Tried", heads, tuple(map(_trial_row, tried)), (note,)),
+        Table("not-tried", "Not tried", (heads[0], Column("reason", "text")), reasons),
     ]
     return [table for table in sections if table.rows]
+
+
+def _percent(tuning: Tuning) -> str:
+    return f"{tuning.settings.get('confidence', 0.95) * 100:g}%"
 
 
 def _trial_row(trial: Trial) -> Row:
@@ -395,12 +342,11 @@ def _trial_row(trial: Trial) -> Row:
         tone = "gain"
     elif held.high is not None and held.high < 0:
         tone = "loss"
-    interval = NONE if held.low is None else f"{held.low:+.4f} to {held.high:+.4f}"
     return row(
         trial.name,
         trial.setting,
         Cell(f"{held.mean:+.4f}", tone),
-        Cell(interval, tone),
+        Cell(interval(held.low, held.high), tone),
         p_value(held.p),
         in_milliseconds(trial.seconds),
         _cost(trial.cost),
@@ -427,8 +373,7 @@ def _gain(tuning: Tuning, held: Held) -> str:
     text = f"{held.mean:+.4f}"
     if held.low is None:
         return text
-    confidence = tuning.settings.get("confidence", 0.95)
-    return f"{text} ({confidence * 100:g}% interval {held.low:+.4f} to {held.high:+.4f})"
+    return f"{text} ({_percent(tuning)} interval {interval(held.low, held.high)})"
 
 
 def _p(held: Held) -> str:
@@ -439,20 +384,3 @@ def _tried(tuning: Tuning) -> str:
     trials = [trial for trial in tuning.trials if trial.held is not None]
     variants = counted(sum(trial.variants for trial in trials), "variant", "variants")
     return f"{variants} of {counted(len(trials), 'reranker', 'rerankers')}"
-
-
-def front_plot(tuning: Tuning) -> str | None:
-    """The front as SVG; None if it is the first stage alone."""
-    if len(tuning.front) < 2:
-        return None
-    marks = [
-        Mark(
-            f"{shortened_name(point.name, 30)}, {point.setting}",
-            point.seconds * 1000,
-            point.mean,
-            point.config is None,
-        )
-        for point in tuning.front
-    ]
-    axis = "milliseconds of the second pass, 95th percentile"
-    return tradeoff(marks, axis, tuning.measure, "front-", joined=True)

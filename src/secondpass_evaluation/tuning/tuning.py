@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from secondpass import InputError
 from secondpass.formats.shared import Run, check_numbers
@@ -20,8 +20,8 @@ from secondpass_evaluation.observations import Observations
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
-from secondpass_evaluation.tuning.result import Point, Trial, Tuning, Variant
-from secondpass_evaluation.tuning.selection import MOST_METHODS, Held
+from secondpass_evaluation.tuning.result import Trial, Tuning, Variant
+from secondpass_evaluation.tuning.selection import MOST_METHODS
 from secondpass_evaluation.tuning.trials import Attempt, bare, measure_attempt, named, prepare
 
 SMALLEST_GAIN = 0.01
@@ -38,11 +38,9 @@ def tune(
     depth: int = 100,
     depths: Sequence[int] | None = None,
     latency: float | None = None,
-    latency_of: Literal["p95", "mean"] = "p95",
     cost: float | None = None,
     measure: str = "nDCG@10",
     smallest_gain: float = SMALLEST_GAIN,
-    confidence: float = 0.95,
     seed: int = 0,
     concurrency: int = 1,
     progress: Progress | None = None,
@@ -73,16 +71,13 @@ def tune(
         depth: maximum number of candidates of each query.
         depths: numbers of candidates to rerank. None: 20, 50, 100 and the configuration's own; for
             services their own, and smaller ones that need no further calls.
-        latency: maximum seconds of a second pass. Rerankers and variants above it are not chosen.
-            None: no limit.
-        latency_of: the statistic that ``latency`` limits: the 95th percentile, or the mean. Times
-            are measured here, or were measured when the journal was written; for depths that are
-            computed, they are scaled in proportion.
+        latency: maximum seconds of 95 % of the second passes. Rerankers and variants above it are
+            not chosen. Times are measured here, or were measured when the journal was written; for
+            depths that are computed, they are scaled in proportion. None: no limit.
         cost: maximum cost of a query, at the configured prices. A service that is expected to cost
             more is not called. None: no limit.
         measure: name as in ir_measures.
         smallest_gain: in units of the measure, 0 or more.
-        confidence: of intervals and the test, from 0.5 to 0.999.
         seed: of the folds and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
         progress: called after each query.
@@ -101,10 +96,8 @@ def tune(
         suite,
         depths=depths,
         latency=latency,
-        latency_of=latency_of,
         cost=cost,
         smallest_gain=smallest_gain,
-        confidence=confidence,
         seed=seed,
     )
     created, missing = create_rerankers(named(rerankers))
@@ -133,17 +126,13 @@ def tune(
         close_created(created)
     attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
     for attempt in attempts:
-        keep_within(attempt, latency, latency_of, cost)
-    limits = {
-        "latency": latency,
-        "latency_of": None if latency is None else latency_of,
-        "cost": cost,
-    }
+        keep_within(attempt, latency, cost)
     settings = {
         "depth": depth,
-        **{name: value for name, value in limits.items() if value is not None},
+        **({} if latency is None else {"latency": latency, "latency_of": "p95"}),
+        **({} if cost is None else {"cost": cost}),
         "smallest_gain": smallest_gain,
-        "confidence": confidence,
+        "confidence": CONFIDENCE,
         "folds": FOLDS,
         "repeats": REPEATS,
         "resamples": RESAMPLES,
@@ -180,6 +169,8 @@ def _announce(
 
 
 FOLDS, REPEATS, RESAMPLES = 5, 4, 1_999
+CONFIDENCE = 0.95
+"""Of intervals and the test."""
 
 
 def choose(
@@ -206,7 +197,7 @@ def choose(
         for attempt in attempts
         if attempt.variants
     }
-    level, smallest = settings["confidence"], settings["smallest_gain"]
+    smallest = settings["smallest_gain"]
     selection = adopted = None
     if values:
         selection = selections.select(
@@ -215,27 +206,23 @@ def choose(
             folds=FOLDS,
             repeats=REPEATS,
             resamples=RESAMPLES,
-            confidence=level,
+            confidence=CONFIDENCE,
             seed=settings["seed"],
         )
-        adopted = selections.winner(selection, smallest_gain=smallest, confidence=level)
-    gain = 0.0
-    if selection is not None and adopted is not None:
-        gain = selection.methods[adopted].mean
+        adopted = selections.winner(selection, smallest_gain=smallest, confidence=CONFIDENCE)
     trials = []
     for attempt in attempts:
+        statuses = dict(attempt.statuses)
         if selection is None or attempt.name not in values:
-            statuses = dict(attempt.statuses)
             trials.append(Trial(attempt.name, "not_tried", attempt.reason, statuses=statuses))
             continue
         held, index = selection.methods[attempt.name], selection.variants[attempt.name]
-        variant = attempt.variants[index]
-        is_adopted = attempt.name == adopted
+        variant, is_adopted = attempt.variants[index], attempt.name == adopted
         trials.append(
             Trial(
                 attempt.name,
                 "adopted" if is_adopted else "tried",
-                "" if is_adopted else _why_not(held, adopted, smallest, level, gain),
+                "" if is_adopted else _why_not(selection, attempt.name, adopted, smallest),
                 variant.config,
                 len(attempt.variants),
                 variant.label,
@@ -243,7 +230,7 @@ def choose(
                 held,
                 variant.p95,
                 variant.cost,
-                dict(attempt.statuses),
+                statuses,
             )
         )
     more = target = None
@@ -261,26 +248,27 @@ def choose(
         more,
         target,
         tuple(trials),
-        _front(observed.stage, float(base.mean()), attempts, values),
         settings=settings,
         notes=(*suite.notes, *repetition_notes(suite.queries), *_failures(attempts)),
     )
 
 
 def _why_not(
-    held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
+    selection: selections.Selection, name: str, adopted: str | None, smallest: float
 ) -> str:
-    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
+    """Why a reranker was not adopted."""
+    held = selection.methods[name]
     if not held.changed:
         return "it changes the measure of no query"
     if held.mean <= 0:
         return "no gain on held-out queries"
-    if held.p > 1 - confidence + 1e-12:
+    if held.p > 1 - CONFIDENCE + 1e-12:
         return "its gain may be chance"
     if held.mean < smallest:
         return f"its gain is below {smallest:g}, the smallest that counts"
     if adopted is not None:
-        return f"{adopted} gains {'more' if gain > held.mean + 1e-9 else 'as much'}"
+        is_more = selection.methods[adopted].mean > held.mean + 1e-9
+        return f"{adopted} gains {'more' if is_more else 'as much'}"
     return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
 
 
@@ -319,56 +307,22 @@ def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
             )
 
 
-def _front(
-    stage: str, baseline: float, attempts: Sequence[Attempt], values: Mapping[str, Any]
-) -> tuple[Point, ...]:
-    """The Pareto front of quality, time and cost, including the first stage; fastest first."""
-    points = [Point(stage, "no second pass", baseline, 0.0, 0.0)]
-    for attempt in attempts:
-        for index, variant in enumerate(attempt.variants):
-            mean = float(values[attempt.name][index].mean())
-            points.append(
-                Point(attempt.name, variant.label, mean, variant.p95, variant.cost, variant.config)
-            )
-
-    def key(point: Point) -> tuple[float, float, float]:
-        return (-point.mean, point.seconds, math.inf if point.cost is None else point.cost)
-
-    kept: list[Point] = []
-    for point in sorted(points, key=key):
-        own = key(point)
-        if not any(all(map(float.__le__, key(other), own)) for other in kept):
-            kept.append(point)
-    return tuple(sorted(kept, key=lambda point: (point.seconds, point.mean)))
-
-
-LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.5, 0.999
-"""With a higher confidence, nothing could be adopted on the fewest queries or with the number of
-random signs, whatever the gains."""
-
 FEWEST_QUERIES = 30
 """With fewer, a loss on one query in ten would often not show."""
 
 
-def keep_within(
-    attempt: Attempt, latency: float | None, latency_of: str, cost: float | None
-) -> None:
+def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> None:
     """Remove the variants beyond the limits; sets the attempt's reason if none is left."""
-
-    def seconds(variant: Variant) -> float:
-        if latency_of == "p95":
-            return variant.p95
-        return math.fsum(variant.seconds) / max(1, len(variant.seconds))
 
     def price(variant: Variant) -> float:
         return math.inf if variant.cost is None else variant.cost
 
     variants = attempt.variants
     if latency is not None and variants:
-        attempt.variants = [item for item in variants if seconds(item) <= latency]
+        attempt.variants = [item for item in variants if item.p95 <= latency]
         if not attempt.variants:
-            fastest = min(map(seconds, variants))
-            attempt.reason = f"takes {fastest:.3g} s a query ({latency_of}), more than {latency:g}"
+            fastest = min(item.p95 for item in variants)
+            attempt.reason = f"takes {fastest:.3g} s a query (p95), more than {latency:g}"
     if cost is not None and attempt.variants:
         variants = attempt.variants
         attempt.variants = [item for item in variants if price(item) <= cost]
@@ -385,10 +339,8 @@ def check_arguments(
     *,
     depths: Sequence[int] | None,
     latency: float | None,
-    latency_of: str,
     cost: float | None,
     smallest_gain: float,
-    confidence: float,
     seed: int,
 ) -> None:
     """Check the arguments of ``tune``."""
@@ -401,17 +353,9 @@ def check_arguments(
         raise InputError("depths: give at least one")
     limits = {"latency": latency, "cost": cost, "smallest_gain": smallest_gain}
     for name, value in limits.items():
-        if value is None:
-            continue
-        if not _is_number(value) or value < 0:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (is_number and 0 <= value < math.inf):
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
-    if latency_of not in {"p95", "mean"}:
-        raise InputError(f"latency_of: must be p95 or mean, not {describe(latency_of)}")
-    if not _is_number(confidence) or not LOWEST_CONFIDENCE <= confidence <= HIGHEST_CONFIDENCE:
-        raise InputError(
-            f"confidence: must be a number from {LOWEST_CONFIDENCE} to {HIGHEST_CONFIDENCE}, "
-            f"not {describe(confidence)}"
-        )
     count = distinct_count(suite.queries)
     if count < FEWEST_QUERIES:
         what = "judged queries" if count == len(suite.queries) else "different judged queries"
@@ -441,7 +385,3 @@ def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
         raise InputError("rerankers: give at least one")
     if len(created) > MOST_METHODS:
         raise InputError(f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
