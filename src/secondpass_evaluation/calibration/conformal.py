@@ -41,7 +41,7 @@ _ROUNDING = 1e-9
 
 
 def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None:
-    """The highest threshold that keeps the stated share of relevant candidates."""
+    """The highest threshold that keeps the stated share of relevant candidates; None: too few."""
     scores, lost = _losses(relevant, per)
     count = len(relevant) if per == "query" else len(scores)
     # (n R + 1) / (n + 1) <= 1 - keep; per document, that is the k-th smallest score.
@@ -63,15 +63,16 @@ def fewest(keep: float) -> int:
 
 
 def tolerance_rank(keep: float, count: int, confidence: float) -> int:
-    """The rank of the score, from the lowest, that a share of new scores reaches."""
-    rank, below = 0, 0.0
-    while rank < count:  # below: the probability that up to `rank` scores are among the lowest
-        ways = math.lgamma(count + 1) - math.lgamma(rank + 1) - math.lgamma(count - rank + 1)
-        below += math.exp(ways + rank * math.log(1 - keep) + (count - rank) * math.log(keep))
-        if below > 1 - confidence + _ROUNDING:
-            break
-        rank += 1
-    return rank
+    """The highest rank, from the lowest of ``count`` scores, that a share of new scores reaches.
+
+    With this confidence the share of new scores at or above it is ``keep`` or more; 0: no rank.
+    """
+    import numpy as np
+    from scipy import stats
+
+    # The probability that up to so many scores are among the lowest.
+    below = stats.binom.cdf(np.arange(count), count, 1 - keep)
+    return int((below <= 1 - confidence + _ROUNDING).sum())
 
 
 def highest_share(keep: float, count: int, per: Per) -> float:
