@@ -6,7 +6,6 @@ are those of a smaller depth, if the score of a candidate does not depend on the
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -298,24 +297,8 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         total("output_tokens"),
         total("cost"),
         sum(report.usage.cached for report in reports.values()),
-        **_saved(reports.values()),
         units=total("units"),
     )
-
-
-def _saved(reports: Collection[Report]) -> dict[str, Any]:
-    """The savings by the setting ``when``."""
-    skipped = [report for report in reports if report.skipped is not None]
-    others = [report.seconds for report in reports if report.skipped is None]
-    seconds = None
-    if skipped and others:
-        usual = math.fsum(others) / len(others)
-        seconds = math.fsum(usual - report.seconds for report in skipped)
-    return {
-        "skipped": len(skipped),
-        "saved_pairs": sum(report.skipped.pairs for report in skipped if report.skipped),
-        "saved_seconds": seconds,
-    }
 
 
 def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:

@@ -112,9 +112,9 @@ def make_suite(
         InputError: a part has the wrong type, no query with judgements is left, no document is
             judged relevant, or no judged document is in the corpus or the candidates.
     """
-    passages = (
-        None if corpus is None else candidates_with_ids(corpus, f"{name}: corpus", unique=True)
-    )
+    passages = None
+    if corpus is not None:
+        passages = candidates_with_ids(corpus, f"{name}: corpus", unique=True)
     lists = None
     if candidates is not None:
         _check_mapping(f"{name}: candidates", candidates)
@@ -130,20 +130,18 @@ def make_suite(
         )
     measurable, judged, notes = _measurable(name, queries, qrels)
     if lists is not None:
-        if without := sum(not lists.get(query) for query in measurable):
-            if without == len(measurable):
-                raise InputError(
-                    f"{name}: no query has candidates; the ids do not match: the queries are "
-                    f"{_some(measurable)}, those of the candidates {_some(lists)}"
-                )
-            notes.append(
-                f"without candidates, counted with no results: {without} of the queries "
-                f"({_some(query for query in measurable if not lists.get(query))})"
+        without = [query for query in measurable if not lists.get(query)]
+        if len(without) == len(measurable):
+            raise InputError(
+                f"{name}: no query has candidates; the ids do not match: the queries are "
+                f"{_some(measurable)}, those of the candidates {_some(lists)}"
             )
+        if without:
+            what = "without candidates, counted with no results"
+            notes.append(f"{what}: {len(without)} of the queries ({_some(without)})")
         if unknown := [query for query in lists if query not in queries]:
-            notes.append(
-                f"candidates of unknown queries, left out: {len(unknown)} ({_some(unknown)})"
-            )
+            what = "candidates of unknown queries, left out"
+            notes.append(f"{what}: {len(unknown)} ({_some(unknown)})")
         lists = {query: lists[query] for query in measurable if query in lists}
     known = {item.id for item in passages or ()}
     known.update(item.id for items in (lists or {}).values() for item in items)
@@ -155,10 +153,8 @@ def make_suite(
             f"{_some(sorted(documents))}, the candidates are {_some(sorted(map(str, known)))}"
         )
     if passages is not None and missing:
-        notes.append(
-            f"{len(missing)} of {len(documents)} judged documents are not in the corpus "
-            f"({_some(sorted(missing))})"
-        )
+        what = f"{len(missing)} of {len(documents)} judged documents are not in the corpus"
+        notes.append(f"{what} ({_some(sorted(missing))})")
     now = text_hashes(judged, passages or ()), text_hashes(judged, candidates=lists or {})
     if changed := changed_documents(texts or {}, *now):
         notes.insert(
@@ -234,21 +230,15 @@ def _measurable(
     if max(best) < 1:
         raise InputError(f"{name}: no document is judged relevant")
     notes = []
-    if unjudged := len(queries) - len(kept):
-        without = _some(query for query in queries if query not in kept)
-        notes.append(
-            f"without judgements, left out: {unjudged} of {len(queries)} queries ({without})"
-        )
+    if unjudged := [query for query in queries if query not in kept]:
+        what = "without judgements, left out"
+        notes.append(f"{what}: {len(unjudged)} of {len(queries)} queries ({_some(unjudged)})")
     if unknown := [query for query in qrels if query not in queries]:
-        notes.append(
-            f"judgements of unknown queries, left out: {len(unknown)} of {len(qrels)} judged "
-            f"queries ({_some(unknown)})"
-        )
+        what = "judgements of unknown queries, left out"
+        notes.append(f"{what}: {len(unknown)} of {len(qrels)} judged queries ({_some(unknown)})")
     if hopeless := [query for query, value in zip(kept, best, strict=True) if value < 1]:
-        notes.append(
-            f"without a relevant document, counted as 0: {len(hopeless)} of the queries "
-            f"({_some(hopeless)})"
-        )
+        what = "without a relevant document, counted as 0"
+        notes.append(f"{what}: {len(hopeless)} of the queries ({_some(hopeless)})")
     return kept, judged, notes
 
 

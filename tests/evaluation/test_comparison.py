@@ -91,9 +91,6 @@ def test_json() -> None:
         "output_tokens": None,
         "cost": None,
         "cached": 0,
-        "skipped": 0,
-        "saved_pairs": 0,
-        "saved_seconds": None,
         "units": None,
         "units_per_query": None,
     }

@@ -205,14 +205,6 @@ def costs(comparison: ComparisonData) -> Table:
                 f"{result.name}: {cost.cached:,} answers came from a response cache, so its times, "
                 "calls, tokens and cost are too low."
             )
-        if cost.skipped:
-            saved = f"{cost.saved_pairs:,} pairs"
-            if cost.saved_seconds is not None:
-                saved += f" and, by the times of the other queries, {cost.saved_seconds:.1f} s"
-            more.append(
-                f"{result.name}: the pass was skipped, or made shorter, for {cost.skipped:,} of "
-                f"{len(cost.seconds):,} queries, which saved {saved}."
-            )
         if cost.units is not None and cost.units_per_query is not None:
             more.append(
                 f"{result.name}: {cost.units:,.10g} billed units, {cost.units_per_query:,.3g} per "
