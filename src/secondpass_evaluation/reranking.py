@@ -6,8 +6,9 @@ are those of a smaller depth, if the score of a candidate does not depend on the
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -37,9 +38,8 @@ from secondpass.types import Progress
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key
 from secondpass_evaluation.measures import Evaluation, ranking_to_run
-from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown
+from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.significance import TIE
-from secondpass_evaluation.stability import measure_stability
 from secondpass_evaluation.suites import Suite
 
 DEPTHS = (10, 20, 50, 100)
@@ -118,44 +118,41 @@ class SystemRun:
         self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
     ) -> list[tuple[str, Sequence[Candidate]]]:
         """The queries with their candidates whose ranking is not in the journal."""
-        config = self._recorded_config()
+        journal, key_of = self.journal, self._keys(label)
         return [
             (self.suite.queries[query], items)
             for query, items in candidates.items()
-            if self.journal is None
-            or config is None
-            or self._key(label, config, query, items) not in self.journal
+            if journal is None or key_of is None or key_of(query, items) not in journal
         ]
 
-    def _recorded_config(self) -> Mapping[str, Any] | None:
-        """The configuration in the keys of journaled rankings; None if there are no such keys."""
-        return None if self.journal is None else _config_of(self.reranker)
-
-    def _key(
-        self, label: str, config: Mapping[str, Any], query: str, candidates: Sequence[Candidate]
-    ) -> str:
-        return ranking_key(self.name + label, config, query, self.suite.queries[query], candidates)
-
-    def _ranking(self, query: str, candidates: Sequence[Candidate]) -> Ranking:
-        try:
-            return self.reranker.rerank(query, candidates)
-        except RerankError as error:  # under `strict`; the report has the details
-            return error.ranking
+    def _keys(self, label: str) -> Callable[[str, Sequence[Candidate]], str] | None:
+        """The keys of rankings in the journal; None if there is none, or they cannot have any."""
+        config = None if self.journal is None else _config_of(self.reranker)
+        if config is None:
+            return None
+        texts = self.suite.queries
+        return lambda query, items: ranking_key(
+            self.name + label, config, query, texts[query], items
+        )
 
     def _reranked(
         self, candidates: Mapping[str, Sequence[Candidate]], label: str
     ) -> Iterator[tuple[str, Ranking]]:
-        config = self._recorded_config()
+        key_of = self._keys(label)
 
         def rerank(query: str) -> Ranking:
             text, items = self.suite.queries[query], candidates[query]
-            if self.journal is None or config is None:
-                return self._ranking(text, items)
-            key = self._key(label, config, query, items)
-            ranking = self.journal.find(key, text, items)
+            key = "" if key_of is None else key_of(query, items)
+            ranking = (
+                self.journal.find(key, text, items) if self.journal is not None and key else None
+            )
             if ranking is None:
-                ranking = self._ranking(text, items)
-                self.journal.add(key, ranking)
+                try:
+                    ranking = self.reranker.rerank(text, items)
+                except RerankError as error:  # under `strict`; the report has the details
+                    ranking = error.ranking
+                if self.journal is not None and key:
+                    self.journal.add(key, ranking)
             return ranking
 
         if self.concurrency == 1:
@@ -184,8 +181,7 @@ def measure_reranker(
     try:
         rankings = system.rankings(system.candidates)
         reports = {query: ranking.report for query, ranking in rankings.items()}
-        counts = _counts(reports.values(), reranker)
-        counts["truncated"] = _truncated(system, reports)
+        counts = _counts(system, reports)
         cost = _cost(reports)
         if reason := judged_nothing(rankings.values(), counts["issues"]):
             failed = replace(not_run, status="not_measured", reason=reason)
@@ -193,16 +189,7 @@ def measure_reranker(
         run = ranking_to_run(rankings)
         stability = None
         if shuffles:
-            stability = measure_stability(
-                lambda shuffled, label: ranking_to_run(system.rankings(shuffled, label)),
-                system.candidates,
-                run,
-                suite,
-                depth=reranker.depth,
-                measure=measures[0],
-                shuffles=shuffles,
-                seed=seed,
-            )
+            stability = _stability(system, run, measures[0], shuffles=shuffles, seed=seed)
     except SecondPassError as error:
         return replace(not_run, reason=str(error))
     after = measured(run, suite, measures)
@@ -225,30 +212,59 @@ def measure_reranker(
     )
 
 
-def _counts(reports: Collection[Report], reranker: Reranker) -> dict[str, Any]:
-    """Numbers of rankings by status, by issue code, and by fallback."""
-    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
-    stages = getattr(reranker.method, "stages", None)
-    cascade = reranker.method.name if stages else None
-    return {
-        "statuses": Counter(report.status for report in reports),
-        "issues": Counter(
-            code for report in reports for code in {issue.code for issue in report.issues}
-        ),
-        "fallbacks": Counter(
-            report.method
-            for report in reports
-            if report.status == "degraded"
-            and report.method is not None
-            and report.method != cascade
-        ),
-    }
+def _stability(
+    system: SystemRun, unshuffled: Run, measure: str, *, shuffles: int, seed: int
+) -> Stability:
+    """Shuffle each query's candidates, and compare the rankings with the unshuffled ones."""
+    from scipy.stats import kendalltau
 
-
-def _truncated(system: SystemRun, reports: Mapping[str, Report]) -> float:
-    """The share of the candidates within the depth that were not read whole."""
     depth = system.reranker.depth
-    total = sum(len(system.candidates[query][:depth]) for query in reports)
+    heads = {q: {str(item.id) for item in items[:depth]} for q, items in system.candidates.items()}
+    taus: list[float] = []
+    overlaps: list[float] = []
+    means = []
+    for label, shuffled in shuffled_candidates(
+        system.candidates, depth=depth, shuffles=shuffles, seed=seed
+    ):
+        run = ranking_to_run(system.rankings(shuffled, label))
+        for query, scores in run.items():
+            ranks = {document: rank for rank, document in enumerate(scores)}
+            # Not the tail, which never moves and would raise the correlation.
+            common = [doc for doc in unshuffled[query] if doc in ranks and doc in heads[query]]
+            if len(common) > 1:
+                tau, _ = kendalltau(range(len(common)), [ranks[document] for document in common])
+                taus.append(float(tau))
+            if top := list(unshuffled[query])[:_TOP]:
+                overlaps.append(len(set(top).intersection(list(scores)[:_TOP])) / len(top))
+        means.append(measured(run, system.suite, [measure]).mean[measure])
+    tau, overlap = (sum(each) / len(each) if each else 1.0 for each in (taus, overlaps))
+    return Stability(shuffles, tau, overlap, measure, tuple(means))
+
+
+def shuffled_candidates(
+    candidates: Mapping[str, Sequence[Candidate]], *, depth: int | None, shuffles: int, seed: int
+) -> Iterator[tuple[str, dict[str, list[Candidate]]]]:
+    """The label and the candidates of each shuffle.
+
+    The tail stays in place, so that the same candidates are judged.
+    """
+    rng = random.Random(seed)
+    for number in range(1, shuffles + 1):
+        shuffled = {}
+        for query, items in candidates.items():
+            head = list(items[:depth])
+            rng.shuffle(head)
+            shuffled[query] = [*head, *items[len(head) :]]
+        yield f", shuffle {number} of {shuffles}", shuffled
+
+
+def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """Numbers of rankings by status, by issue code and by fallback, and what was truncated."""
+    reranker, every = system.reranker, reports.values()
+    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
+    cascade = reranker.method.name if getattr(reranker.method, "stages", None) else None
+    by = [report.method for report in every if report.status == "degraded" and report.method]
+    total = sum(len(system.candidates[query][: reranker.depth]) for query in reports)
     truncated = {
         (query, position)
         for query, report in reports.items()
@@ -256,7 +272,12 @@ def _truncated(system: SystemRun, reports: Mapping[str, Report]) -> float:
         if issue.code == TRUNCATED
         for position in issue.positions
     }
-    return len(truncated) / total if total else 0.0
+    return {
+        "statuses": Counter(report.status for report in every),
+        "issues": Counter(code for one in every for code in {issue.code for issue in one.issues}),
+        "fallbacks": Counter(method for method in by if method != cascade),
+        "truncated": len(truncated) / total if total else 0.0,
+    }
 
 
 def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
@@ -310,6 +331,7 @@ def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
 
 _QUERIES = 5
 _DOCUMENTS = 5
+_TOP = 10
 
 
 def largest_changes(

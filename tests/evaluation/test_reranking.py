@@ -1,4 +1,3 @@
-
 import pytest
 
 from fake_provider import FakeProvider
