@@ -114,8 +114,8 @@ class DriftChange:
     after: float
     effect: float
     p: float
-    is_share: bool
-    alarm: bool
+    is_share: bool = False
+    alarm: bool = False
 
     @property
     def description(self) -> str:
@@ -160,24 +160,16 @@ def share_tests(before: Period, after: Period) -> Iterator[DriftChange]:
     for name in sorted({*before.shares, *after.shares}):
         counts = before.shares.get(name, 0), after.shares.get(name, 0)
         yield from _share_test(None, name, counts, totals, each)
-    yield from _equal_score_tests(before, after)
-
-
-def _equal_score_tests(before: Period, after: Period) -> Iterator[DriftChange]:
-    """Tests of the share of each method's rankings in which all candidates have one score.
-
-    A few such rankings hardly move the distributions of the scores.
-    """
+    # Rankings with one score for all candidates: a few hardly move the distributions of the scores.
     for method in sorted(before.methods.keys() & after.methods.keys()):
-        sketches = [
-            period.sketches.get(method, {}).get("rerank.deviation") for period in (before, after)
-        ]
-        first, second = (sketch or Sketch() for sketch in sketches)
+        first, second = (
+            period.sketches.get(method, {}).get("rerank.deviation", Sketch())
+            for period in (before, after)
+        )
         each = repetition(before, after, method)
-        if counted_once(min(first.count, second.count), each) < FEWEST:
-            continue
-        counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
-        yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
+        if counted_once(min(first.count, second.count), each) >= FEWEST:
+            counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
+            yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
 
 
 def _share_test(
@@ -187,18 +179,18 @@ def _share_test(
     totals: tuple[int, int],
     each: float,
 ) -> Iterator[DriftChange]:
-    """The test of a share; none if all rankings have the property, or none has it."""
+    """The test of a share, where so many rankings count as one; none if all or none has it."""
     # Decided by both periods together, so that leaving tests out does not bias the others.
     if sum(counts) in {0, sum(totals)}:
         return
+    from scipy import stats
+
     first, second = (count / total for count, total in zip(counts, totals, strict=True))
     sizes = [counted_once(total, each) for total in totals]
     scaled = _scaled(counts, totals, sizes)
     table = [scaled, [size - count for count, size in zip(scaled, sizes, strict=True)]]
-    p = min(1.0, float(_scipy_stats().fisher_exact(table).pvalue))
-    yield DriftChange(
-        method, name, first, second, abs(second - first), p, is_share=True, alarm=False
-    )
+    p = min(1.0, float(stats.fisher_exact(table).pvalue))
+    yield DriftChange(method, name, first, second, abs(second - first), p, is_share=True)
 
 
 def shift_tests(before: Period, after: Period) -> Iterator[DriftChange]:
@@ -208,21 +200,11 @@ def shift_tests(before: Period, after: Period) -> Iterator[DriftChange]:
         each = repetition(before, after, method)
         for name in sorted(sketches[0].keys() & sketches[1].keys()):
             first, second = sketches[0][name], sketches[1][name]
-            if counted_once(min(first.count, second.count), each) < FEWEST:
-                continue
-            if len(first.bins.keys() | second.bins.keys()) < 2:
-                continue
-            distance, p = _kolmogorov_smirnov(first, second, each)
-            yield DriftChange(
-                method,
-                name,
-                first.quantile(0.5),
-                second.quantile(0.5),
-                distance,
-                p,
-                is_share=False,
-                alarm=False,
-            )
+            enough = counted_once(min(first.count, second.count), each) >= FEWEST
+            if enough and len(first.bins.keys() | second.bins.keys()) > 1:
+                distance, p = _kolmogorov_smirnov(first, second, each)
+                medians = first.quantile(0.5), second.quantile(0.5)
+                yield DriftChange(method, name, *medians, distance, p)
 
 
 def _scaled(counts: Sequence[int], totals: Sequence[int], sizes: Sequence[int]) -> list[int]:
@@ -240,7 +222,12 @@ def _scaled(counts: Sequence[int], totals: Sequence[int], sizes: Sequence[int]) 
 
 
 def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[float, float]:
-    """The largest distance of the distribution functions, and its p-value."""
+    """The largest distance of the distribution functions, and its p-value.
+
+    So many rankings count as one.
+    """
+    from scipy import stats
+
     counts = first.count, second.count
     below = [0, 0]
     widest = 0, 0
@@ -256,7 +243,7 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[flo
     sizes = counted_once(counts[0], each), counted_once(counts[1], each)
     if max(sizes) > _EXACT_UP_TO:
         size = sizes[0] * sizes[1] / sum(sizes)
-        return effect, min(1.0, float(_scipy_stats().kstwo.sf(effect, round(size))))
+        return effect, min(1.0, float(stats.kstwo.sf(effect, round(size))))
     scaled = _scaled(widest, counts, sizes)
     if sizes[0] == sizes[1]:
         scaled = [abs(scaled[0] - scaled[1]), 0]
@@ -265,25 +252,21 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[flo
 
 @lru_cache(maxsize=10_000)
 def _exact_p(counts: tuple[int, int], below: tuple[int, int]) -> float:
-    """The exact p-value for samples of two distinct values.
+    """The exact p-value for samples of two distinct values, ``below`` of which are the lower one.
 
     It depends only on the sizes and the distance, so these samples stand for all others with the
     same distance.
     """
+    from scipy import stats
+
     samples = [
         [0] * lower + [1] * (count - lower) for count, lower in zip(counts, below, strict=True)
     ]
     with warnings.catch_warnings():
         # scipy warns and returns the asymptotic p if the exact computation fails by rounding.
         warnings.simplefilter("ignore", RuntimeWarning)
-        result: Any = _scipy_stats().ks_2samp(*samples, method="exact")
+        result: Any = stats.ks_2samp(*samples, method="exact")
     return min(1.0, float(result.pvalue))
-
-
-def _scipy_stats() -> Any:
-    from scipy import stats
-
-    return stats
 
 
 ALPHA = 0.01
@@ -344,19 +327,17 @@ def drift(
     if not 0 < alpha < 1:
         raise InputError(f"alpha: must lie between 0 and 1, not {alpha}")
     totals = Period(before), Period(after)
-    for name, total in zip(("before", "after"), totals, strict=True):
+    named = [*zip(("before", "after"), totals, strict=True)]
+    needed = f"at least {FEWEST} are needed to compare"
+    for name, total in named:
         if total.rankings < FEWEST:
             noun = "ranking" if total.rankings == 1 else "rankings"
-            raise InputError(
-                f"{name}: {total.rankings} {noun}; at least {FEWEST} are needed to compare"
-            )
+            raise InputError(f"{name}: {total.rankings} {noun}; {needed}")
     each = repetition(*totals)
-    for name, total in zip(("before", "after"), totals, strict=True):
+    for name, total in named:
         if (count := counted_once(total.rankings, each)) < FEWEST:
-            raise InputError(
-                f"{name}: {total.rankings:,} rankings repeat few queries, and count as {count}; at "
-                f"least {FEWEST} are needed to compare"
-            )
+            what = f"{total.rankings:,} rankings repeat few queries, and count as {count}"
+            raise InputError(f"{name}: {what}; {needed}")
     tests = [*share_tests(*totals), *shift_tests(*totals)]
     corrected = holm([test.p for test in tests])
     changes = []

@@ -308,21 +308,18 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
         warn(judgements.stopped)
     if mark.ungraded:
         warn(f"{mark.ungraded:,} documents have no grade; --resume asks again about them")
-    record = {
-        "model": mark.model,
-        "template": mark.template,
-        "sampled_from": mark.sampled_from,
-        "queries": mark.queries,
-        "documents": mark.documents,
-        "grades": {str(grade): count for grade, count in mark.grades.items()},
-        "ungraded": mark.ungraded,
-        "pools": list(mark.pools),
-        "calls": judgements.calls,
-        "cost": judgements.cost,
-        "stopped": judgements.stopped,
-    }
     if as_json:
-        print_json(record)
+        names = "model", "template", "sampled_from", "queries", "documents", "ungraded"
+        print_json(
+            {
+                **{name: getattr(mark, name) for name in names},
+                "grades": {str(grade): count for grade, count in mark.grades.items()},
+                "pools": list(mark.pools),
+                "calls": judgements.calls,
+                "cost": judgements.cost,
+                "stopped": judgements.stopped,
+            }
+        )
         return
     grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in mark.grades.items())
     cost = "" if judgements.cost is None else f", cost {judgements.cost:.4g}"
@@ -332,9 +329,6 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
     )
     if not any(grade for grade in mark.grades):
         warn("no document is judged relevant, so these judgements cannot measure anything")
-
-
-_Answer = int | Literal["back", "quit"]
 
 
 def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
@@ -373,18 +367,15 @@ def _ask(review: Review, order: list[str]) -> None:
         answer = _read_answer(can_go_back=position > 0)
         if answer == "quit":
             return
-        if answer == "back":
-            position -= 1
-            continue
-        review.answer(query, document, int(answer))
-        position += 1
+        if answer != "back":
+            review.answer(query, document, answer)
+        position += -1 if answer == "back" else 1
 
 
 def _show(review: Review, order: list[str], query: str, document: str) -> None:
     documents = review.documents(query)
-    number = [*documents].index(document) + 1
     heading = f"query {order.index(query) + 1} of {len(order)}"
-    heading += f", document {number} of {len(documents)}"
+    heading += f", document {[*documents].index(document) + 1} of {len(documents)}"
     console = message_console()
     console.print()
     console.rule(Text(heading), align="left", characters="-")
@@ -394,7 +385,7 @@ def _show(review: Review, order: list[str], query: str, document: str) -> None:
     console.print()
 
 
-def _read_answer(*, can_go_back: bool) -> _Answer:
+def _read_answer(*, can_go_back: bool) -> int | Literal["back", "quit"]:
     from secondpass_evaluation.judging.grading import GRADES
 
     choices = ", ".join(map(str, GRADES)) + (", b or q" if can_go_back else " or q")

@@ -66,31 +66,27 @@ def pooled(
     """The first ``depth`` results of every system, and the names of the systems."""
     stages, behinds = choose_stages(suite, first_stages, behind)
     search = FirstStages(suite, retriever, retrieved, progress)
-    results: dict[str, Mapping[str, Sequence[Candidate]]] = {}
-    reasons = {}
-    for stage in stages:
-        outcome = search.retrieved(stage)
-        if outcome.reason:
-            reasons[stage] = outcome.reason
-        else:
-            results[stage] = outcome.candidates
+    retrieved_by = {stage: search.retrieved(stage) for stage in stages}
+    results: dict[str, Mapping[str, Sequence[Candidate]]] = {
+        stage: found.candidates for stage, found in retrieved_by.items() if not found.reason
+    }
+    reasons = {stage: found.reason for stage, found in retrieved_by.items() if found.reason}
     # A default first stage may lack a package; a requested one must run.
     failed = {*(first_stages or ()), *behinds} & reasons.keys()
     if failed or not results:
         raise InputError("; ".join(f"{stage}: {reason}" for stage, reason in reasons.items()))
     base = behinds[0] if behinds else search.preferred(stages)
+    candidates = search.retrieved(base).candidates
     created, missing = create_rerankers(rerankers)
     for name, reason in missing.items():
         raise ConfigurationError(f"{name}: {reason}")
     try:
         for name, (reranker, _) in created.items():
-            candidates = search.retrieved(base).candidates
             label = f"{base}+{name}"
             system = SystemRun(label, reranker, suite, candidates, concurrency, progress, journal)
-            rankings = system.rankings(candidates)
             results[label] = {
                 query: [candidates[query][item.position] for item in ranking[:depth]]
-                for query, ranking in rankings.items()
+                for query, ranking in system.rankings(candidates).items()
             }
     finally:
         close_created(created)
@@ -194,9 +190,8 @@ class Review:
 
     def documents(self, query: str) -> dict[str, str]:
         """The documents of a query that the model has judged: id -> text."""
-        judged = self.qrels[query]
         texts = self._texts[query]
-        return {document: text for document, text in texts.items() if document in judged}
+        return {document: texts[document] for document in texts if document in self.qrels[query]}
 
     def open_documents(self, query: str) -> list[str]:
         """The documents of a query that the person has not judged yet."""
@@ -223,9 +218,5 @@ class Review:
         return len(common), kappa(model, common)
 
 
-def _flat(qrels: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, str], int]:
-    return {
-        (query, document): grade
-        for query, judged in qrels.items()
-        for document, grade in judged.items()
-    }
+def _flat(qrels: Qrels) -> dict[tuple[str, str], int]:
+    return {(query, each): judged[each] for query, judged in qrels.items() for each in judged}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -220,13 +221,9 @@ def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
     common = [(model[document], grade) for document, grade in people.items() if document in model]
     if not common:
         return None
-    count = len(common)
-    agreed = sum(ours == theirs for ours, theirs in common) / count
-    grades = {grade for pair in common for grade in pair}
-    chance = sum(
-        sum(ours == grade for ours, _ in common) * sum(theirs == grade for _, theirs in common)
-        for grade in grades
-    ) / (count * count)
+    agreed = sum(ours == theirs for ours, theirs in common) / len(common)
+    ours, theirs = (Counter(grades) for grades in zip(*common, strict=True))
+    chance = sum(ours[grade] * theirs[grade] for grade in ours) / len(common) ** 2
     return None if chance >= 1 else (agreed - chance) / (1 - chance)
 
 

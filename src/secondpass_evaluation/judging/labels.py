@@ -110,19 +110,18 @@ def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
         return None
     try:
         record = json.loads(mark.read_text(encoding="utf-8"))
-        if record.pop("format") != _FORMAT:
-            raise FormatError(mark, None, "has the format of another version of secondpass")
-        judged = _judged_by(record)
+        version = record.pop("format")
+        judged = None if version != _FORMAT else _judged_by(record)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
         message = f"is not in the format of `secondpass judge` ({type(error).__name__})"
         raise FormatError(mark, None, message) from None
+    if judged is None:
+        raise FormatError(mark, None, "has the format of another version of secondpass")
     return with_people(judged, qrels, read_people(path))
 
 
 def _judged_by(record: dict[str, Any]) -> JudgedBy:
-    """The mark in a JSON record."""
+    """The mark in a JSON record; raises any of the errors above if that is malformed."""
     grades = {int(grade): count for grade, count in record.pop("grades").items()}
     pools, order = record.pop("pools"), record.pop("order")
     numbers = {name: record[name] for name in _NUMBERS}
