@@ -24,7 +24,6 @@ class ExpectedComparison:
     """The expected use of models by a comparison.
 
     Attributes:
-        queries: number of queries.
         systems: name of a reranker behind a first stage -> expected use of each model.
         not_run: name of a system that would not run -> reason.
         sampled: number of rankings of a system that the estimate is based on; None: all.

@@ -64,9 +64,9 @@ def compare(
             ``embedded``) where a first stage needs them.
         first_stages: the first stages to measure. None: ``given`` if the suite has candidates,
             otherwise all three searches.
-        behind: one or several first stages whose candidates every reranker reranks. They are also
-            measured themselves. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that is measured and can run.
+        behind: first stages whose candidates every reranker reranks, which are also measured
+            themselves. None: the first of ``given``, ``hybrid``, ``lexical`` and ``vector`` that
+            is measured and can run.
         depth: maximum number of candidates of each query.
         measures: names as in ir_measures; queries are compared by the first.
         baseline: the system that the others are compared with. None: the first stage ``behind``;
@@ -77,19 +77,16 @@ def compare(
         concurrency: number of rankings at a time. Times then include waiting for each other.
         progress: called after each query.
         journal: receives each finished ranking. Rankings that it has are reused, with their
-            recorded time and usage. Rerankers whose configuration cannot be serialised are not
-            recorded.
+            recorded time and usage, if the reranker's configuration can be serialised.
         expected: called before the first reranker runs, if any asks a language model or a rerank
-            API, with their expected calls, tokens and cost. These are estimated from at most 100
-            rankings of each, without calling anything; rankings in the journal are not counted.
+            API, with their expected calls, tokens and cost, estimated from at most 100 rankings.
 
     Raises:
         InputError: an argument is wrong, or the retriever returns candidates without ids.
         ConfigurationError: a configuration is wrong.
         MeasureError: a measure is unknown.
 
-    Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded; those
-    created here are closed.
+    Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded.
     """
     started = now()
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))

@@ -74,8 +74,7 @@ def load_suite(
 
     Args:
         source: a BEIR folder; a file of JSON lines with ``relevant`` ids, whose corpus is the
-            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets. Names of
-            files may have ``.gz`` added.
+            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets.
         queries: a file that replaces the folder's.
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as

@@ -27,8 +27,11 @@ from secondpass_evaluation.suites import Suite
 class Observations:
     """The candidates of a suite's queries from one first stage, and rankings of them.
 
-    Attributes:
-        stage: the name of the first stage.
+    The arguments are those of :func:`~secondpass_evaluation.compare`; ``stage`` is the name of the
+    first stage.
+
+    Raises:
+        InputError: an argument is wrong, or no first stage can run.
     """
 
     def __init__(

@@ -53,8 +53,6 @@ class Period:
     """The rankings of a period.
 
     Attributes:
-        days: as read from a monitor.
-        rankings: number of rankings.
         methods: method -> number of rankings.
         sketches: method -> statistic -> sketch; the method None has the statistics of candidates.
         shares: property, such as ``status partial`` -> number of rankings that have it.

@@ -82,14 +82,8 @@ def means_by_depth(
 class SystemRun:
     """A reranker, and the candidates of every query that it reranks.
 
-    Attributes:
-        name: name in the journal and in progress reports.
-        reranker: loaded and closed by the caller.
-        suite: has the texts of the queries.
-        candidates: query id -> candidates, best first.
-        concurrency: number of rankings at a time.
-        progress: called after each query.
-        journal: rankings that it has are reused; it receives new ones. None: no journal.
+    The name is that in the journal and in progress reports. The caller loads and closes the
+    reranker.
     """
 
     name: str

@@ -22,10 +22,8 @@ class Cost:
     Attributes:
         seconds: query id -> seconds, for each query that was run. For a reranker, the reranking
             alone; for a first stage, the search.
-        calls: number of calls to methods.
         pairs: number of query-candidate pairs that methods judged.
-        input_tokens: None where a method does not report them.
-        output_tokens: None where a method does not report them.
+        input_tokens, output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.
         cached: answers from a response cache. They took no time, no call and no tokens here.
         units: billed units other than tokens, such as the search units of rerank APIs; None where
@@ -84,11 +82,9 @@ class Stability:
     The first ``depth`` candidates of each query are shuffled and reranked.
 
     Attributes:
-        shuffles: number of shuffles of each query.
         tau: mean rank correlation (Kendall's tau-b) of the shuffled with the unshuffled ranking.
             1: input order has no effect.
         overlap: mean share of the top 10 that stay in the top 10.
-        measure: name of the measure of ``means``.
         means: mean of the measure over the queries, for each shuffle.
     """
 
@@ -101,14 +97,10 @@ class Stability:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A document in a list of results.
+    """A document in a list of results: its rank from 1, and the first 200 characters of its text.
 
-    Attributes:
-        rank: from 1.
-        id: document id.
-        text: the first 200 characters.
-        relevance: from the qrels; None if not judged.
-        before: its rank in the other list; None if it is not there.
+    ``relevance`` is None if it is not judged; ``before``, its rank in the other list, if it is not
+    there.
     """
 
     rank: int
@@ -122,13 +114,8 @@ class Shown:
 class Change:
     """A query on which a reranker is better or worse than its first stage.
 
-    Attributes:
-        query: query id.
-        text: the query.
-        before: value of the measure for the first stage.
-        after: value for the reranker.
-        top: the top documents of the reranker.
-        top_before: the top documents of the first stage.
+    ``before`` and ``after`` are values of the measure; ``top_before`` and ``top`` the first
+    documents of the first stage and of the reranker.
     """
 
     query: str
@@ -152,7 +139,6 @@ class Result:
         config: of the reranker, where it can be serialised.
         run: query id -> document id -> score.
         evaluation: the measures of the run; None unless the status is ``ran``.
-        cost: time and usage.
         statuses: number of rankings by report status.
         issues: number of rankings by issue code.
         fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
@@ -161,8 +147,7 @@ class Result:
             (``text_truncated``), 0 to 1.
         stability: with ``shuffles`` only.
         differences: measure -> difference from the system ``Comparison.base_of``.
-        gains: the queries that gain most over its first stage.
-        losses: the queries that lose most.
+        gains, losses: the queries that gain and lose most against its first stage.
         depths: number of candidates -> mean of the first measure if only so many had been
             reranked, up to the depth of the run. Empty if that cannot be computed from its scores.
     """

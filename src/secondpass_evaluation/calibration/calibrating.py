@@ -100,14 +100,13 @@ def calibrate(
             ``document`` bounds the share of all relevant candidates.
         probabilities: whether to fit probabilities of relevance as well.
         relevant: the lowest relevance that counts as relevant, 1 or more.
-        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
-        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that can run.
+        retriever: as for :func:`~secondpass_evaluation.compare`, like those that follow.
+        behind: one first stage.
         depth: maximum number of candidates of each query.
         concurrency: number of rankings at a time.
-        seed: of the folds that choose the mapping of probabilities.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
+        seed: of the folds that choose the mapping of probabilities.
 
     Raises:
         ConfigurationError: a setting of the reranker is wrong.

@@ -24,8 +24,6 @@ class Calibration:
     Shares of lists are of each query by the threshold of the others.
 
     Attributes:
-        suite: name of the suite.
-        first_stage: name of the first stage that retrieved the candidates.
         floor: the threshold, and the settings that it is valid for; ``floor.nothing`` is None if
             the score finds too few lists without a relevant candidate.
         mapping: scores as probabilities, and their held-out losses; None if not requested.
@@ -36,9 +34,7 @@ class Calibration:
         flagged: share of the lists with a relevant candidate for which ``nothing_relevant`` is, or
             would be, True; None with too few queries.
         found_empty: share of the lists without their relevant candidates for which it is True.
-        notes: remarks that limit what the figures mean.
-        config: the configuration with the threshold; None if the reranker holds an object without
-            a registered name.
+        config: None if the reranker holds an object without a registered name.
     """
 
     suite: str

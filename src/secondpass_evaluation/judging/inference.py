@@ -35,16 +35,12 @@ class Corrected:
     """A mean over queries, corrected by the queries that a person has judged as well.
 
     Attributes:
-        measure: name of the measure.
         queries: number of queries that the model has judged.
         people: number of these that a person has judged as well.
         uncorrected: mean over all queries by the model's judgements.
-        mean: corrected mean.
-        low: lower end of its confidence interval.
-        high: upper end.
-        people_mean: mean over the person's queries by the person's judgements alone.
-        people_low: lower end of its confidence interval (Student's t, with the same variance).
-        people_high: upper end.
+        mean: corrected mean; ``low`` to ``high`` is its confidence interval.
+        people_mean: mean over the person's queries by the person's judgements alone, with its own
+            interval (Student's t, with the same variance).
         weight: of the model's judgements, λ of PPI++. 0: they do not help, and the corrected mean
             is that of the person's judgements alone.
         confidence: of both intervals, 0 to 1.
@@ -109,7 +105,7 @@ def corrected_mean(
     that misses most of a few large gains, both cover less than they state.
 
     Args:
-        measure: name of the measure.
+        measure: its name.
         model: query id -> value by the model's judgements.
         people: query id -> value by the person's judgements, of some of these queries.
         confidence: of the intervals, above 0 and below 1.
@@ -177,11 +173,7 @@ def corrected_difference(
 ) -> Corrected:
     """Correct the mean difference between two rankers; see :func:`corrected_mean`.
 
-    Args:
-        measure: name of the measure.
-        model: query id -> value by the model's judgements, of the ranker and of the other.
-        people: query id -> value by the person's judgements, of the ranker and of the other.
-        confidence: of the intervals, above 0 and below 1.
+    ``model`` and ``people`` have the values of the ranker and those of the other.
 
     Raises:
         InputError: as for :func:`corrected_mean`, or the queries of the two rankers differ.
@@ -208,15 +200,8 @@ def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
     """Cohen's kappa of two judges on the documents that both judged; None if chance explains all.
 
     Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
-    Measurement 20, 1960.
-
-    Args:
-        model: document -> grade.
-        people: document -> grade.
-
-    Returns:
-        1 for judges that always agree, 0 for agreement by chance. None without a common document,
-        and if both give the same grade to all documents.
+    Measurement 20, 1960. Both map documents to grades. 1: the judges always agree; 0: as by chance;
+    None also without a common document.
     """
     common = [(model[document], grade) for document, grade in people.items() if document in model]
     if not common:

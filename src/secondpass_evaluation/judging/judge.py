@@ -123,7 +123,7 @@ def judge(
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
         pool: rerankers whose results are also judged.
-        retriever: searches the corpus. None: BM25, and the embedded model's vectors.
+        retriever: as for :func:`~secondpass_evaluation.compare`.
         first_stages: whose results are judged. None: ``given`` with ``candidates``, otherwise all
             three searches that can run.
         behind: the first stage before the rerankers.
@@ -139,8 +139,7 @@ def judge(
         concurrency: number of rankings at a time.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
-        expected: called before the language model, with its expected calls, tokens and cost. An
-            exception that it raises passes through, before any call.
+        expected: called before the language model. An exception that it raises passes through.
 
     Raises:
         InputError: an argument is wrong, no first stage can run, nothing was found, nothing could

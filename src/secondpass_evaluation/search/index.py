@@ -31,8 +31,6 @@ class Index:
     """An open index, which is a retriever.
 
     Attributes:
-        folder: the folder of the index.
-        manifest: the content of its manifest.
         changes: how its source has changed since the build; not empty only if it was opened with
             ``stale_ok``.
         corpus: the passages, read from the file on demand.
@@ -95,17 +93,14 @@ def open_index(
     stale_ok: bool = False,
     depth: int = 100,
 ) -> Index:
-    """Open an index and verify the checksum of every part.
+    """Open an index, whose large parts are memory-mapped, and verify the checksum of every part.
 
     Args:
-        folder: the folder of the index.
+        folder: of the index.
         embedder: the embedder that built the index. None: the embedded model if that built it and
             its extra is installed; otherwise the only mode is ``lexical``.
         stale_ok: open an index whose source has changed; ``changes`` lists how.
         depth: how many candidates of each list the mode ``hybrid`` fuses.
-
-    Returns:
-        The index. Its large parts are memory-mapped.
 
     Raises:
         StaleIndexError: its source has changed, and ``stale_ok`` is not set.

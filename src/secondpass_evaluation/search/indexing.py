@@ -49,15 +49,11 @@ class Built:
     """The result of :func:`build_index`.
 
     Attributes:
-        folder: the folder of the index.
         made: False if the source was unchanged, so that the index was not rebuilt.
-        files: number of indexed files.
-        passages: number of passages.
         vectors: number of vectors, one for each distinct text.
         kept: number of vectors that were reused from the previous index.
         embedder: name of the embedder; None for an index without vectors.
         skipped: files that are not in the index, and why.
-        seconds: duration.
     """
 
     folder: Path
@@ -103,8 +99,7 @@ def build_index(
         IndexFaultError: the source has no text, the folder has other files, or another process is
             building the index.
         InputError: an argument is wrong, or the source is an index or inside of one.
-        MissingExtraError: bm25s, numpy or, for Markdown and HTML, markdown-it-py or lxml is
-            not installed.
+        MissingExtraError: a package of the extra ``evaluation`` is not installed.
         OSError: a file cannot be read or written.
     """
     started = time.perf_counter()

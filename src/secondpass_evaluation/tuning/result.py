@@ -33,15 +33,10 @@ from secondpass_evaluation.tuning.selection import Held
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A reranker with one depth and one blend.
+    """A reranker with one depth (None: all candidates) and one blend (None: the scores alone).
 
-    Attributes:
-        depth: number of candidates that the method judges; None: all.
-        blend: None: the method's scores alone.
-        config: the configuration of the reranker with this depth and blend.
-        run: query id -> document id -> score.
-        seconds: seconds of the second pass, for each query.
-        cost: mean cost of a query, at the configured prices; 0 for local models, None if unknown.
+    ``config`` has both; ``seconds`` are those of the second pass, for each query; ``cost`` is the
+    mean of a query at the configured prices, 0 for local models, None if unknown.
     """
 
     depth: int | None
@@ -70,8 +65,6 @@ class Trial:
     """One reranker that was tried, with the depth and blend that are best for it.
 
     Attributes:
-        name: name of the reranker.
-        status: ``adopted``; ``tried``; or ``not_tried``, with the reason.
         reason: why it was not adopted, or not tried.
         config: of the best variant; None if it was not tried.
         variants: number of depths and blends that were compared within the limits.
@@ -115,10 +108,8 @@ class Tuning:
     """The result of :func:`~secondpass_evaluation.tune`, and its reports.
 
     Attributes:
-        suite: name of the suite.
         queries: number of judged queries with different texts.
         stage: the first stage whose candidates were reranked.
-        measure: name of the measure.
         baseline: mean of the measure for the first stage.
         adopted: name of the adopted reranker; None: keep the first stage.
         config: its configuration with depth and blend; None if none is adopted.
@@ -269,12 +260,9 @@ class Tuning:
     def write(self, path: AnyPath, *, force: bool = False) -> None:
         """Write the configuration as YAML, with its provenance as comments.
 
-        Args:
-            path: the file, ``.yaml`` or ``.yml``.
-            force: overwrite the file if there is one.
-
         Raises:
-            InputError: nothing was adopted, the path is wrong, or the file exists.
+            InputError: nothing was adopted, the path is not that of a YAML file, or the file exists
+                and ``force`` is not set.
             ConfigurationError: the configuration holds a key, which no file may.
             OSError: the file cannot be written.
         """

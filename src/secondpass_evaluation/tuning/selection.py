@@ -80,14 +80,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The result of nested cross-validation.
+    """The result of nested cross-validation, by name of a method.
 
     Attributes:
-        methods: name of a method -> held-out gains if only its variant is chosen.
+        methods: held-out gains if only its variant is chosen.
         together: held-out gains if the method is also chosen in the training folds. Its p is the
             smallest p of the methods.
-        variants: name of a method -> index of the variant that is best on all queries.
-        critical: name of a method -> the statistic that it has to exceed.
+        variants: index of the variant that is best on all queries.
+        critical: the statistic that it has to exceed.
         loss: the loss on one more query that p and intervals count with.
     """
 

@@ -35,13 +35,10 @@ class Attempt:
     """A reranker to try.
 
     Attributes:
-        name: name of the reranker.
-        config: its configuration.
         reason: why it is not tried; empty if it is.
         asks: whether it calls a service.
         depths: the depths of its variants; empty if the configuration is tried unchanged.
         pointwise: whether smaller depths can be computed from the rankings of the largest.
-        variants: the variants that were computed.
         statuses: number of rankings by report status, over all runs.
     """
 

@@ -49,10 +49,9 @@ def tune(
 ) -> Tuning:
     """Choose a reranker, its depth and its blend, or keep the first stage.
 
-    Depth and blend of each reranker, and the reranker itself, are chosen by nested cross-validation
-    over the queries. A reranker is adopted only if its gain on held-out queries is significant,
-    corrected for everything that was tried, and at least ``smallest_gain``. Queries with the same
-    text count as one. See
+    All are chosen by nested cross-validation over the queries, of which equal texts count as one. A
+    reranker is adopted only if its gain on held-out queries is significant, corrected for
+    everything that was tried, and at least ``smallest_gain``. See
     :mod:`secondpass_evaluation.tuning.selection` for the statistics and their assumptions.
 
     The method runs once for all blends, as they are computed from its scores, and once for all
@@ -61,13 +60,11 @@ def tune(
     only for its own blend and depth, so they are left out.
 
     Args:
-        suite: queries, judgements, and a corpus or candidates; at least 30 judged queries with
-            different texts.
+        suite: with at least 30 judged queries with different texts.
         rerankers: by name or without: presets, YAML files, configurations, names of cross-encoders.
             None: the presets of local models, ``lexical``, ``embedded`` and ``default``.
-        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
-        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that can run.
+        retriever: as for :func:`~secondpass_evaluation.compare`.
+        behind: one first stage.
         depth: maximum number of candidates of each query.
         depths: numbers of candidates to rerank. None: 20, 50, 100 and the configuration's own; for
             services their own, and smaller ones that need no further calls.
@@ -82,8 +79,8 @@ def tune(
         concurrency: number of rankings at a time. Times then include waiting for each other.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
-        expected: called with the expected calls, tokens and cost before a language model or a
-            rerank API is called. An exception that it raises passes through, before any call.
+        expected: called before a language model or a rerank API is called. An exception that it
+            raises passes through.
 
     Raises:
         InputError: an argument is wrong; there are too few queries; or no relevant document is
