@@ -113,21 +113,13 @@ def compare(
 
     results = [search.measure(stage, measures) for stage in stages]
     first = dict(zip(stages, results, strict=True))
-    systems = {
-        name: [
-            SystemRun(
-                f"{stage}+{name}",
-                reranker,
-                suite,
-                search.retrieved(stage).candidates,
-                concurrency,
-                report,
-                journal,
-            )
-            for stage in behinds
+    systems = {}
+    for name, (reranker, _) in created.items():
+        lists = {stage: search.retrieved(stage).candidates for stage in behinds}
+        systems[name] = [
+            SystemRun(f"{at}+{name}", reranker, suite, lists[at], concurrency, report, journal)
+            for at in behinds
         ]
-        for name, (reranker, _) in created.items()
-    }
     if expected is not None:
         # Systems behind a first stage that could not run have no candidates and no calls.
         estimate = expected_of_services(

@@ -79,12 +79,6 @@ class Observations:
 
     def system(self, name: str, reranker: Reranker) -> SystemRun:
         """A reranker with the candidates of every query."""
-        return SystemRun(
-            f"{self.stage}+{name}",
-            reranker,
-            self.suite,
-            self.candidates,
-            self.concurrency,
-            self.progress,
-            self.journal,
-        )
+        settings = self.concurrency, self.progress, self.journal
+        label = f"{self.stage}+{name}"
+        return SystemRun(label, reranker, self.suite, self.candidates, *settings)

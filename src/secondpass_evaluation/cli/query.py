@@ -291,18 +291,21 @@ def retrieved_rows(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
 
 def reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
     """A record for each item."""
-    return [
-        {
-            **_row(item.candidate, item.rank),
+    rows = []
+    for item in ranking:
+        row = _row(item.candidate, item.rank)
+        row |= {
             "retrieval_rank": item.position + 1,
             "rerank_score": item.rerank_score,
             "final_score": item.final_score,
             "status": item.status,
-            **({} if item.span is None else {"span": list(item.span)}),
-            **({} if item.spread is None else {"spread": item.spread}),
         }
-        for item in ranking
-    ]
+        if item.span is not None:
+            row["span"] = list(item.span)
+        if item.spread is not None:
+            row["spread"] = item.spread
+        rows.append(row)
+    return rows
 
 
 def _row(candidate: Candidate, rank: int) -> dict[str, Any]:

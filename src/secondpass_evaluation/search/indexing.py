@@ -136,11 +136,12 @@ def build_index(
     with index_lock(folder):
         with suppress(IndexFaultError):
             remove_leftovers(folder)  # before more is written, or repeated kills fill the disk
-        vectors = _Vectors(embedder, {} if force else _vectors_by_text(old, embedder), progress)
+        known = {} if force else _vectors_by_text(old, embedder)
+        vectors = _Vectors(embedder, known, report)
         parts_folder = folder / f"parts-{uuid4().hex}"
         try:
             parts_folder.mkdir()
-            retriever = _retriever(read.corpus, vectors if embedder else None, progress)
+            retriever = _retriever(read.corpus, vectors if embedder else None, report)
             report("writing the index", 0, None)
             parts = write_parts(parts_folder, retriever.parts)
             manifest = {
@@ -178,14 +179,10 @@ def build_index(
 
 
 def build_in_memory(
-    corpus: Sequence[Candidate],
-    embedder: Embedder | None = None,
-    *,
-    depth: int = 100,
-    progress: Progress | None = None,
+    corpus: Sequence[Candidate], embedder: Embedder | None, *, depth: int, progress: Progress
 ) -> HybridRetriever:
     """Build a retriever without storing it, with progress."""
-    vectors = _Vectors(embedder, {}, progress) if embedder is not None else None
+    vectors = None if embedder is None else _Vectors(embedder, {}, progress)
     parts = _retriever(corpus, vectors, progress).parts
     return HybridRetriever.from_parts(parts, embedder, depth=depth)
 
@@ -197,7 +194,7 @@ class _Vectors:
         self,
         embedder: Embedder | None,
         known: Mapping[str, NDArray[np.float32]],
-        progress: Progress | None,
+        progress: Progress,
     ) -> None:
         self._embedder = embedder
         self._known = known
@@ -210,24 +207,20 @@ class _Vectors:
         assert self._embedder is not None
         missing = [text for text in texts if text not in self._known]
         self.made, self.kept = len(missing), len(texts) - len(missing)
-        if self._progress is not None:
-            self._progress("indexing words", 1, 1)
+        self._progress("indexing words", 1, 1)
         new = iter(embed_in_batches(self._embedder, missing, self._report) if missing else ())
         return np.stack([self._known[t] if t in self._known else next(new) for t in texts])
 
     def _report(self, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress("encoding passages", done, total)
+        self._progress("encoding passages", done, total)
 
 
 def _retriever(
-    corpus: Sequence[Candidate], vectors: _Vectors | None, progress: Progress | None
+    corpus: Sequence[Candidate], vectors: _Vectors | None, progress: Progress
 ) -> HybridRetriever:
-    if progress is not None:  # bm25s reports no progress
-        progress("indexing words", 0, None)
+    progress("indexing words", 0, None)  # bm25s reports no progress
     retriever = HybridRetriever(corpus, vectors)
-    if progress is not None and vectors is None:
-        progress("indexing words", 1, 1)
+    progress("indexing words", 1, 1)
     return retriever
 
 

@@ -130,17 +130,18 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
     If a depth fails, the variants of earlier depths remain.
     """
     try:
-        if not attempt.depths:
-            _measure_unchanged(attempt, observed)
-            return
-        for depth in attempt.runs:
-            reranker = bare(attempt.config, depth)
+        for depth in attempt.runs or (None,):  # None: the configuration itself is tried
+            name = attempt.name if depth is None else f"{attempt.name}@{depth}"
+            reranker = load(attempt.config) if depth is None else bare(attempt.config, depth)
             try:
                 _warm(reranker)
-                rankings = observed.rankings(f"{attempt.name}@{depth}", reranker)
-                if _failed(attempt, rankings, reranker.method.name):
+                rankings = observed.rankings(name, reranker)
+                if _failed(attempt, rankings, None if depth is None else reranker.method.name):
                     break
-                _add_variants(attempt, observed, reranker, depth, rankings)
+                if depth is None:
+                    _add_unchanged(attempt, reranker, rankings)
+                else:
+                    _add_variants(attempt, observed, reranker, depth, rankings)
             finally:
                 reranker.close()
     except SecondPassError as error:
@@ -159,21 +160,12 @@ def _warm(reranker: Reranker) -> None:
         raise ModelLoadError(type(error).__name__) from None
 
 
-def _measure_unchanged(attempt: Attempt, observed: Observations) -> None:
-    """Add the configuration itself as the only variant."""
-    reranker = load(attempt.config)
-    try:
-        _warm(reranker)
-        rankings = observed.rankings(attempt.name, reranker)
-        if _failed(attempt, rankings):
-            return
-        depth = reranker.depth
-        run = ranking_to_run(rankings)
-        seconds = tuple(ranking.report.seconds for ranking in rankings.values())
-        cost = _cost(rankings, attempt.asks)
-        attempt.variants.append(Variant(depth, reranker.blend, attempt.config, run, seconds, cost))
-    finally:
-        reranker.close()
+def _add_unchanged(attempt: Attempt, reranker: Reranker, rankings: Mapping[str, Ranking]) -> None:
+    run = ranking_to_run(rankings)
+    seconds = tuple(ranking.report.seconds for ranking in rankings.values())
+    cost = _cost(rankings, attempt.asks)
+    depth, blend = reranker.depth, reranker.blend
+    attempt.variants.append(Variant(depth, blend, attempt.config, run, seconds, cost))
 
 
 def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str | None = None) -> bool:
@@ -196,8 +188,7 @@ def _add_variants(
     run_depth: int,
     rankings: Mapping[str, Ranking],
 ) -> None:
-    config = attempt.config
-    method = reranker.method
+    config, method = attempt.config, reranker.method
     own = load(config)  # its blend may come from defaults of a preset
     own.close()
     blends = [None, *(Blend(weight, "minmax") for weight in WEIGHTS)]
@@ -207,6 +198,8 @@ def _add_variants(
     for depth in attempt.depths if attempt.pointwise else (run_depth,):
         share = depth / run_depth
         seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
+        price = None if cost is None else cost * share
+        top_k = min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k
         for blend in blends:
             run = replayed_run(
                 rankings,
@@ -215,18 +208,10 @@ def _add_variants(
                 blend,
                 depth=depth,
                 scale=method.scale,
-                top_k=min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k,
+                top_k=top_k,
             )
-            attempt.variants.append(
-                Variant(
-                    depth,
-                    blend,
-                    _configured(config, depth, blend),
-                    run,
-                    seconds,
-                    None if cost is None else cost * share,
-                )
-            )
+            configured = _configured(config, depth, blend)
+            attempt.variants.append(Variant(depth, blend, configured, run, seconds, price))
 
 
 def _configured(config: Mapping[str, Any], depth: int, blend: Blend | None) -> dict[str, Any]:
