@@ -13,10 +13,12 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Depth,
+    Force,
     OutputOptions,
     QueryOptions,
     Rankings,
     RerankerOptions,
+    Seed,
     SuiteArgument,
     SuiteOptions,
     VectorOptions,
@@ -54,9 +56,7 @@ def calibrate(
     depth: Depth = 100,
     behind: Behind = None,
     amount: QueryOptions,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the folds that choose the mapping.")
-    ] = 0,
+    seed: Seed = 0,
     vectors: VectorOptions,
     rankings: Rankings = None,
     into: Annotated[
@@ -68,7 +68,7 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Force = False,
     output: OutputOptions,
 ) -> None:
     """Fit a threshold that keeps a share of what is relevant.

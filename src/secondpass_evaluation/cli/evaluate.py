@@ -28,9 +28,12 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     STAGES,
     Depth,
+    Force,
     OutputOptions,
     QueryOptions,
     RerankTopN,
+    Resume,
+    Seed,
     Stage,
     SuiteOptions,
     VectorOptions,
@@ -120,7 +123,7 @@ def evaluate(
         int,
         typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and test.")] = 0,
+    seed: Seed = 0,
     amount: QueryOptions,
     vectors: VectorOptions,
     into: Annotated[
@@ -129,12 +132,8 @@ def evaluate(
             help="Folder to write results.json, per_query.csv, report.md, report.html and runs to."
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run in the folder.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite results in the folder.")
-    ] = False,
+    resume: Resume = False,
+    force: Force = False,
     details: Annotated[
         bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
     ] = False,

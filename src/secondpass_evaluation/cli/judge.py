@@ -36,9 +36,12 @@ from secondpass_evaluation.cli.suite_options import (
     Behind,
     Concurrency,
     DocumentOptions,
+    Force,
     OutputOptions,
     RerankerOptions,
+    Resume,
     Searched,
+    Seed,
     Stage,
     VectorOptions,
     configurations,
@@ -105,19 +108,15 @@ def judge(
             min=0.0, help="Cost after which no further query is judged; the model needs `prices`."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the orders.")] = 0,
+    seed: Seed = 0,
     concurrency: Concurrency = 1,
     vectors: VectorOptions,
     ask: Annotated[
         int | None,
         typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue in the folder, or judge a larger sample.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a model's judgements in the folder.")
-    ] = False,
+    resume: Resume = False,
+    force: Force = False,
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:

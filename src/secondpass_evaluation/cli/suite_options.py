@@ -90,6 +90,9 @@ Behind = Annotated[
     typer.Option(help="First stage whose candidates are reranked."),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 Rankings = Annotated[
     Path | None,
     typer.Option(

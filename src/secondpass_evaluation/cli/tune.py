@@ -20,9 +20,12 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Depth,
+    Force,
     OutputOptions,
     QueryOptions,
     Rankings,
+    Resume,
+    Seed,
     SuiteArgument,
     SuiteOptions,
     VectorOptions,
@@ -85,16 +88,12 @@ def tune(
         ),
     ] = None,
     behind: Behind = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of folds and test.")] = 0,
+    seed: Seed = 0,
     amount: QueryOptions,
     vectors: VectorOptions,
     rankings: Rankings = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run with the same --into.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the files of --into and --report.")
-    ] = False,
+    resume: Resume = False,
+    force: Force = False,
     output: OutputOptions,
 ) -> None:
     """Choose a reranker, its depth and blend, or the search alone.
