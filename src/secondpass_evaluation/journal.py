@@ -93,8 +93,16 @@ class Journal:
     def close(self) -> None:
         """Close the file, and remove it if it is empty. Adding a ranking opens it again."""
         with self._lock:
-            file = self._file
-            self._close(remove=file is not None and not os.fstat(file.fileno()).st_size)
+            file, self._file = self._file, None
+            if file is None:
+                return
+            is_empty = not os.fstat(file.fileno()).st_size
+            if sys.platform == "win32":  # an open file cannot be removed there
+                file.close()
+            # Elsewhere, removed while it is locked: afterwards it may belong to another process.
+            if is_empty:
+                self.path.unlink(missing_ok=True)
+            file.close()
 
     def clear(self) -> None:
         """Remove all rankings and stored answers.
@@ -109,17 +117,9 @@ class Journal:
         self.stored_answers("").delete()
 
     def delete(self) -> None:
-        """Close and remove the file and the stored answers.
-
-        Raises:
-            InputError: another process is writing to it.
-            OSError: the file cannot be removed.
-        """
-        with self._lock:
-            self._open()
-            self._lines.clear()
-            self._close(remove=True)
-        self.stored_answers("").delete()
+        """Close and remove the file and the stored answers; errors as of :meth:`clear`."""
+        self.clear()
+        self.close()
 
     def stored_answers(self, system: str) -> ResponseCache:
         """The response cache of a system, which has the answers of interrupted runs only.
@@ -166,17 +166,6 @@ class Journal:
         if self._file is None:
             self._file = open_locked(self.path, "a+b")
         return self._file
-
-    def _close(self, *, remove: bool) -> None:
-        file, self._file = self._file, None
-        if file is None:
-            return
-        if sys.platform == "win32":  # an open file cannot be removed there
-            file.close()
-        # Elsewhere, removed while it is locked: afterwards it may belong to another process.
-        if remove:
-            self.path.unlink(missing_ok=True)
-        file.close()
 
     def _load(self, file: BinaryIO) -> None:
         file.seek(0)

@@ -198,18 +198,11 @@ def check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise IndexFaultError(str(folder), "is a file; an index needs a folder")
-    foreign = [name for name in sorted(os.listdir(folder)) if not _is_index_file(name)]
-    if foreign:
+    own = {MANIFEST, LOCK}
+    names = [name for name in sorted(os.listdir(folder)) if name not in own]
+    if foreign := [name for name in names if not (PARTS.fullmatch(name) or _DRAFT.fullmatch(name))]:
         problem = f"has other files ({first_few(foreign)}); choose a new folder, or an index"
         raise IndexFaultError(str(folder), problem)
-
-
-def _is_index_file(name: str) -> bool:
-    return (
-        name in {MANIFEST, LOCK}
-        or PARTS.fullmatch(name) is not None
-        or _DRAFT.fullmatch(name) is not None
-    )
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -97,8 +97,11 @@ class HybridRetriever:
             raise InputError(f"k1, b: must be 0 or more and 0 to 1, not {k1} and {b}")
         _check_ids(self.corpus)
         texts = search_texts(self.corpus)
-        index = bm25s.BM25(method="lucene", k1=k1, b=b)
-        self._index = index if self._index_words(index, texts) else None
+        self._index: Any = None
+        if any(tokens := self._words(texts)):
+            self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
+            with _quiet("bm25s"):
+                self._index.index(tokens, show_progress=False)
         # One vector for each distinct text: a matrix product may round equal rows differently, and
         # equal passages must tie.
         rows: dict[str, int] = {}
@@ -169,14 +172,6 @@ class HybridRetriever:
             return self._by_vectors(query, k)
         lists = [self._by_vectors(query, self.depth), self._by_words(query, self.depth)]
         return reciprocal_rank_fusion(lists, rrf_k=rrf_k)[:k]
-
-    def _index_words(self, index: Any, texts: list[str]) -> bool:
-        tokens = self._words(texts)
-        if not any(tokens):
-            return False
-        with _quiet("bm25s"):
-            index.index(tokens, show_progress=False)
-        return True
 
     def _words(self, texts: list[str]) -> list[list[str]]:
         known: dict[str, str] = {}  # one object for each distinct word, which saves memory
