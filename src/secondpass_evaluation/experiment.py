@@ -22,13 +22,12 @@ from secondpass_evaluation.judging.inference import (
     CorrectedResult,
     corrected_difference,
     corrected_mean,
-    fewest_people,
 )
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.reranking import SystemRun, measure_reranker
 from secondpass_evaluation.results import ComparisonData, Result
-from secondpass_evaluation.significance import Difference, difference, holm
+from secondpass_evaluation.significance import Difference, difference, fewest_queries, holm
 from secondpass_evaluation.suites import Suite
 
 
@@ -249,7 +248,7 @@ def corrected_results(comparison: ComparisonData) -> tuple[CorrectedResult, ...]
     judged = comparison.judged_by
     people = {} if judged is None else judged.people
     people = {query: grades for query, grades in people.items() if query in comparison.queries}
-    if len(people) < fewest_people():
+    if len(people) < fewest_queries():
         return ()
     by_model: dict[str, Mapping[str, Mapping[str, float]]] = {}
     by_people: dict[str, Mapping[str, Mapping[str, float]]] = {}

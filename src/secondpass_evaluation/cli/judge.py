@@ -405,13 +405,13 @@ def _read_answer(*, can_go_back: bool) -> int | Literal["back", "quit"]:
 
 
 def _summarize(review: Review, *, as_json: bool) -> None:
-    from secondpass_evaluation.judging.inference import fewest_people
+    from secondpass_evaluation.significance import fewest_queries
 
     complete = len(review.complete())
     documents, agreement = review.agreement()
     if as_json:
         record = {"queries": complete, "documents": documents, "kappa": agreement}
-        print_json({**record, "of": len(review.order), "needed": fewest_people()})
+        print_json({**record, "of": len(review.order), "needed": fewest_queries()})
         return
     kappa = ""
     if agreement is not None:
@@ -419,5 +419,5 @@ def _summarize(review: Review, *, as_json: bool) -> None:
     noun = "document" if documents == 1 else "documents"
     write(f"a person has judged {documents:,} {noun}{kappa}\n")
     write(f"{complete:,} of {len(review.order):,} queries are complete\n")
-    if complete < fewest_people():
-        write(f"correcting the figures needs {fewest_people()} or more complete queries\n")
+    if complete < fewest_queries():
+        write(f"correcting the figures needs {fewest_queries()} or more complete queries\n")

@@ -50,10 +50,9 @@ from secondpass_evaluation.cli.suite_options import (
     grouped,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
-from secondpass_evaluation.search.embedders import default_embedder
+from secondpass_evaluation.search.embedders import CorpusEmbedder, default_embedder
 from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.index_files import rebuild_command
-from secondpass_evaluation.search.indexing import build_in_memory
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
 
@@ -244,7 +243,8 @@ def _index_in_memory(
         f"{corpus} is not an index and is indexed in memory for this query; to store one, run: "
         f"secondpass index {shlex.quote(str(corpus))} --into FOLDER"
     )
-    return build_in_memory(source.corpus, embedder, depth=depth, progress=progress)
+    batches = None if embedder is None else CorpusEmbedder(embedder, progress)
+    return HybridRetriever(source.corpus, batches, depth=depth)
 
 
 def _load_reranker(

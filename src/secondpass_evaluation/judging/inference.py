@@ -78,11 +78,6 @@ class CorrectedResult:
     difference: Corrected | None = None
 
 
-def fewest_people(confidence: float = 0.95) -> int:
-    """The smallest number of a person's queries for a correction: as for a significance test."""
-    return fewest_queries(confidence)
-
-
 def corrected_mean(
     measure: str,
     model: Mapping[str, float],
@@ -111,8 +106,8 @@ def corrected_mean(
         confidence: of the intervals, above 0 and below 1.
 
     Raises:
-        InputError: there are fewer queries than :func:`fewest_people`, a query of the person is not
-            among the model's, a value is not a finite number, or all the person's values are equal.
+        InputError: there are fewer queries than :func:`fewest_queries`, one of the person is not among
+            the model's, a value is not a finite number, or all the person's values are equal.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
@@ -121,7 +116,7 @@ def corrected_mean(
     if unknown := [query for query in people if query not in model]:
         raise InputError(f"people: {unknown[0]!r} is not among the model's queries")
     n, size = len(people), len(model)
-    if n < (fewest := fewest_people(confidence)):
+    if n < (fewest := fewest_queries(confidence)):
         raise InputError(
             f"people: {n} {'query is' if n == 1 else 'queries are'} too few to correct by; "
             f"{fewest} or more are needed"

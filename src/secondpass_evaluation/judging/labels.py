@@ -24,7 +24,7 @@ from secondpass.formats.shared import (
     uncompressed_name,
     write_lines,
 )
-from secondpass_evaluation.judging.inference import fewest_people
+from secondpass_evaluation.significance import fewest_queries
 
 _FORMAT = 1
 _NUMBERS = ("sampled_from", "queries", "documents", "ungraded", "depth", "seed")
@@ -88,8 +88,8 @@ class JudgedBy:
         also = (
             f"{count} of {self.queries} queries {'is' if count == 1 else 'are'} judged by a person"
         )
-        if count < fewest_people():
-            return f"{by}: {also}, too few to correct its grades ({fewest_people()} are needed)"
+        if count < fewest_queries():
+            return f"{by}: {also}, too few to correct its grades ({fewest_queries()} are needed)"
         return f"{by}: {also}, too; figures that are called corrected stand on both"
 
 

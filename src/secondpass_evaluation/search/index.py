@@ -9,6 +9,7 @@ pickled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import MANIFEST, selection_of
 
 
+@dataclass(frozen=True, repr=False)
 class Index:
     """An open index, which is a retriever.
 
@@ -37,17 +39,10 @@ class Index:
         modes: the modes of :meth:`retrieve`; only ``lexical`` without an embedder.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        manifest: Mapping[str, Any],
-        retriever: HybridRetriever,
-        changes: Sequence[str],
-    ) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self.changes = tuple(changes)
-        self.retriever = retriever
+    folder: Path
+    manifest: Mapping[str, Any]
+    retriever: HybridRetriever
+    changes: tuple[str, ...] = ()
 
     @property
     def corpus(self) -> Sequence[Candidate]:
@@ -155,7 +150,7 @@ def _open(
         problem = f"cannot be loaded ({type(error).__name__}); bm25s may be of another version"
         raise IndexFaultError(str(folder), problem, rebuild) from error
     retriever = HybridRetriever.from_parts(parts, embedder, depth=depth)
-    return Index(folder, manifest, retriever, stale)
+    return Index(folder, manifest, retriever, tuple(stale))
 
 
 def _matching_embedder(

@@ -1,4 +1,4 @@
-"""Build an index in a folder, or a retriever in memory, with progress."""
+"""Build an index in a folder, with progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from secondpass import Candidate, InputError
+from secondpass import InputError
 from secondpass.formats.shared import AnyPath, IndexFaultError, first_few
 from secondpass.ranking.shared import kind_of
 from secondpass.types import Progress, no_progress
@@ -23,7 +23,7 @@ from secondpass_evaluation.search.documents import (
     corpus_file,
     read_source,
 )
-from secondpass_evaluation.search.embedders import Embedder, NamedEmbedder, embed_in_batches
+from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
 from secondpass_evaluation.search.index import Index, open_existing
 from secondpass_evaluation.search.index_files import (
     FORMAT,
@@ -136,12 +136,13 @@ def build_index(
     with index_lock(folder):
         with suppress(IndexFaultError):
             remove_leftovers(folder)  # before more is written, or repeated kills fill the disk
-        known = {} if force else _vectors_by_text(old, embedder)
-        vectors = _Vectors(embedder, known, report)
+        vectors = _Vectors(embedder, {} if force else _vectors_by_text(old, embedder), report)
         parts_folder = folder / f"parts-{uuid4().hex}"
         try:
             parts_folder.mkdir()
-            retriever = _retriever(read.corpus, vectors if embedder else None, report)
+            report("indexing words", 0, None)  # bm25s reports no progress
+            retriever = HybridRetriever(read.corpus, vectors if embedder else None)
+            report("indexing words", 1, 1)
             report("writing the index", 0, None)
             parts = write_parts(parts_folder, retriever.parts)
             manifest = {
@@ -174,17 +175,8 @@ def build_index(
                     folder.rmdir()
             raise
         remove_leftovers(folder)
-    index = Index(folder, manifest, retriever, ())
+    index = Index(folder, manifest, retriever)
     return _summary(index, made=True, kept=vectors.kept, started=started)
-
-
-def build_in_memory(
-    corpus: Sequence[Candidate], embedder: Embedder | None, *, depth: int, progress: Progress
-) -> HybridRetriever:
-    """Build a retriever without storing it, with progress."""
-    vectors = None if embedder is None else _Vectors(embedder, {}, progress)
-    parts = _retriever(corpus, vectors, progress).parts
-    return HybridRetriever.from_parts(parts, embedder, depth=depth)
 
 
 class _Vectors:
@@ -192,7 +184,7 @@ class _Vectors:
 
     def __init__(
         self,
-        embedder: Embedder | None,
+        embedder: NamedEmbedder | None,
         known: Mapping[str, NDArray[np.float32]],
         progress: Progress,
     ) -> None:
@@ -213,15 +205,6 @@ class _Vectors:
 
     def _report(self, done: int, total: int) -> None:
         self._progress("encoding passages", done, total)
-
-
-def _retriever(
-    corpus: Sequence[Candidate], vectors: _Vectors | None, progress: Progress
-) -> HybridRetriever:
-    progress("indexing words", 0, None)  # bm25s reports no progress
-    retriever = HybridRetriever(corpus, vectors)
-    progress("indexing words", 1, 1)
-    return retriever
 
 
 def _is_current(
