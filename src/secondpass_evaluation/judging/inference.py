@@ -106,8 +106,8 @@ def corrected_mean(
         confidence: of the intervals, above 0 and below 1.
 
     Raises:
-        InputError: there are fewer queries than :func:`fewest_queries`, one of the person is not among
-            the model's, a value is not a finite number, or all the person's values are equal.
+        InputError: there are fewer queries than :func:`fewest_queries`, a query of the person is
+            not among the model's, a value is not a finite number, or all the person's values are equal.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
