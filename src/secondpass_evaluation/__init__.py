@@ -19,11 +19,7 @@ _PACKAGES = ("bm25s", "ir_measures", "jinja2", "lxml", "markdown_it", "numpy", "
 
 
 def check_installed(needed_for: str) -> None:
-    """Check that the packages of the extra ``evaluation`` are installed.
-
-    Raises:
-        MissingExtraError: one is not.
-    """
+    """Check that the packages of the extra ``evaluation`` are installed."""
     require(_PACKAGES, "evaluation", needed_for)
 
 

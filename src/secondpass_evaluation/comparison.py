@@ -27,9 +27,6 @@ class Comparison(ComparisonData):
     """The results of all systems on a suite, and their reports.
 
     Attributes:
-        suite: name of the suite.
-        queries: query id -> text.
-        qrels: query id -> document id -> relevance.
         measures: names; queries are compared by the first.
         baseline: name of the system that the others are compared with; None if none ran, or if
             rerankers stand behind several first stages, each compared with its own.
@@ -42,7 +39,7 @@ class Comparison(ComparisonData):
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything except runs and moves, as plain values for JSON."""
+        """Everything except runs, as plain values for JSON."""
         return {
             "suite": self.suite,
             "queries": len(self.queries),

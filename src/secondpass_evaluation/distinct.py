@@ -19,12 +19,7 @@ T = TypeVar("T")
 
 
 def grouped(values: Mapping[str, T], queries: Mapping[str, str]) -> dict[str, list[T]]:
-    """The values of queries with the same text together, under the id of the first of them.
-
-    Args:
-        values: query id -> value.
-        queries: query id -> text, of these queries and perhaps of others.
-    """
+    """The values of queries with the same text together, under the id of the first of them."""
     first: dict[str, str] = {}
     groups: dict[str, list[T]] = {}
     for query, value in values.items():

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 
-from secondpass import Candidate, Reranker, SecondPassError
+from secondpass import SecondPassError
 from secondpass.asking.shared import Expected
 from secondpass.types import Progress, no_progress
 from secondpass_evaluation.first_stages import FirstStage, FirstStages, Retriever, choose_stages
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
-from secondpass_evaluation.reranking import SystemRun
-from secondpass_evaluation.stability import shuffled_candidates
+from secondpass_evaluation.reranking import SystemRun, shuffled_candidates
 from secondpass_evaluation.suites import Suite
 
 _SAMPLE = 100
@@ -26,7 +24,6 @@ class ExpectedComparison:
     """The expected use of models by a comparison.
 
     Attributes:
-        queries: number of queries.
         systems: name of a reranker behind a first stage -> expected use of each model.
         not_run: name of a system that would not run -> reason.
         sampled: number of rankings of a system that the estimate is based on; None: all.
@@ -56,16 +53,14 @@ def expected_comparison(
     The first stages search, as the estimate depends on their candidates; no reranker is called.
     Rankings in the journal are not counted. The arguments and exceptions are those of ``compare``.
     """
-    report = progress or no_progress
     stages, behinds = choose_stages(suite, first_stages, behind)
+    report = progress or no_progress
     search = FirstStages(suite, retriever, depth, report)
-    behinds = behinds or (search.preferred(stages),)
     created, missing = create_rerankers(rerankers)
     expected = ExpectedComparison(len(suite.queries))
     try:
-        for stage in behinds:
-            for name, reason in missing.items():
-                expected.not_run[f"{stage}+{name}"] = reason
+        for stage in behinds or (search.preferred(stages),):
+            expected.not_run.update({f"{stage}+{name}": missing[name] for name in missing})
             retrieved = search.retrieved(stage)
             for name, (reranker, _) in created.items():
                 label = f"{stage}+{name}"
@@ -73,11 +68,7 @@ def expected_comparison(
                     expected.not_run[label] = f"{stage}: {retrieved.reason}"
                     continue
                 system = SystemRun(label, reranker, suite, retrieved.candidates, 1, report, journal)
-                requests, repeats = _requests(system), 1 + shuffles
-                if journal is not None and len(journal):
-                    requests, repeats = _unfinished(system, shuffles, seed), 1
-                uses = reranker.expected_use(requests)
-                expected.systems[label] = [use.times(repeats) for use in uses]
+                expected.systems[label], _ = _expected_use(system, shuffles, seed)
     finally:
         close_created(created)
     return expected
@@ -89,58 +80,40 @@ def expected_of_services(
     """Estimate the use of models by those systems that ask a language model or a rerank API.
 
     At most 100 rankings of each system are estimated, which takes about a second; all rankings of a
-    large suite would take minutes. Rankings in the journal are not counted.
-
-    Args:
-        systems: with the candidates of every query.
-        shuffles: as for ``compare``.
-        seed: of the shuffles.
-
-    Returns:
-        None if no service is asked. A system whose requests are wrong is left out.
+    large suite would take minutes. None if no service is asked; a system whose requests are wrong
+    is left out.
     """
     asking: dict[str, list[Expected]] = {}
     largest = queries = 0
     for system in systems:
-        requests, repeats = _requests(system), 1 + shuffles
         with suppress(SecondPassError):  # running the system raises it again
-            uses = _sampled_use(system.reranker, requests)
-            is_resumed = system.journal is not None and len(system.journal) > 0
-            if is_resumed and any(use.calls for use in uses):
-                requests, repeats = _unfinished(system, shuffles, seed), 1
-                uses = _sampled_use(system.reranker, requests)
+            uses, count = _expected_use(system, shuffles, seed, _SAMPLE)
             if any(use.calls for use in uses):
-                asking[system.name] = [use.times(repeats) for use in uses]
-                largest = max(largest, len(requests))
+                asking[system.name] = uses
+                largest = max(largest, count)
                 queries = max(queries, len(system.candidates))
     if not asking:
         return None
     return ExpectedComparison(queries, asking, sampled=_SAMPLE if largest > _SAMPLE else None)
 
 
-def _sampled_use(
-    reranker: Reranker, requests: Sequence[tuple[str, Sequence[Candidate]]]
-) -> list[Expected]:
-    """The expected use of models by all requests, estimated from an evenly spaced sample."""
-    count = min(len(requests), _SAMPLE)
+def _expected_use(
+    system: SystemRun, shuffles: int, seed: int, most: int | None = None
+) -> tuple[list[Expected], int]:
+    """The expected use of models by rankings that the journal does not have, and their number.
+
+    It is estimated from an evenly spaced sample of at most ``most`` of them.
+    """
+    reranker, candidates = system.reranker, system.candidates
+    requests, repeats = system.unfinished(candidates), 1 + shuffles
+    if system.journal is not None and len(system.journal):
+        repeats = 1
+        shuffled = shuffled_candidates(
+            candidates, depth=reranker.depth, shuffles=shuffles, seed=seed
+        )
+        for label, lists in shuffled:
+            requests += system.unfinished(lists, label)
+    count = min(len(requests), most or len(requests))
     sample = [requests[number * len(requests) // count] for number in range(count)]
-    return [use.times(len(requests) / count) for use in reranker.expected_use(sample)]
-
-
-def _requests(system: SystemRun) -> list[tuple[str, Sequence[Candidate]]]:
-    """The query and the candidates of each request of a system."""
-    texts = system.suite.queries
-    return [(texts[query], items) for query, items in system.candidates.items()]
-
-
-def _unfinished(
-    system: SystemRun, shuffles: int, seed: int
-) -> list[tuple[str, Sequence[Candidate]]]:
-    """The requests, including shuffled ones, whose rankings the journal does not have."""
-    shuffled = shuffled_candidates(
-        system.candidates, depth=system.reranker.depth, shuffles=shuffles, seed=seed
-    )
-    passes = chain([("", system.candidates)], shuffled)
-    return [
-        request for label, candidates in passes for request in system.unfinished(candidates, label)
-    ]
+    factor = repeats * len(requests) / count if count else 1
+    return [use.times(factor) for use in reranker.expected_use(sample)], len(requests)

@@ -10,7 +10,7 @@ from itertools import chain
 from secondpass import InputError
 from secondpass.formats.shared import check_numbers
 from secondpass.settings import describe
-from secondpass.types import Progress
+from secondpass.types import Progress, no_progress
 from secondpass_evaluation.comparison import Comparison
 from secondpass_evaluation.distinct import averaged, repetition_notes
 from secondpass_evaluation.dry_run import ExpectedComparison, expected_of_services
@@ -22,14 +22,12 @@ from secondpass_evaluation.judging.inference import (
     CorrectedResult,
     corrected_difference,
     corrected_mean,
-    fewest_people,
 )
 from secondpass_evaluation.measures import DEFAULT_MEASURES, evaluate
-from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, create_rerankers
 from secondpass_evaluation.reranking import SystemRun, measure_reranker
 from secondpass_evaluation.results import ComparisonData, Result
-from secondpass_evaluation.significance import Difference, Test, difference, holm
+from secondpass_evaluation.significance import Difference, difference, fewest_queries, holm
 from secondpass_evaluation.suites import Suite
 
 
@@ -43,12 +41,10 @@ def compare(
     depth: int = 100,
     measures: Sequence[str] = DEFAULT_MEASURES,
     baseline: str | None = None,
-    test: Test = "randomization",
     shuffles: int = 0,
     seed: int = 0,
     concurrency: int = 1,
-    not_run: Mapping[str, str] | None = None,
-    progress: Progress | bool | None = None,
+    progress: Progress | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Comparison:
@@ -67,35 +63,29 @@ def compare(
             ``embedded``) where a first stage needs them.
         first_stages: the first stages to measure. None: ``given`` if the suite has candidates,
             otherwise all three searches.
-        behind: one or several first stages whose candidates every reranker reranks. They are also
-            measured themselves. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that is measured and can run.
+        behind: first stages whose candidates every reranker reranks, which are also measured
+            themselves. None: the first of ``given``, ``hybrid``, ``lexical`` and ``vector`` that
+            is measured and can run.
         depth: maximum number of candidates of each query.
         measures: names as in ir_measures; queries are compared by the first.
         baseline: the system that the others are compared with. None: the first stage ``behind``;
             with several, each reranker is compared with its own first stage.
-        test: of the differences, see :mod:`~secondpass_evaluation.significance`.
         shuffles: how often each query's candidates are shuffled and reranked, to measure the effect
             of input order.
         seed: of the shuffles and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        not_run: rerankers that the caller could not create, with the reasons.
-        progress: called after each query; or whether to show a progress bar on standard error.
-            None: if that is a terminal, or in a notebook.
+        progress: called after each query.
         journal: receives each finished ranking. Rankings that it has are reused, with their
-            recorded time and usage. Rerankers whose configuration cannot be serialised are not
-            recorded.
+            recorded time and usage, if the reranker's configuration can be serialised.
         expected: called before the first reranker runs, if any asks a language model or a rerank
-            API, with their expected calls, tokens and cost. These are estimated from at most 100
-            rankings of each, without calling anything; rankings in the journal are not counted.
+            API, with their expected calls, tokens and cost, estimated from at most 100 rankings.
 
     Raises:
         InputError: an argument is wrong, or the retriever returns candidates without ids.
         ConfigurationError: a configuration is wrong.
         MeasureError: a measure is unknown.
 
-    Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded; those
-    created here are closed.
+    Other exceptions of the retriever pass through. Rerankers passed as objects stay loaded.
     """
     started = now()
     measures = (measures,) if isinstance(measures, str) else tuple(dict.fromkeys(measures))
@@ -104,64 +94,54 @@ def compare(
     )
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
-    _check_measures(measures, test, suite)
+    _check_measures(measures, suite)
     stages, behinds = choose_stages(suite, first_stages, behind)
     created, missing = create_rerankers(rerankers)
-    missing |= not_run or {}
-    if twice := created.keys() & missing.keys():
-        raise InputError(f"not_run: {', '.join(sorted(twice))} is among the rerankers, too")
     if not created and not missing:
-        missing = {"rerank": "no reranker was given"}
-    with progress_bar(progress) as report:
-        search = FirstStages(suite, retriever, depth, report)
-        behinds = behinds or (search.preferred(stages),)
-        names = [
-            *stages,
-            *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
-        ]
-        if baseline is not None and baseline not in names:
-            raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
+        reason = "no reranker was given (on the command line: --preset or --config)"
+        missing = {"rerank": reason}
+    report = progress or no_progress
+    search = FirstStages(suite, retriever, depth, report)
+    behinds = behinds or (search.preferred(stages),)
+    names = [
+        *stages,
+        *(f"{stage}+{name}" for name in (*created, *missing) for stage in behinds),
+    ]
+    if baseline is not None and baseline not in names:
+        raise InputError(f"baseline: {baseline!r} is none of {', '.join(names)}")
 
-        results = [search.measure(stage, measures) for stage in stages]
-        first = dict(zip(stages, results, strict=True))
-        systems = {
-            name: [
-                SystemRun(
-                    f"{stage}+{name}",
-                    reranker,
-                    suite,
-                    search.retrieved(stage).candidates,
-                    concurrency,
-                    report,
-                    journal,
+    results = [search.measure(stage, measures) for stage in stages]
+    first = dict(zip(stages, results, strict=True))
+    systems = {}
+    for name, (reranker, _) in created.items():
+        lists = {stage: search.retrieved(stage).candidates for stage in behinds}
+        systems[name] = [
+            SystemRun(f"{at}+{name}", reranker, suite, lists[at], concurrency, report, journal)
+            for at in behinds
+        ]
+    if expected is not None:
+        # Systems behind a first stage that could not run have no candidates and no calls.
+        estimate = expected_of_services(
+            [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
+        )
+        if estimate is not None:
+            expected(estimate)
+    for name, (reranker, owned) in created.items():
+        try:
+            for stage, system in zip(behinds, systems[name], strict=True):
+                before = first[stage]
+                if before.status == "not_run":
+                    reason = f"{stage}: {before.reason}"
+                    results.append(Result(system.name, "not_run", reason, stage))
+                    continue
+                results.append(
+                    measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
                 )
-                for stage in behinds
-            ]
-            for name, (reranker, _) in created.items()
-        }
-        if expected is not None:
-            # Systems behind a first stage that could not run have no candidates and no calls.
-            estimate = expected_of_services(
-                [*chain.from_iterable(systems.values())], shuffles=shuffles, seed=seed
-            )
-            if estimate is not None:
-                expected(estimate)
-        for name, (reranker, owned) in created.items():
-            try:
-                for stage, system in zip(behinds, systems[name], strict=True):
-                    before = first[stage]
-                    if before.status == "not_run":
-                        reason = f"{stage}: {before.reason}"
-                        results.append(Result(system.name, "not_run", reason, stage))
-                        continue
-                    results.append(
-                        measure_reranker(system, before, measures, shuffles=shuffles, seed=seed)
-                    )
-            finally:
-                if owned:
-                    reranker.close()
-        for name, reason in missing.items():
-            results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
+        finally:
+            if owned:
+                reranker.close()
+    for name, reason in missing.items():
+        results += [Result(f"{stage}+{name}", "not_run", reason, stage) for stage in behinds]
 
     base, notes = _baseline(results, baseline, behinds)
     bases = _bases(results, base, own=baseline is None and len(behinds) > 1)
@@ -171,11 +151,11 @@ def compare(
         suite.qrels,
         measures,
         base,
-        _with_differences(results, bases, suite.queries, measures, test=test, seed=seed),
+        _with_differences(results, bases, suite.queries, measures, seed=seed),
         {
             "depth": depth,
             "behind": behinds[0] if len(behinds) == 1 else list(behinds),
-            "test": test,
+            "test": "randomization",
             "shuffles": shuffles,
             "seed": seed,
             "concurrency": concurrency,
@@ -189,13 +169,12 @@ def compare(
     return replace(comparison, corrected=corrected_results(comparison))
 
 
-def _check_measures(measures: Sequence[str], test: Test, suite: Suite) -> None:
-    """Measure and test an artificial run, so that errors are raised before anything expensive."""
+def _check_measures(measures: Sequence[str], suite: Suite) -> None:
+    """Measure an artificial run, so that errors are raised before anything expensive."""
     if not measures:
         raise InputError("measures: give at least one")
     run = {query: dict.fromkeys(judged, 1.0) for query, judged in suite.qrels.items()}
     evaluate(run, suite.qrels, measures)
-    difference(measures[0], {"query": 1.0}, {"query": 1.0}, test=test)
 
 
 def _baseline(
@@ -215,13 +194,7 @@ def _baseline(
 
 
 def _bases(results: Sequence[Result], baseline: str | None, *, own: bool) -> dict[str, str]:
-    """Name of a system -> name of the system that it is compared with.
-
-    Args:
-        results: of all systems.
-        baseline: name of the system that all others are compared with.
-        own: compare rerankers with their own first stages instead.
-    """
+    """Name of a system -> name of the system that it is compared with."""
     ran = {result.name: result.first_stage for result in results if result.evaluation}
     if own:
         return {name: stage for name, stage in ran.items() if stage is not None}
@@ -236,7 +209,6 @@ def _with_differences(
     queries: Mapping[str, str],
     measures: Sequence[str],
     *,
-    test: Test,
     seed: int,
 ) -> tuple[Result, ...]:
     """The results with their differences from the systems in ``bases``.
@@ -252,7 +224,6 @@ def _with_differences(
                 measure,
                 averaged(evaluations[name].per_query[measure], queries),
                 averaged(evaluations[base].per_query[measure], queries),
-                test=test,
                 seed=seed,
             )
             for name, base in bases.items()
@@ -277,7 +248,7 @@ def corrected_results(comparison: ComparisonData) -> tuple[CorrectedResult, ...]
     judged = comparison.judged_by
     people = {} if judged is None else judged.people
     people = {query: grades for query, grades in people.items() if query in comparison.queries}
-    if len(people) < fewest_people():
+    if len(people) < fewest_queries():
         return ()
     by_model: dict[str, Mapping[str, Mapping[str, float]]] = {}
     by_people: dict[str, Mapping[str, Mapping[str, float]]] = {}

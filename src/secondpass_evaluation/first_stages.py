@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.settings import describe
@@ -13,16 +13,15 @@ from secondpass.types import Progress
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.measures import ranking_to_run
 from secondpass_evaluation.results import Cost, Result
+from secondpass_evaluation.search.embedders import (
+    CorpusEmbedder,
+    EmbeddedEmbedder,
+    Embedder,
+    default_embedder,
+)
 from secondpass_evaluation.search.index import Index
-from secondpass_evaluation.search.retrieval import Mode
+from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.suites import Suite, with_title
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from secondpass_evaluation.search.embedders import Embedder
-    from secondpass_evaluation.search.retrieval import HybridRetriever
 
 FirstStage: TypeAlias = Literal["given", "vector", "lexical", "hybrid"]
 """``given``: the suite's own candidates. The others search its corpus."""
@@ -51,6 +50,54 @@ class Retrieved:
     reason: str = ""
 
 
+class CorpusRetriever:
+    """Searches a corpus by words, and by vectors that are computed when a mode first needs them.
+
+    Args:
+        corpus: the passages.
+        depth: number of candidates of each list that the mode ``hybrid`` fuses.
+        make_embedder: called once.
+    """
+
+    def __init__(
+        self, corpus: Sequence[Candidate], depth: int, make_embedder: Callable[[], Embedder]
+    ) -> None:
+        self.corpus = corpus
+        self.depth = depth
+        self.make_embedder = make_embedder
+        self._retriever: HybridRetriever | None = None
+
+    def prepare(self, mode: Mode) -> None:
+        """Compute what a mode needs, and load the model.
+
+        Raises:
+            MissingExtraError: the packages that the mode needs are not installed.
+            ModelLoadError: the embedded model cannot be loaded.
+        """
+        if self._retriever is None or mode not in self._retriever.modes:
+            embedder = None if mode == "lexical" else self.make_embedder()
+            self._retriever = HybridRetriever(self.corpus, embedder, depth=self.depth)
+            if embedder is not None:
+                embedder.embed([""])  # the vectors of the corpus may come from a cache
+
+    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
+        self.prepare(mode)
+        assert self._retriever is not None
+        return self._retriever.retrieve(query, k, mode)
+
+
+def required_embedder() -> EmbeddedEmbedder:
+    """The embedded model.
+
+    Raises:
+        MissingExtraError: the extra ``embedded`` is not installed.
+    """
+    embedder = default_embedder()
+    if embedder is None:
+        raise MissingExtraError("embedded", "searching by vectors")
+    return embedder
+
+
 class FirstStages:
     """Runs each first stage on the queries of a suite, at most once."""
 
@@ -58,11 +105,14 @@ class FirstStages:
         self, suite: Suite, retriever: Retriever | None, depth: int, progress: Progress
     ) -> None:
         self.suite = suite
-        self.retriever = retriever
         self.depth = depth
         self.progress = progress
         self._retrieved: dict[FirstStage, Retrieved] = {}
-        self._own: dict[Literal["lexical", "vector"], HybridRetriever] = {}
+        if retriever is None and suite.corpus is not None:
+            retriever = CorpusRetriever(
+                suite.corpus, depth, lambda: CorpusEmbedder(required_embedder(), progress)
+            )
+        self.retriever = retriever
 
     def retrieved(self, stage: FirstStage) -> Retrieved:
         """The candidates of a first stage; the first call runs it."""
@@ -100,8 +150,11 @@ class FirstStages:
         return Retrieved({q: tuple(candidates.get(q, ()))[: self.depth] for q in queries})
 
     def _search(self, mode: Mode) -> Retrieved:
-        # Created, with its vectors, before the clock starts.
-        retriever = self.retriever or self._own_retriever(mode)
+        retriever = self.retriever
+        if retriever is None:
+            raise InputError("the suite has no corpus to search")
+        if isinstance(retriever, CorpusRetriever | Index):
+            retriever.prepare(mode)  # before the clock starts
         candidates, seconds = {}, {}
         count = len(self.suite.queries)
         for done, (query, text) in enumerate(self.suite.queries.items(), 1):
@@ -113,62 +166,13 @@ class FirstStages:
             self.progress(mode, done, count)
         return Retrieved(candidates, seconds)
 
-    def _own_retriever(self, mode: Mode) -> Retriever:
-        """A retriever over the suite's corpus, with the embedded model where the mode needs it.
-
-        Raises:
-            InputError: the suite has no corpus.
-            MissingExtraError: the packages that the mode needs are not installed.
-            ModelLoadError: the embedded model cannot be loaded.
-        """
-        if self.suite.corpus is None:
-            raise InputError("the suite has no corpus to search")
-        from secondpass_evaluation.search.retrieval import HybridRetriever
-
-        if mode == "lexical" and not self._own:
-            self._own["lexical"] = HybridRetriever(self.suite.corpus, depth=self.depth)
-        elif mode != "lexical" and "vector" not in self._own:
-            from secondpass_evaluation.search.embedders import default_embedder
-
-            embedder = default_embedder()
-            if embedder is None:
-                raise MissingExtraError("embedded", "searching by vectors")
-            with_progress = _EmbedderWithProgress(embedder, self.progress)
-            self._own["vector"] = HybridRetriever(
-                self.suite.corpus, with_progress, depth=self.depth
-            )
-        return self._own.get("vector") or self._own["lexical"]
-
-
-class _EmbedderWithProgress:
-    """An embedder that reports progress while it encodes a corpus."""
-
-    def __init__(self, embedder: Embedder, progress: Progress) -> None:
-        self.embedder = embedder
-        self.progress = progress
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """The vectors of the texts. A single text, such as a query, reports no progress."""
-        if len(texts) == 1:
-            return self.embedder.embed(texts)
-        from secondpass_evaluation.search.embedders import embed_in_batches
-
-        return embed_in_batches(self.embedder, texts, self._report)
-
-    def _report(self, done: int, count: int) -> None:
-        self.progress("Encoding the corpus", done, count)
-
 
 def choose_stages(
     suite: Suite,
     first_stages: Sequence[FirstStage] | None,
     behind: FirstStage | Sequence[FirstStage] | None,
 ) -> tuple[tuple[FirstStage, ...], tuple[FirstStage, ...]]:
-    """The first stages to measure, and the requested ones among them whose candidates to rerank.
-
-    Raises:
-        InputError: a name is unknown, or there is none.
-    """
+    """The first stages to measure, and the requested ones among them whose candidates to rerank."""
     behinds = () if behind is None else _checked("behind", behind)
     requested: tuple[FirstStage, ...] = ("vector", "lexical", "hybrid")
     if first_stages is not None:

@@ -93,7 +93,16 @@ class Journal:
     def close(self) -> None:
         """Close the file, and remove it if it is empty. Adding a ranking opens it again."""
         with self._lock:
-            self._close(remove=self._file is not None and not _size(self._file))
+            file, self._file = self._file, None
+            if file is None:
+                return
+            is_empty = not os.fstat(file.fileno()).st_size
+            if sys.platform == "win32":  # an open file cannot be removed there
+                file.close()
+            # Elsewhere, removed while it is locked: afterwards it may belong to another process.
+            if is_empty:
+                self.path.unlink(missing_ok=True)
+            file.close()
 
     def clear(self) -> None:
         """Remove all rankings and stored answers.
@@ -108,17 +117,9 @@ class Journal:
         self.stored_answers("").delete()
 
     def delete(self) -> None:
-        """Close and remove the file and the stored answers.
-
-        Raises:
-            InputError: another process is writing to it.
-            OSError: the file cannot be removed.
-        """
-        with self._lock:
-            self._open()
-            self._lines.clear()
-            self._close(remove=True)
-        self.stored_answers("").delete()
+        """Close and remove the file and the stored answers; errors as of :meth:`clear`."""
+        self.clear()
+        self.close()
 
     def stored_answers(self, system: str) -> ResponseCache:
         """The response cache of a system, which has the answers of interrupted runs only.
@@ -166,17 +167,6 @@ class Journal:
             self._file = open_locked(self.path, "a+b")
         return self._file
 
-    def _close(self, *, remove: bool) -> None:
-        file, self._file = self._file, None
-        if file is None:
-            return
-        if sys.platform == "win32":  # an open file cannot be removed there
-            file.close()
-        # Elsewhere, removed while it is locked: afterwards it may belong to another process.
-        if remove:
-            self.path.unlink(missing_ok=True)
-        file.close()
-
     def _load(self, file: BinaryIO) -> None:
         file.seek(0)
         complete = 0
@@ -197,10 +187,6 @@ class Journal:
         if is_foreign and not self._lines:  # do not cut or remove a file that is not a journal
             raise InputError(f"{self.path}: is not a file of finished rankings; move it away")
         file.truncate(complete)
-
-
-def _size(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_size
 
 
 def ranking_key(
@@ -239,65 +225,41 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+_ITEM = (
+    *("position", "status", "rerank_score", "final_score", "stage_scores", "span", "spread"),
+    "probability",
+)
+"""What is kept of an item."""
+
+
 def _record(ranking: Ranking) -> dict[str, Any]:
-    items = [
-        [
-            item.position,
-            item.status,
-            item.rerank_score,
-            item.final_score,
-            list(item.stage_scores),
-            item.span,
-            item.spread,
-            item.probability,
-        ]
-        for item in ranking
-    ]
+    items = [[getattr(item, name) for name in _ITEM] for item in ranking]
     return {"items": items, "report": ranking.report.to_dict()}
 
 
 def _ranking(record: Mapping[str, Any], query: str, candidates: Sequence[Candidate]) -> Ranking:
     items = []
-    for rank, item in enumerate(record["items"], 1):
-        position, status, rerank_score, final_score, stages, span, spread, *more = item
-        candidate = candidates[position]
-        items.append(
-            Ranked(
-                rank,
-                position,
-                candidate,
-                status,
-                rerank_score,
-                final_score,
-                tuple(stages),
-                dict(candidate.metadata),
-                None if span is None else (span[0], span[1]),
-                spread,
-                *more,
-            )
-        )
+    for rank, values in enumerate(record["items"], 1):
+        item = dict(zip(_ITEM, values, strict=True))
+        item["stage_scores"] = tuple(item["stage_scores"])
+        item["span"] = item["span"] and tuple(item["span"])
+        candidate = candidates[item["position"]]
+        metadata = dict(candidate.metadata)
+        items.append(Ranked(rank=rank, candidate=candidate, metadata=metadata, **item))
     return Ranking(query, tuple(items), _report(record["report"]))
 
 
-_NUMBERS = ("depth_asked", "depth_done", "waiting_seconds", "calling_seconds")
-
-
 def _report(record: Mapping[str, Any]) -> Report:
-    issues = [
-        Issue(**{**issue, "positions": tuple(issue["positions"]), "ids": tuple(issue["ids"])})
-        for issue in record["issues"]
-    ]
-    return Report(
-        record["status"],
-        record["method"],
-        record["score_kind"],
-        tuple(issues),
-        Usage(**record["usage"]),
-        record["seconds"],
-        {reason: tuple(positions) for reason, positions in record["left_out"].items()},
-        tuple(EngineInfo(**engine) for engine in record["engines"]),
-        skipped=None if record.get("skipped") is None else Skipped(**record["skipped"]),
-        nothing_relevant=record.get("nothing_relevant"),
-        threshold=None if record.get("threshold") is None else Threshold(**record["threshold"]),
-        **{name: record[name] for name in _NUMBERS if name in record},
-    )
+    skipped, threshold = record["skipped"], record["threshold"]
+    parts = {
+        "issues": tuple(
+            Issue(**{**issue, "positions": tuple(issue["positions"]), "ids": tuple(issue["ids"])})
+            for issue in record["issues"]
+        ),
+        "usage": Usage(**record["usage"]),
+        "left_out": {reason: tuple(places) for reason, places in record["left_out"].items()},
+        "engines": tuple(EngineInfo(**engine) for engine in record["engines"]),
+        "skipped": skipped and Skipped(**skipped),
+        "threshold": threshold and Threshold(**threshold),
+    }
+    return Report(**{**record, **parts})

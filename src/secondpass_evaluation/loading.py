@@ -74,8 +74,7 @@ def load_suite(
 
     Args:
         source: a BEIR folder; a file of JSON lines with ``relevant`` ids, whose corpus is the
-            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets. Names of
-            files may have ``.gz`` added.
+            ``corpus.jsonl`` beside it unless ``corpus`` is set; or a name of ir_datasets.
         queries: a file that replaces the folder's.
         qrels: a file that replaces the folder's.
         corpus: replaces the folder's: a file, a folder of documents, an index, or passages, such as
@@ -92,39 +91,26 @@ def load_suite(
         OSError: a file cannot be read.
     """
     passages = Path(corpus) if isinstance(corpus, str | PathLike) else corpus
-    parts = {"queries": queries, "qrels": qrels}
-    paths = {part: Path(path) for part, path in parts.items() if path is not None}
+    own = {"queries": queries, "qrels": qrels}
+    paths = {part: Path(path) for part, path in own.items() if path is not None}
     if source is None:
         return _from_files("suite", paths, passages, run)
     path = Path(source)
     if path.is_dir():
-        name = path.resolve().name or "suite"
-        return _from_files(name, {**_in_folder(path), **paths}, passages, run, folder=path)
+        found = {part: find_file(path, names) for part, names in _FILES.items()}
+        paths = {**{part: file for part, file in found.items() if file is not None}, **paths}
+        return _from_files(path.resolve().name or "suite", paths, passages, run, folder=path)
     if path.exists():
         if paths:
             message = f"is a file of queries and judgements; leave out {', '.join(sorted(paths))}"
             raise InputError(f"{source}: {message}")
         if passages is None:
             passages = find_file(path.parent, _FILES["corpus"])
-        return _assemble(
-            uncompressed_name(path).stem,
-            path,
-            *_read_queries_with_relevant(path),
-            passages,
-            run=run,
-        )
+        asked = _read_queries_with_relevant(path)
+        return _assemble(uncompressed_name(path).stem, path, *asked, passages, run=run)
     if paths or passages is not None or run is not None or not _may_be_a_name(str(source)):
         raise InputError(f"{source}: there is no such file or folder")
     return _from_ir_datasets(str(source))
-
-
-def _in_folder(folder: Path) -> dict[str, Path]:
-    paths = {}
-    for part, names in _FILES.items():
-        path = find_file(folder, names)
-        if path is not None:
-            paths[part] = path
-    return paths
 
 
 def _from_files(
@@ -138,13 +124,13 @@ def _from_files(
         if folder is not None:
             missing = [f"{part} ({', '.join(_FILES[part])})" for part in missing]
         raise InputError(f"{name}: has no {' and no '.join(missing)}")
-    queries, qrels = read_queries(paths["queries"]), read_qrels(paths["qrels"])
-    judged_by = read_judged_by(paths["qrels"], qrels)
+    judgements = paths["qrels"]
+    queries, qrels = read_queries(paths["queries"]), read_qrels(judgements)
+    judged_by = read_judged_by(judgements, qrels)
     corpus = paths.get("corpus") if corpus is None else corpus
     lists = None if folder is None else find_file(folder, ["candidates.jsonl"])
-    return _assemble(
-        name, paths["qrels"], queries, qrels, corpus, run=run, lists=lists, judged_by=judged_by
-    )
+    parts = judgements, queries, qrels, corpus
+    return _assemble(name, *parts, run=run, lists=lists, judged_by=judged_by)
 
 
 def _assemble(
@@ -165,53 +151,45 @@ def _assemble(
     elif lists is not None:
         candidates = read_candidates(lists, passages)
     texts = read_hashes(judgements)
-    suite = make_suite(
-        name,
-        queries,
-        qrels,
-        corpus=passages,
-        candidates=candidates,
-        judged_by=judged_by,
-        texts=texts,
-    )
+    parts = {"corpus": passages, "candidates": candidates, "judged_by": judged_by}
+    suite = make_suite(name, queries, qrels, texts=texts, **parts)  # type: ignore[arg-type]
     keep_hashes(judgements, texts, text_hashes(suite.qrels, passages or (), candidates or {}))
     return suite
 
 
 def passages_of(corpus: Path | Iterable[Candidate]) -> list[Candidate]:
-    """The passages of a corpus, with their titles in their texts.
-
-    Raises:
-        FormatError: the file is malformed.
-        IndexFaultError: it is an index that is stale or incomplete.
-        OSError: a file cannot be read.
-    """
-    return [with_title(item) for item in _passages(corpus)]
-
-
-def _passages(corpus: Path | Iterable[Candidate]) -> Iterable[Candidate]:
-    """The passages of a BEIR file, of a folder of documents, or of an index."""
+    """The passages of a file, a folder of documents or an index, with titles in their texts."""
+    passages: Iterable[Candidate]
     if not isinstance(corpus, Path):
-        return corpus
-    if is_index(corpus):
+        passages = corpus
+    elif is_index(corpus):
         from secondpass_evaluation.search.index import open_index
 
-        return open_index(corpus).corpus
-    return read_source(corpus).corpus if corpus.is_dir() else read_corpus(corpus)
+        passages = open_index(corpus).corpus
+    else:
+        passages = read_source(corpus).corpus if corpus.is_dir() else read_corpus(corpus)
+    return [with_title(item) for item in passages]
+
+
+def _query_lines(path: AnyPath) -> Iterator[tuple[Line, dict[str, Any], str]]:
+    """The lines of a file, their records, and the texts of the queries."""
+    for line, record in read_json_lines(path):
+        text = next((record[key] for key in QUERY_KEYS if key in record), None)
+        if not isinstance(text, str):
+            what = "a 'query' (or 'question', or 'text'): a string"
+            raise line.error(f"needs {what}, not {describe(text)}")
+        yield line, record, text
 
 
 def _read_queries_with_relevant(path: Path) -> tuple[dict[str, str], Qrels]:
     queries: dict[str, str] = {}
     qrels: Qrels = {}
-    for line, record in read_json_lines(path):
-        key = next((key for key in QUERY_KEYS if isinstance(record.get(key), str)), None)
-        if key is None:
-            raise line.error("needs a 'query' (or 'question', or 'text'): a string")
+    for line, record, text in _query_lines(path):
         own = record.get("_id", record.get("id", f"q{line.number}"))
         identifier = checked_id(line, own, "the id")
         if identifier in queries:
             raise line.error(f"the id {identifier!r} is a duplicate")
-        queries[identifier] = record[key]
+        queries[identifier] = text
         qrels[identifier] = dict(_relevances(line, record.get("relevant")))
     return queries, qrels
 
@@ -269,57 +247,36 @@ def read_query_log(path: AnyPath) -> dict[str, str]:
     ``id<TAB>text``. A line without an ``_id`` or ``id`` gets an id computed from its text, which
     stays the same while the log grows. Of texts that differ only in white space and case, the first
     is used; lines with an empty text are left out.
-
-    Raises:
-        FormatError: a line is malformed, or two texts have the same id.
-        InputError: there is no query.
-        OSError: the file cannot be read.
     """
     with open_input(Path(path)) as file:
         is_json = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     queries: dict[str, str] = {}
     seen: set[str] = set()
-    if is_json:
-        for line, record in read_json_lines(path):
-            text = next((record[key] for key in QUERY_KEYS if key in record), None)
-            if not isinstance(text, str):
-                named = "a 'query' (or 'question', or 'text')"
-                raise line.error(f"needs {named}: a string, not {describe(text)}")
-            _add(queries, seen, _id(line, record, text), text, line)
-    else:
+    if not is_json:
         for identifier, text in read_queries(path).items():
-            _add(queries, seen, identifier, text, None)
+            if (plain := query_key(well_formed(text))) and plain not in seen:
+                seen.add(plain)
+                queries[identifier] = well_formed(text)
+    for line, record, raw in _query_lines(path) if is_json else ():
+        text = well_formed(raw)  # JSON can hold lone surrogates, files cannot
+        plain = query_key(text)
+        own = record.get("_id", record.get("id"))
+        if own is None:
+            own = "q" + hashlib.sha256(plain.encode()).hexdigest()[:12]
+        identifier = checked_id(line, own, "the id")
+        if not plain or plain in seen:
+            continue
+        if identifier in queries:
+            raise line.error(f"the id {identifier!r} has another text in an earlier line")
+        seen.add(plain)
+        queries[identifier] = text
     if not queries:
         raise InputError(f"{path}: there are no queries")
     return queries
 
 
-def _add(
-    queries: dict[str, str], seen: set[str], identifier: str, text: str, line: Line | None
-) -> None:
-    text = well_formed(text)  # JSON can hold lone surrogates, files cannot
-    plain = query_key(text)
-    if not plain or plain in seen:
-        return
-    if line is not None and identifier in queries:
-        raise line.error(f"the id {identifier!r} has another text in an earlier line")
-    seen.add(plain)
-    queries[identifier] = text
-
-
-def _id(line: Line, record: dict[str, object], text: str) -> str:
-    value = record.get("_id", record.get("id"))
-    if value is None:
-        return "q" + hashlib.sha256(query_key(well_formed(text)).encode()).hexdigest()[:12]
-    return checked_id(line, value, "the id")
-
-
 def checked_id(line: Line, value: Any, what: str) -> str:
-    """The id as a string; ``what`` names it in messages.
-
-    Raises:
-        FormatError: it is neither a string with characters nor an integer.
-    """
+    """The id as a string; ``what`` names it in messages."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise line.error(f"{what} must be a string or an integer, not {describe(value)}")
     return str(value)
@@ -328,12 +285,7 @@ def checked_id(line: Line, value: Any, what: str) -> str:
 def read_candidates(
     path: AnyPath, corpus: Sequence[Candidate] | None
 ) -> dict[str, list[Candidate]]:
-    """Read lines of ``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best first.
-
-    Raises:
-        FormatError: a line is malformed.
-        OSError: the file cannot be read.
-    """
+    """Read lines of ``query_id`` and ``candidates``: ``id``, ``text``, ``score``, best first."""
     known = {str(item.id): item for item in corpus or ()}
     candidates: dict[str, list[Candidate]] = {}
     for line, record in read_json_lines(path):
@@ -366,13 +318,7 @@ def _candidate(line: Line, item: Any, known: Mapping[str, Candidate]) -> Candida
 def candidates_of_run(
     path: AnyPath, corpus: Sequence[Candidate] | None
 ) -> dict[str, list[Candidate]]:
-    """The documents of a TREC run as candidates.
-
-    Raises:
-        FormatError: a line is malformed, or a document is not in the corpus.
-        InputError: there is no corpus.
-        OSError: the file cannot be read.
-    """
+    """The documents of a TREC run as candidates."""
     if corpus is None:
         raise InputError(f"{path}: a run has no texts; it needs a corpus")
     known = {str(item.id): item for item in corpus}

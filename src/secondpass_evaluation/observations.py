@@ -27,18 +27,8 @@ from secondpass_evaluation.suites import Suite
 class Observations:
     """The candidates of a suite's queries from one first stage, and rankings of them.
 
-    Args:
-        suite: queries, judgements, and a corpus or candidates.
-        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
-        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that can run.
-        depth: maximum number of candidates of each query.
-        concurrency: number of rankings at a time. Times then include waiting for each other.
-        progress: called after each query.
-        journal: receives each finished ranking; rankings that it has are reused.
-
-    Attributes:
-        stage: the name of the first stage.
+    The arguments are those of :func:`~secondpass_evaluation.compare`; ``stage`` is the name of the
+    first stage.
 
     Raises:
         InputError: an argument is wrong, or no first stage can run.
@@ -83,26 +73,12 @@ class Observations:
         candidates: Mapping[str, Sequence[Candidate]] | None = None,
         label: str = "",
     ) -> dict[str, Ranking]:
-        """Query id -> ranking of its candidates.
-
-        Args:
-            name: name of the reranker in the journal and in progress reports.
-            reranker: the caller closes it. Candidates that a threshold or ``top_k`` leaves out
-                are not in the rankings.
-            candidates: query id -> list. None: the lists of the first stage.
-            label: appended to the name, to distinguish other lists.
-        """
+        """Query id -> ranking of its candidates."""
         lists = self.candidates if candidates is None else candidates
         return self.system(name, reranker).rankings(lists, label)
 
     def system(self, name: str, reranker: Reranker) -> SystemRun:
         """A reranker with the candidates of every query."""
-        return SystemRun(
-            f"{self.stage}+{name}",
-            reranker,
-            self.suite,
-            self.candidates,
-            self.concurrency,
-            self.progress,
-            self.journal,
-        )
+        settings = self.concurrency, self.progress, self.journal
+        label = f"{self.stage}+{name}"
+        return SystemRun(label, reranker, self.suite, self.candidates, *settings)

@@ -53,8 +53,6 @@ class Period:
     """The rankings of a period.
 
     Attributes:
-        days: as read from a monitor.
-        rankings: number of rankings.
         methods: method -> number of rankings.
         sketches: method -> statistic -> sketch; the method None has the statistics of candidates.
         shares: property, such as ``status partial`` -> number of rankings that have it.
@@ -114,8 +112,8 @@ class DriftChange:
     after: float
     effect: float
     p: float
-    is_share: bool
-    alarm: bool
+    is_share: bool = False
+    alarm: bool = False
 
     @property
     def description(self) -> str:
@@ -160,24 +158,16 @@ def share_tests(before: Period, after: Period) -> Iterator[DriftChange]:
     for name in sorted({*before.shares, *after.shares}):
         counts = before.shares.get(name, 0), after.shares.get(name, 0)
         yield from _share_test(None, name, counts, totals, each)
-    yield from _equal_score_tests(before, after)
-
-
-def _equal_score_tests(before: Period, after: Period) -> Iterator[DriftChange]:
-    """Tests of the share of each method's rankings in which all candidates have one score.
-
-    A few such rankings hardly move the distributions of the scores.
-    """
+    # Rankings with one score for all candidates: a few hardly move the distributions of the scores.
     for method in sorted(before.methods.keys() & after.methods.keys()):
-        sketches = [
-            period.sketches.get(method, {}).get("rerank.deviation") for period in (before, after)
-        ]
-        first, second = (sketch or Sketch() for sketch in sketches)
+        first, second = (
+            period.sketches.get(method, {}).get("rerank.deviation", Sketch())
+            for period in (before, after)
+        )
         each = repetition(before, after, method)
-        if counted_once(min(first.count, second.count), each) < FEWEST:
-            continue
-        counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
-        yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
+        if counted_once(min(first.count, second.count), each) >= FEWEST:
+            counts, totals = (first.bins[0], second.bins[0]), (first.count, second.count)
+            yield from _share_test(method, EQUAL_SCORES, counts, totals, each)
 
 
 def _share_test(
@@ -187,26 +177,18 @@ def _share_test(
     totals: tuple[int, int],
     each: float,
 ) -> Iterator[DriftChange]:
-    """The test of a share; none if all rankings have the property, or none has it.
-
-    Args:
-        method: whose rankings are counted; None: all.
-        name: of the property.
-        counts: rankings before and after that have it.
-        totals: rankings before and after.
-        each: how many rankings count as one.
-    """
+    """The test of a share, where so many rankings count as one; none if all or none has it."""
     # Decided by both periods together, so that leaving tests out does not bias the others.
     if sum(counts) in {0, sum(totals)}:
         return
+    from scipy import stats
+
     first, second = (count / total for count, total in zip(counts, totals, strict=True))
     sizes = [counted_once(total, each) for total in totals]
     scaled = _scaled(counts, totals, sizes)
     table = [scaled, [size - count for count, size in zip(scaled, sizes, strict=True)]]
-    p = min(1.0, float(_scipy_stats().fisher_exact(table).pvalue))
-    yield DriftChange(
-        method, name, first, second, abs(second - first), p, is_share=True, alarm=False
-    )
+    p = min(1.0, float(stats.fisher_exact(table).pvalue))
+    yield DriftChange(method, name, first, second, abs(second - first), p, is_share=True)
 
 
 def shift_tests(before: Period, after: Period) -> Iterator[DriftChange]:
@@ -216,21 +198,11 @@ def shift_tests(before: Period, after: Period) -> Iterator[DriftChange]:
         each = repetition(before, after, method)
         for name in sorted(sketches[0].keys() & sketches[1].keys()):
             first, second = sketches[0][name], sketches[1][name]
-            if counted_once(min(first.count, second.count), each) < FEWEST:
-                continue
-            if len(first.bins.keys() | second.bins.keys()) < 2:
-                continue
-            distance, p = _kolmogorov_smirnov(first, second, each)
-            yield DriftChange(
-                method,
-                name,
-                first.quantile(0.5),
-                second.quantile(0.5),
-                distance,
-                p,
-                is_share=False,
-                alarm=False,
-            )
+            enough = counted_once(min(first.count, second.count), each) >= FEWEST
+            if enough and len(first.bins.keys() | second.bins.keys()) > 1:
+                distance, p = _kolmogorov_smirnov(first, second, each)
+                medians = first.quantile(0.5), second.quantile(0.5)
+                yield DriftChange(method, name, *medians, distance, p)
 
 
 def _scaled(counts: Sequence[int], totals: Sequence[int], sizes: Sequence[int]) -> list[int]:
@@ -250,11 +222,10 @@ def _scaled(counts: Sequence[int], totals: Sequence[int], sizes: Sequence[int]) 
 def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[float, float]:
     """The largest distance of the distribution functions, and its p-value.
 
-    Args:
-        first: the first sample.
-        second: the second sample.
-        each: how many rankings count as one.
+    So many rankings count as one.
     """
+    from scipy import stats
+
     counts = first.count, second.count
     below = [0, 0]
     widest = 0, 0
@@ -270,7 +241,7 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[flo
     sizes = counted_once(counts[0], each), counted_once(counts[1], each)
     if max(sizes) > _EXACT_UP_TO:
         size = sizes[0] * sizes[1] / sum(sizes)
-        return effect, min(1.0, float(_scipy_stats().kstwo.sf(effect, round(size))))
+        return effect, min(1.0, float(stats.kstwo.sf(effect, round(size))))
     scaled = _scaled(widest, counts, sizes)
     if sizes[0] == sizes[1]:
         scaled = [abs(scaled[0] - scaled[1]), 0]
@@ -279,34 +250,29 @@ def _kolmogorov_smirnov(first: Sketch, second: Sketch, each: float) -> tuple[flo
 
 @lru_cache(maxsize=10_000)
 def _exact_p(counts: tuple[int, int], below: tuple[int, int]) -> float:
-    """The exact p-value for samples of two distinct values.
+    """The exact p-value for samples of two distinct values, ``below`` of which are the lower one.
 
     It depends only on the sizes and the distance, so these samples stand for all others with the
     same distance.
-
-    Args:
-        counts: sizes of the samples.
-        below: number of lower values in each sample.
     """
+    from scipy import stats
+
     samples = [
         [0] * lower + [1] * (count - lower) for count, lower in zip(counts, below, strict=True)
     ]
     with warnings.catch_warnings():
         # scipy warns and returns the asymptotic p if the exact computation fails by rounding.
         warnings.simplefilter("ignore", RuntimeWarning)
-        result: Any = _scipy_stats().ks_2samp(*samples, method="exact")
+        result: Any = stats.ks_2samp(*samples, method="exact")
     return min(1.0, float(result.pvalue))
-
-
-def _scipy_stats() -> Any:
-    from scipy import stats
-
-    return stats
 
 
 ALPHA = 0.01
 SMALLEST_SHIFT = 0.1
+"""Smallest distance of distribution functions for an alarm. With many rankings, unimportant
+differences are significant, too."""
 SMALLEST_SHARE = 0.01
+"""Smallest difference of shares of rankings for an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +310,6 @@ def drift(
     after: Days,
     *,
     alpha: float = ALPHA,
-    smallest_shift: float = SMALLEST_SHIFT,
-    smallest_share: float = SMALLEST_SHARE,
 ) -> Drift:
     """Compare two periods.
 
@@ -353,9 +317,6 @@ def drift(
         before: the first period; see :func:`~secondpass.monitoring.read_days`.
         after: the second period.
         alpha: highest chance of any false alarm, above 0 and below 1.
-        smallest_shift: smallest distance of distribution functions for an alarm, 0 to 1. With many
-            rankings, unimportant differences are significant, too.
-        smallest_share: smallest difference of shares of rankings for an alarm, 0 to 1.
 
     Raises:
         InputError: a period has fewer than 20 rankings, or its rankings count as fewer because
@@ -363,28 +324,23 @@ def drift(
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha: must lie between 0 and 1, not {alpha}")
-    for name, value in (("smallest_shift", smallest_shift), ("smallest_share", smallest_share)):
-        if not 0 <= value <= 1:
-            raise InputError(f"{name}: must be 0 to 1, not {value}")
     totals = Period(before), Period(after)
-    for name, total in zip(("before", "after"), totals, strict=True):
+    named = [*zip(("before", "after"), totals, strict=True)]
+    needed = f"at least {FEWEST} are needed to compare"
+    for name, total in named:
         if total.rankings < FEWEST:
             noun = "ranking" if total.rankings == 1 else "rankings"
-            raise InputError(
-                f"{name}: {total.rankings} {noun}; at least {FEWEST} are needed to compare"
-            )
+            raise InputError(f"{name}: {total.rankings} {noun}; {needed}")
     each = repetition(*totals)
-    for name, total in zip(("before", "after"), totals, strict=True):
+    for name, total in named:
         if (count := counted_once(total.rankings, each)) < FEWEST:
-            raise InputError(
-                f"{name}: {total.rankings:,} rankings repeat few queries, and count as {count}; at "
-                f"least {FEWEST} are needed to compare"
-            )
+            what = f"{total.rankings:,} rankings repeat few queries, and count as {count}"
+            raise InputError(f"{name}: {what}; {needed}")
     tests = [*share_tests(*totals), *shift_tests(*totals)]
     corrected = holm([test.p for test in tests])
     changes = []
     for test, p in zip(tests, corrected, strict=True):
-        smallest = smallest_share if test.is_share else smallest_shift
+        smallest = SMALLEST_SHARE if test.is_share else SMALLEST_SHIFT
         alarm = p is not None and p <= alpha and test.effect >= smallest
         changes.append(replace(test, p=p or 0.0, alarm=alarm))
     changes.sort(key=lambda change: (not change.alarm, change.p, -change.effect))

@@ -23,18 +23,7 @@ TUNED = "Written by secondpass tune"
 
 
 def with_provenance(config: Mapping[str, Any], lines: Iterable[str]) -> str:
-    """A configuration as YAML, after comments.
-
-    Args:
-        config: plain values, as :meth:`~secondpass.Reranker.to_config` returns them. Loading the
-            text returns an equal configuration.
-        lines: the comments, without ``#``. Each begins on a new line and is wrapped; line feeds
-            and control characters cannot end a comment. An empty line separates paragraphs.
-
-    Raises:
-        ConfigurationError: the configuration holds a key, which files must not contain, or an
-            object that YAML cannot represent.
-    """
+    """A configuration as YAML, after comments."""
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, "configuration")
     try:
@@ -63,12 +52,7 @@ def tuning_notes(path: AnyPath) -> list[str]:
 
 
 def check_output(path: AnyPath, *, force: bool = False) -> Path:
-    """Check the path of a configuration to write; call it before any expensive work.
-
-    Raises:
-        InputError: it is not the name of a YAML file, its folder does not exist, or the file exists
-            and ``force`` is not set.
-    """
+    """Check the path of a configuration to write; call it before any expensive work."""
     file = Path(path)
     if file.suffix not in _SUFFIXES:
         raise InputError(f"{file}: must end in .yaml or .yml")
@@ -84,19 +68,7 @@ def check_output(path: AnyPath, *, force: bool = False) -> Path:
 def write_config(
     path: AnyPath, config: Mapping[str, Any], lines: Iterable[str], *, force: bool = False
 ) -> Path:
-    """Write a configuration and comments to a file, atomically.
-
-    Args:
-        path: the file, ``.yaml`` or ``.yml``.
-        config: as for :func:`with_provenance`.
-        lines: as for :func:`with_provenance`.
-        force: overwrite the file if there is one.
-
-    Raises:
-        ConfigurationError: as for :func:`with_provenance`.
-        InputError: as for :func:`check_output`.
-        OSError: the file cannot be written.
-    """
+    """Write a configuration and comments to a file, atomically."""
     target = check_output(path, force=force)
     text = with_provenance(config, lines)
     with atomic_write(target) as file:

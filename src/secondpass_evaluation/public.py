@@ -40,7 +40,7 @@ from secondpass_evaluation.periods import Drift, DriftChange, drift
 from secondpass_evaluation.rerankers import Spec
 from secondpass_evaluation.results import Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.search.embedders import Embedder, default_embedder
-from secondpass_evaluation.search.fusion import reciprocal_rank_fusion, weighted_score_fusion
+from secondpass_evaluation.search.fusion import reciprocal_rank_fusion
 from secondpass_evaluation.search.index import Index, open_index
 from secondpass_evaluation.search.indexing import build_index
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
@@ -52,7 +52,7 @@ from secondpass_evaluation.significance import (
     holm,
 )
 from secondpass_evaluation.suites import Suite, make_suite
-from secondpass_evaluation.tuning.result import Point, Trial, Tuning
+from secondpass_evaluation.tuning.result import Trial, Tuning
 from secondpass_evaluation.tuning.selection import Held
 from secondpass_evaluation.tuning.tuning import tune
 from secondpass_evaluation.writing import write_corpus, write_qrels, write_queries, write_run
@@ -82,7 +82,6 @@ __all__ = [
     "Judgements",
     "MeasureError",
     "Mode",
-    "Point",
     "Progress",
     "Qrels",
     "Result",
@@ -119,7 +118,6 @@ __all__ = [
     "read_run",
     "reciprocal_rank_fusion",
     "tune",
-    "weighted_score_fusion",
     "write_corpus",
     "write_qrels",
     "write_queries",

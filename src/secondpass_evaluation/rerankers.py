@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from secondpass import ConfigurationError, MissingExtraError, Reranker
+from secondpass import ConfigurationError, MissingExtraError, ModelLoadError, Reranker
 from secondpass.config import resolve
 
 Spec: TypeAlias = Reranker | Mapping[str, Any] | str | PathLike[str]
@@ -24,16 +24,12 @@ class NamedReranker(NamedTuple):
 def create_rerankers(
     rerankers: Mapping[str, Spec] | Sequence[Spec] | Spec,
 ) -> tuple[dict[str, NamedReranker], dict[str, str]]:
-    """The rerankers by name; and, by name, why others cannot be created (a missing package).
-
-    Raises:
-        ConfigurationError: a configuration is wrong.
-    """
+    """The rerankers by name; and, by name, why others cannot be created."""
     created, missing = {}, {}
     for name, spec in _by_name(rerankers).items():
         try:
             created[name] = NamedReranker(resolve(spec), not isinstance(spec, Reranker))
-        except MissingExtraError as error:
+        except (MissingExtraError, ModelLoadError) as error:
             missing[name] = str(error)
         except ConfigurationError as error:
             about = error.about if isinstance(spec, str | PathLike) else name

@@ -6,9 +6,9 @@ are those of a smaller depth, if the score of a candidate does not depend on the
 
 from __future__ import annotations
 
-import math
+import random
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from secondpass import (
     RerankError,
     SecondPassError,
 )
-from secondpass.formats.shared import Run, by_judged_id, judged_id
+from secondpass.formats.shared import Run, judged_id
 from secondpass.ranking.shared import (
     TRUNCATED,
     Blend,
@@ -38,9 +38,8 @@ from secondpass.types import Progress
 from secondpass_evaluation.distinct import measured
 from secondpass_evaluation.journal import Journal, ranking_key
 from secondpass_evaluation.measures import Evaluation, ranking_to_run
-from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown
+from secondpass_evaluation.results import TEXT_LENGTH, Change, Cost, Result, Shown, Stability
 from secondpass_evaluation.significance import TIE
-from secondpass_evaluation.stability import measure_stability
 from secondpass_evaluation.suites import Suite
 
 DEPTHS = (10, 20, 50, 100)
@@ -57,13 +56,6 @@ def means_by_depth(
 
     Empty where it cannot be computed: scores depend on other candidates, a fallback ranked, or the
     order is not that of scores and blend alone (an ordering, candidates that are left out).
-
-    Args:
-        reranker: made the rankings.
-        rankings: query id -> ranking.
-        candidates: query id -> candidates of the ranking.
-        suite: has the judgements.
-        measure: its name.
     """
     method = reranker.method
     longest = max(map(len, candidates.values()), default=0)
@@ -90,14 +82,8 @@ def means_by_depth(
 class SystemRun:
     """A reranker, and the candidates of every query that it reranks.
 
-    Attributes:
-        name: name in the journal and in progress reports.
-        reranker: loaded and closed by the caller.
-        suite: has the texts of the queries.
-        candidates: query id -> candidates, best first.
-        concurrency: number of rankings at a time.
-        progress: called after each query.
-        journal: rankings that it has are reused; it receives new ones. None: no journal.
+    The name is that in the journal and in progress reports. The caller loads and closes the
+    reranker.
     """
 
     name: str
@@ -126,44 +112,41 @@ class SystemRun:
         self, candidates: Mapping[str, Sequence[Candidate]], label: str = ""
     ) -> list[tuple[str, Sequence[Candidate]]]:
         """The queries with their candidates whose ranking is not in the journal."""
-        config = self._recorded_config()
+        journal, key_of = self.journal, self._keys(label)
         return [
             (self.suite.queries[query], items)
             for query, items in candidates.items()
-            if self.journal is None
-            or config is None
-            or self._key(label, config, query, items) not in self.journal
+            if journal is None or key_of is None or key_of(query, items) not in journal
         ]
 
-    def _recorded_config(self) -> Mapping[str, Any] | None:
-        """The configuration in the keys of journaled rankings; None if there are no such keys."""
-        return None if self.journal is None else _config_of(self.reranker)
-
-    def _key(
-        self, label: str, config: Mapping[str, Any], query: str, candidates: Sequence[Candidate]
-    ) -> str:
-        return ranking_key(self.name + label, config, query, self.suite.queries[query], candidates)
-
-    def _ranking(self, query: str, candidates: Sequence[Candidate]) -> Ranking:
-        try:
-            return self.reranker.rerank(query, candidates)
-        except RerankError as error:  # under `strict`; the report has the details
-            return error.ranking
+    def _keys(self, label: str) -> Callable[[str, Sequence[Candidate]], str] | None:
+        """The keys of rankings in the journal; None if there is none, or they cannot have any."""
+        config = None if self.journal is None else _config_of(self.reranker)
+        if config is None:
+            return None
+        texts = self.suite.queries
+        return lambda query, items: ranking_key(
+            self.name + label, config, query, texts[query], items
+        )
 
     def _reranked(
         self, candidates: Mapping[str, Sequence[Candidate]], label: str
     ) -> Iterator[tuple[str, Ranking]]:
-        config = self._recorded_config()
+        key_of = self._keys(label)
 
         def rerank(query: str) -> Ranking:
             text, items = self.suite.queries[query], candidates[query]
-            if self.journal is None or config is None:
-                return self._ranking(text, items)
-            key = self._key(label, config, query, items)
-            ranking = self.journal.find(key, text, items)
+            key = "" if key_of is None else key_of(query, items)
+            ranking = (
+                self.journal.find(key, text, items) if self.journal is not None and key else None
+            )
             if ranking is None:
-                ranking = self._ranking(text, items)
-                self.journal.add(key, ranking)
+                try:
+                    ranking = self.reranker.rerank(text, items)
+                except RerankError as error:  # under `strict`; the report has the details
+                    ranking = error.ranking
+                if self.journal is not None and key:
+                    self.journal.add(key, ranking)
             return ranking
 
         if self.concurrency == 1:
@@ -192,8 +175,7 @@ def measure_reranker(
     try:
         rankings = system.rankings(system.candidates)
         reports = {query: ranking.report for query, ranking in rankings.items()}
-        counts = _counts(reports.values(), reranker)
-        counts["truncated"] = _truncated(system, reports)
+        counts = _counts(system, reports)
         cost = _cost(reports)
         if reason := judged_nothing(rankings.values(), counts["issues"]):
             failed = replace(not_run, status="not_measured", reason=reason)
@@ -201,16 +183,7 @@ def measure_reranker(
         run = ranking_to_run(rankings)
         stability = None
         if shuffles:
-            stability = measure_stability(
-                lambda shuffled, label: ranking_to_run(system.rankings(shuffled, label)),
-                system.candidates,
-                run,
-                suite,
-                depth=reranker.depth,
-                measure=measures[0],
-                shuffles=shuffles,
-                seed=seed,
-            )
+            stability = _stability(system, run, measures[0], shuffles=shuffles, seed=seed)
     except SecondPassError as error:
         return replace(not_run, reason=str(error))
     after = measured(run, suite, measures)
@@ -228,36 +201,64 @@ def measure_reranker(
         stability=stability,
         gains=gains,
         losses=losses,
-        moves=rank_moves(suite, before.run, run),
         depths=means_by_depth(reranker, rankings, system.candidates, suite, measures[0]),
         **counts,
     )
 
 
-def _counts(reports: Collection[Report], reranker: Reranker) -> dict[str, Any]:
-    """Numbers of rankings by status, by issue code, and by fallback."""
-    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
-    stages = getattr(reranker.method, "stages", None)
-    cascade = reranker.method.name if stages else None
-    return {
-        "statuses": Counter(report.status for report in reports),
-        "issues": Counter(
-            code for report in reports for code in {issue.code for issue in report.issues}
-        ),
-        "fallbacks": Counter(
-            report.method
-            for report in reports
-            if report.status == "degraded"
-            and report.method is not None
-            and report.method != cascade
-        ),
-    }
+def _stability(
+    system: SystemRun, unshuffled: Run, measure: str, *, shuffles: int, seed: int
+) -> Stability:
+    """Shuffle each query's candidates, and compare the rankings with the unshuffled ones."""
+    from scipy.stats import kendalltau
 
-
-def _truncated(system: SystemRun, reports: Mapping[str, Report]) -> float:
-    """The share of the candidates within the depth that were not read whole."""
     depth = system.reranker.depth
-    total = sum(len(system.candidates[query][:depth]) for query in reports)
+    heads = {q: {str(item.id) for item in items[:depth]} for q, items in system.candidates.items()}
+    taus: list[float] = []
+    overlaps: list[float] = []
+    means = []
+    for label, shuffled in shuffled_candidates(
+        system.candidates, depth=depth, shuffles=shuffles, seed=seed
+    ):
+        run = ranking_to_run(system.rankings(shuffled, label))
+        for query, scores in run.items():
+            ranks = {document: rank for rank, document in enumerate(scores)}
+            # Not the tail, which never moves and would raise the correlation.
+            common = [doc for doc in unshuffled[query] if doc in ranks and doc in heads[query]]
+            if len(common) > 1:
+                tau, _ = kendalltau(range(len(common)), [ranks[document] for document in common])
+                taus.append(float(tau))
+            if top := list(unshuffled[query])[:_TOP]:
+                overlaps.append(len(set(top).intersection(list(scores)[:_TOP])) / len(top))
+        means.append(measured(run, system.suite, [measure]).mean[measure])
+    tau, overlap = (sum(each) / len(each) if each else 1.0 for each in (taus, overlaps))
+    return Stability(shuffles, tau, overlap, measure, tuple(means))
+
+
+def shuffled_candidates(
+    candidates: Mapping[str, Sequence[Candidate]], *, depth: int | None, shuffles: int, seed: int
+) -> Iterator[tuple[str, dict[str, list[Candidate]]]]:
+    """The label and the candidates of each shuffle.
+
+    The tail stays in place, so that the same candidates are judged.
+    """
+    rng = random.Random(seed)
+    for number in range(1, shuffles + 1):
+        shuffled = {}
+        for query, items in candidates.items():
+            head = list(items[:depth])
+            rng.shuffle(head)
+            shuffled[query] = [*head, *items[len(head) :]]
+        yield f", shuffle {number} of {shuffles}", shuffled
+
+
+def _counts(system: SystemRun, reports: Mapping[str, Report]) -> dict[str, Any]:
+    """Numbers of rankings by status, by issue code and by fallback, and what was truncated."""
+    reranker, every = system.reranker, reports.values()
+    # A cascade in which a stage failed is `degraded`, too; its reports name the whole cascade.
+    cascade = reranker.method.name if getattr(reranker.method, "stages", None) else None
+    by = [report.method for report in every if report.status == "degraded" and report.method]
+    total = sum(len(system.candidates[query][: reranker.depth]) for query in reports)
     truncated = {
         (query, position)
         for query, report in reports.items()
@@ -265,7 +266,12 @@ def _truncated(system: SystemRun, reports: Mapping[str, Report]) -> float:
         if issue.code == TRUNCATED
         for position in issue.positions
     }
-    return len(truncated) / total if total else 0.0
+    return {
+        "statuses": Counter(report.status for report in every),
+        "issues": Counter(code for one in every for code in {issue.code for issue in one.issues}),
+        "fallbacks": Counter(method for method in by if method != cascade),
+        "truncated": len(truncated) / total if total else 0.0,
+    }
 
 
 def judged_nothing(rankings: Collection[Ranking], issues: Mapping[str, int]) -> str:
@@ -306,24 +312,8 @@ def _cost(reports: Mapping[str, Report]) -> Cost:
         total("output_tokens"),
         total("cost"),
         sum(report.usage.cached for report in reports.values()),
-        **_saved(reports.values()),
         units=total("units"),
     )
-
-
-def _saved(reports: Collection[Report]) -> dict[str, Any]:
-    """The savings by the setting ``when``."""
-    skipped = [report for report in reports if report.skipped is not None]
-    others = [report.seconds for report in reports if report.skipped is None]
-    seconds = None
-    if skipped and others:
-        usual = math.fsum(others) / len(others)
-        seconds = math.fsum(usual - report.seconds for report in skipped)
-    return {
-        "skipped": len(skipped),
-        "saved_pairs": sum(report.skipped.pairs for report in skipped if report.skipped),
-        "saved_seconds": seconds,
-    }
 
 
 def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
@@ -335,6 +325,7 @@ def _config_of(reranker: Reranker) -> Mapping[str, Any] | None:
 
 _QUERIES = 5
 _DOCUMENTS = 5
+_TOP = 10
 
 
 def largest_changes(
@@ -392,24 +383,6 @@ def _beginning(text: object) -> str:
     return " ".join(text.split())[:TEXT_LENGTH] if isinstance(text, str) else ""
 
 
-def rank_moves(suite: Suite, before: Run, after: Run) -> tuple[tuple[int | None, int | None], ...]:
-    """Rank of each relevant document in both runs; documents that are in neither are left out."""
-    moves = []
-    for query, judged in suite.qrels.items():
-        old = {
-            document: rank
-            for rank, document in enumerate(by_judged_id(before.get(query, {}), judged), 1)
-        }
-        new = {
-            document: rank
-            for rank, document in enumerate(by_judged_id(after.get(query, {}), judged), 1)
-        }
-        for document, relevance in judged.items():
-            if relevance > 0 and (document in old or document in new):
-                moves.append((old.get(document), new.get(document)))
-    return tuple(moves)
-
-
 def can_replay(ranking: Ranking, method: str) -> bool:
     """Whether the scores of a ranking come from the method, not from a fallback."""
     return ranking.report.method in {method, None}
@@ -422,14 +395,7 @@ def replayed(
     depth: int | None = None,
     scale: tuple[float, float] | None = None,
 ) -> list[int]:
-    """The input positions in the order of a blend, computed from a ranking without one.
-
-    Args:
-        ranking: made without blend, threshold, ordering and ``top_k``.
-        blend: None: rank by the method's scores.
-        depth: at most the depth of the ranking. None: the same.
-        scale: lowest and highest grade, if the scores are grades.
-    """
+    """The input positions in the order of a blend, computed from a ranking without one."""
     items = sorted(ranking, key=lambda item: item.position)
     head, tail = items[:depth], items[depth:] if depth is not None else []
     scored = [item for item in head if item.rerank_score is not None]
@@ -468,15 +434,6 @@ def replayed_run(
     """A run of rankings with another blend or depth; see :func:`replayed`.
 
     Rankings of a fallback are used unchanged, as their scores are not the method's.
-
-    Args:
-        rankings: query id -> ranking.
-        candidates: query id -> candidates of the ranking.
-        method: name of the method.
-        blend: as for :func:`replayed`.
-        depth: as for :func:`replayed`.
-        scale: as for :func:`replayed`.
-        top_k: number of items to keep; None: all.
     """
     run: Run = {}
     for query, ranking in rankings.items():

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from secondpass.formats.shared import Qrels, Run
-from secondpass.markup import block, paragraph, table
-from secondpass.ranking.shared import data_frame
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.judging.inference import CorrectedResult
 from secondpass_evaluation.judging.labels import JudgedBy
@@ -24,17 +22,10 @@ class Cost:
     Attributes:
         seconds: query id -> seconds, for each query that was run. For a reranker, the reranking
             alone; for a first stage, the search.
-        calls: number of calls to methods.
         pairs: number of query-candidate pairs that methods judged.
-        input_tokens: None where a method does not report them.
-        output_tokens: None where a method does not report them.
+        input_tokens, output_tokens: None where a method does not report them.
         cost: in the currency of the configured prices; None without prices.
         cached: answers from a response cache. They took no time, no call and no tokens here.
-        skipped: number of queries for which the setting ``when`` left the pass out or made it
-            shorter.
-        saved_pairs: number of query-candidate pairs that were not judged for these.
-        saved_seconds: sum over these queries of the mean seconds of the others, less their own;
-            None if all or no queries were skipped.
         units: billed units other than tokens, such as the search units of rerank APIs; None where
             a method does not report them.
     """
@@ -46,9 +37,6 @@ class Cost:
     output_tokens: int | None = None
     cost: float | None = None
     cached: int = 0
-    skipped: int = 0
-    saved_pairs: int = 0
-    saved_seconds: float | None = None
     units: float | None = None
 
     @property
@@ -94,11 +82,9 @@ class Stability:
     The first ``depth`` candidates of each query are shuffled and reranked.
 
     Attributes:
-        shuffles: number of shuffles of each query.
         tau: mean rank correlation (Kendall's tau-b) of the shuffled with the unshuffled ranking.
             1: input order has no effect.
         overlap: mean share of the top 10 that stay in the top 10.
-        measure: name of the measure of ``means``.
         means: mean of the measure over the queries, for each shuffle.
     """
 
@@ -111,14 +97,10 @@ class Stability:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A document in a list of results.
+    """A document in a list of results: its rank from 1, and the first 200 characters of its text.
 
-    Attributes:
-        rank: from 1.
-        id: document id.
-        text: the first 200 characters.
-        relevance: from the qrels; None if not judged.
-        before: its rank in the other list; None if it is not there.
+    ``relevance`` is None if it is not judged; ``before``, its rank in the other list, if it is not
+    there.
     """
 
     rank: int
@@ -132,13 +114,8 @@ class Shown:
 class Change:
     """A query on which a reranker is better or worse than its first stage.
 
-    Attributes:
-        query: query id.
-        text: the query.
-        before: value of the measure for the first stage.
-        after: value for the reranker.
-        top: the top documents of the reranker.
-        top_before: the top documents of the first stage.
+    ``before`` and ``after`` are values of the measure; ``top_before`` and ``top`` the first
+    documents of the first stage and of the reranker.
     """
 
     query: str
@@ -162,7 +139,6 @@ class Result:
         config: of the reranker, where it can be serialised.
         run: query id -> document id -> score.
         evaluation: the measures of the run; None unless the status is ``ran``.
-        cost: time and usage.
         statuses: number of rankings by report status.
         issues: number of rankings by issue code.
         fallbacks: number of ``degraded`` rankings by fallback method. The others come from a
@@ -171,9 +147,7 @@ class Result:
             (``text_truncated``), 0 to 1.
         stability: with ``shuffles`` only.
         differences: measure -> difference from the system ``Comparison.base_of``.
-        gains: the queries that gain most over its first stage.
-        losses: the queries that lose most.
-        moves: rank of each relevant document before and after; None if it is not in the list.
+        gains, losses: the queries that gain and lose most against its first stage.
         depths: number of candidates -> mean of the first measure if only so many had been
             reranked, up to the depth of the run. Empty if that cannot be computed from its scores.
     """
@@ -194,7 +168,6 @@ class Result:
     differences: Mapping[str, Difference] = field(default_factory=dict, repr=False)
     gains: tuple[Change, ...] = field(default=(), repr=False)
     losses: tuple[Change, ...] = field(default=(), repr=False)
-    moves: tuple[tuple[int | None, int | None], ...] = field(default=(), repr=False)
     depths: Mapping[int, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -204,7 +177,7 @@ class Result:
         return None if not count else (count - self.statuses.get("ok", 0)) / count
 
     def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return everything except run and moves as plain values; keys are hidden.
+        """Return everything except the run as plain values; keys are hidden.
 
         With ``text`` also the queries of gains and losses, and the beginnings of their documents.
         """
@@ -244,38 +217,10 @@ class Result:
             "losses": [_change(change, text=text) for change in self.losses],
         }
 
-    def to_pandas(self) -> Any:
-        """Return a DataFrame with measures and seconds of each query; empty if it has no figures.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        values = {} if self.evaluation is None else self.evaluation.per_query
-        queries = next(iter(values.values()), {})
-        rows = [
-            {
-                "query_id": query,
-                **{measure: values[measure][query] for measure in values},
-                "seconds": self.cost.seconds.get(query),
-            }
-            for query in queries
-        ]
-        return data_frame(rows, ["query_id", *values, "seconds"])
-
     def __repr__(self) -> str:
         means = {} if self.evaluation is None else self.evaluation.mean
         figures = ", ".join(f"{measure} {mean:.4f}" for measure, mean in means.items())
         return f"<Result {self.name!r}: {figures or f'{self.status}, {self.reason}'}>"
-
-    def _repr_html_(self) -> str:
-        means = {} if self.evaluation is None else self.evaluation.mean
-        rows = []
-        for measure, mean in means.items():
-            difference = self.differences.get(measure)
-            change = f"{difference.mean:+.4f}" if difference else ""
-            rows.append((f"{mean:.4f}", change, measure))
-        figures = [table(["mean", "difference", "measure"], rows)] if rows else []
-        return block("result", paragraph(repr(self)), *figures)
 
 
 def _change(change: Change, *, text: bool) -> dict[str, Any]:
@@ -308,6 +253,14 @@ class ComparisonData:
         """
         return self.baseline or result.first_stage
 
+    def means(self, measure: str) -> dict[str, float]:
+        """Name of each measured system -> mean of a measure."""
+        return {
+            result.name: result.evaluation.mean[measure]
+            for result in self.ran
+            if result.evaluation is not None
+        }
+
     def end_to_end(self, result: Result) -> dict[str, float]:
         """Seconds of search and reranking together, by query id; of the search for a first stage.
 
@@ -323,11 +276,7 @@ class ComparisonData:
         }
 
     def __getitem__(self, name: str) -> Result:
-        """The system of this name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The system of this name."""
         for result in self.results:
             if result.name == name:
                 return result

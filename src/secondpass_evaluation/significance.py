@@ -31,19 +31,15 @@ class Difference:
     """The difference of a ranker from a baseline, by one measure.
 
     Attributes:
-        measure: name of the measure.
-        queries: number of queries compared.
+        queries: number of queries compared; on so many the ranker is better (``wins``), equal
+            (``ties``) or worse (``losses``).
         mean: mean of the differences; positive if the ranker is better.
-        low: lower end of the confidence interval of ``mean`` (Student's t). None for fewer than two
-            queries, and if all differences are equal: there is no variance to estimate it from.
-        high: upper end; None in the same cases.
+        low, high: confidence interval of ``mean`` (Student's t). None for fewer than two queries,
+            and if all differences are equal: there is no variance to estimate it from.
         confidence: of the interval, 0 to 1.
         p: probability of a difference at least this large, in either direction, if the rankers
             were equally good. None for fewer than two queries.
         corrected_p: p, corrected for the number of comparisons.
-        wins: number of queries on which the ranker is better.
-        ties: number of queries on which both are equal.
-        losses: number of queries on which the ranker is worse.
     """
 
     measure: str
@@ -90,7 +86,7 @@ def difference(
     """Compare values of two rankers on the same queries.
 
     Args:
-        measure: name of the measure.
+        measure: its name.
         values: query id -> value, of the ranker.
         baseline: query id -> value, of the baseline.
         test: ``randomization`` (all combinations of the signs of the differences, or ``resamples``

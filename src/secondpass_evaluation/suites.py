@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from secondpass import Candidate, CandidateLike, InputError
 from secondpass.formats.shared import Qrels, check_numbers, file_of, whole_relevance
 from secondpass.markup import block, clean, excerpt, paragraph, table
-from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, data_frame, to_candidates
+from secondpass.ranking.shared import TEXT_LENGTH, comparable_id, to_candidates
 from secondpass.settings import describe
 from secondpass_evaluation.judging.judged_texts import Hashes, changed_documents, text_hashes
 from secondpass_evaluation.judging.labels import JudgedBy
@@ -56,34 +55,6 @@ class Suite:
         note = f"only the first {count} of {len(self.queries)} queries"
         return replace(self, queries=queries, qrels=qrels, notes=(*self.notes, note))
 
-    def to_dict(self, *, text: bool = False) -> dict[str, Any]:
-        """Return name, notes and numbers as plain values; with ``text`` also the queries' texts."""
-        return {
-            "name": self.name,
-            "passages": None if self.corpus is None else len(self.corpus),
-            "notes": list(self.notes),
-            "queries": [self._row(query, text=text) for query in self.queries],
-        }
-
-    def to_pandas(self, *, text: bool = False) -> Any:
-        """Return a DataFrame of the queries, one a row; with ``text`` also their texts.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        columns = ["query_id", "judged", "relevant", "candidates", *(["query"] if text else [])]
-        return data_frame([self._row(query, text=text) for query in self.queries], columns)
-
-    def _row(self, query: str, *, text: bool) -> dict[str, Any]:
-        lists, judged = self.candidates, self.qrels[query]
-        return {
-            "query_id": query,
-            "judged": len(judged),
-            "relevant": sum(relevance > 0 for relevance in judged.values()),
-            "candidates": None if lists is None else len(lists.get(query, ())),
-            **({"query": self.queries[query]} if text else {}),
-        }
-
     def __repr__(self) -> str:
         parts = [f"{len(self.queries):,} queries"]
         if self.corpus is not None:
@@ -93,25 +64,19 @@ class Suite:
         return f"<Suite {self.name!r}: {', '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        rows = [self._row(query, text=True) for query in list(self.queries)[:_ROWS]]
-        more = len(self.queries) - len(rows)
+        shown = list(self.queries)[:_ROWS]
+        more = len(self.queries) - len(shown)
+        rows = []
+        for query in shown:
+            grades = self.qrels[query].values()
+            count = "" if self.candidates is None else len(self.candidates.get(query, ()))
+            text = excerpt(self.queries[query], None, TEXT_LENGTH)
+            relevant = sum(grade > 0 for grade in grades)
+            rows.append((len(grades), relevant, count, clean(query), text))
         return block(
             "suite",
             paragraph(repr(self), *(f"Note: {note}" for note in self.notes)),
-            table(
-                ["judged", "relevant", "candidates", "id", "query"],
-                [
-                    (
-                        row["judged"],
-                        row["relevant"],
-                        "" if row["candidates"] is None else row["candidates"],
-                        clean(row["query_id"]),
-                        excerpt(row["query"], None, TEXT_LENGTH),
-                    )
-                    for row in rows
-                ],
-                texts=2,
-            ),
+            table(["judged", "relevant", "candidates", "id", "query"], rows, texts=2),
             *([paragraph(f"and {more:,} more")] if more else []),
         )
 
@@ -147,9 +112,9 @@ def make_suite(
         InputError: a part has the wrong type, no query with judgements is left, no document is
             judged relevant, or no judged document is in the corpus or the candidates.
     """
-    passages = (
-        None if corpus is None else candidates_with_ids(corpus, f"{name}: corpus", unique=True)
-    )
+    passages = None
+    if corpus is not None:
+        passages = candidates_with_ids(corpus, f"{name}: corpus", unique=True)
     lists = None
     if candidates is not None:
         _check_mapping(f"{name}: candidates", candidates)
@@ -165,20 +130,18 @@ def make_suite(
         )
     measurable, judged, notes = _measurable(name, queries, qrels)
     if lists is not None:
-        if without := sum(not lists.get(query) for query in measurable):
-            if without == len(measurable):
-                raise InputError(
-                    f"{name}: no query has candidates; the ids do not match: the queries are "
-                    f"{_some(measurable)}, those of the candidates {_some(lists)}"
-                )
-            notes.append(
-                f"without candidates, counted with no results: {without} of the queries "
-                f"({_some(query for query in measurable if not lists.get(query))})"
+        without = [query for query in measurable if not lists.get(query)]
+        if len(without) == len(measurable):
+            raise InputError(
+                f"{name}: no query has candidates; the ids do not match: the queries are "
+                f"{_some(measurable)}, those of the candidates {_some(lists)}"
             )
+        if without:
+            what = "without candidates, counted with no results"
+            notes.append(f"{what}: {len(without)} of the queries ({_some(without)})")
         if unknown := [query for query in lists if query not in queries]:
-            notes.append(
-                f"candidates of unknown queries, left out: {len(unknown)} ({_some(unknown)})"
-            )
+            what = "candidates of unknown queries, left out"
+            notes.append(f"{what}: {len(unknown)} ({_some(unknown)})")
         lists = {query: lists[query] for query in measurable if query in lists}
     known = {item.id for item in passages or ()}
     known.update(item.id for items in (lists or {}).values() for item in items)
@@ -190,10 +153,8 @@ def make_suite(
             f"{_some(sorted(documents))}, the candidates are {_some(sorted(map(str, known)))}"
         )
     if passages is not None and missing:
-        notes.append(
-            f"{len(missing)} of {len(documents)} judged documents are not in the corpus "
-            f"({_some(sorted(missing))})"
-        )
+        what = f"{len(missing)} of {len(documents)} judged documents are not in the corpus"
+        notes.append(f"{what} ({_some(sorted(missing))})")
     now = text_hashes(judged, passages or ()), text_hashes(judged, candidates=lists or {})
     if changed := changed_documents(texts or {}, *now):
         notes.insert(
@@ -227,9 +188,6 @@ def candidates_with_ids(
     """Convert candidates, and check that all have ids; with ``unique``, different ones.
 
     Integers become strings, as judgements have them.
-
-    Raises:
-        InputError: an id is missing or repeated; the message begins with ``what``.
     """
     try:
         candidates = to_candidates(items, text_needed=False)
@@ -272,21 +230,15 @@ def _measurable(
     if max(best) < 1:
         raise InputError(f"{name}: no document is judged relevant")
     notes = []
-    if unjudged := len(queries) - len(kept):
-        without = _some(query for query in queries if query not in kept)
-        notes.append(
-            f"without judgements, left out: {unjudged} of {len(queries)} queries ({without})"
-        )
+    if unjudged := [query for query in queries if query not in kept]:
+        what = "without judgements, left out"
+        notes.append(f"{what}: {len(unjudged)} of {len(queries)} queries ({_some(unjudged)})")
     if unknown := [query for query in qrels if query not in queries]:
-        notes.append(
-            f"judgements of unknown queries, left out: {len(unknown)} of {len(qrels)} judged "
-            f"queries ({_some(unknown)})"
-        )
+        what = "judgements of unknown queries, left out"
+        notes.append(f"{what}: {len(unknown)} of {len(qrels)} judged queries ({_some(unknown)})")
     if hopeless := [query for query, value in zip(kept, best, strict=True) if value < 1]:
-        notes.append(
-            f"without a relevant document, counted as 0: {len(hopeless)} of the queries "
-            f"({_some(hopeless)})"
-        )
+        what = "without a relevant document, counted as 0"
+        notes.append(f"{what}: {len(hopeless)} of the queries ({_some(hopeless)})")
     return kept, judged, notes
 
 

@@ -2,20 +2,11 @@
 
 import pytest
 
-from fakes import ByTable, Model, numbered
-from secondpass import Candidate, InputError, Reranker
+from fakes import ByTable, Model
+from secondpass import Candidate, Reranker
 from secondpass.strategies.graded import Graded
 from secondpass_evaluation import compare, dry_run, make_suite
 from secondpass_evaluation.dry_run import expected_comparison
-
-
-def test_options_of_a_call_count():
-    reranker = Reranker(Graded(Model(), batch_size=5))
-    requests = [("wombats", numbered([*range(10)]))] * 3
-    assert [use.calls for use in reranker.expected_use(requests)] == [6]
-    assert [use.calls for use in reranker.expected_use(requests, depth=5)] == [3]
-    with pytest.raises(InputError, match="depth"):
-        reranker.expected_use(requests, depth=0)
 
 
 def test_without_packages_the_fallback_is_expected(monkeypatch):

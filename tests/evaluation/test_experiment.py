@@ -132,13 +132,11 @@ def test_inside_event_loop() -> None:
         ({"seed": -1}, InputError, "seed: must be a whole number of 0 or more"),
         ({"suite": "wombats"}, InputError, "suite: give one of load_suite or make_suite, not"),
         ({"measures": ["nDGC@10"]}, MeasureError, "did you mean 'nDCG'"),
-        ({"test": "wilcoxon"}, InputError, "test: must be randomization or t"),
         ({"first_stages": ["dense"]}, InputError, "first_stages: must be one of given, vector"),
         ({"first_stages": []}, InputError, "first_stages: give at least one"),
         ({"behind": "dense"}, InputError, "behind: must be one of .*, not 'dense'"),
         ({"behind": ["lexical", "dense"]}, InputError, "behind: must be one of"),
         ({"baseline": "hybrid"}, InputError, "baseline: 'hybrid' is none of lexical, lexical[+]x"),
-        ({"not_run": {"x": "why"}}, InputError, "not_run: x is among the rerankers, too"),
         ({"rerankers": "no-such"}, ConfigurationError, "no preset is named 'no-such'"),
         ({"rerankers": 5}, ConfigurationError, "a preset name, a mapping, a YAML path"),
         ({"rerankers": [5]}, ConfigurationError, "a preset name, a mapping, a YAML path"),
@@ -267,7 +265,7 @@ def test_no_reranker_is_not_run() -> None:
     for none in ({}, []):
         found = compare(none, SUITE, first_stages=["lexical"])
         assert [one.name for one in found.ran] == ["lexical"]
-        assert found["lexical+rerank"].reason == "no reranker was given"
+        assert found["lexical+rerank"].reason.startswith("no reranker was given")
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,6 @@ def test_compressed_queries_with_relevant_ids(folder: Path) -> None:
     assert (suite.name, suite) == ("asked", plain)
 
 
-def test_an_uncompressed_file_comes_first(folder: Path) -> None:
-    write_queries(folder / "queries.jsonl.gz", {"q1": "another"})
-    assert load_suite(folder).queries == QUERIES
-
-
 @pytest.mark.parametrize("name", ["qrels.tsv", "qrels.txt", "qrels", "qrels.txt.gz"])
 def test_qrels_beside_the_rest(folder: Path, name: str) -> None:
     (folder / "qrels" / "test.tsv").unlink()

@@ -1,16 +1,11 @@
-"""Suites and results in notebooks and as plain values, and the progress bar."""
+"""Suites and results in notebooks and as plain values."""
 
-import io
 import json
-import sys
 
 import pytest
 
 from secondpass import Candidate, Reranker
-from secondpass.errors import InputError
 from secondpass_evaluation import HybridRetriever, compare, make_suite
-from secondpass_evaluation import progress as progress_module
-from secondpass_evaluation.progress import progress_bar
 from topic_suites import CANDIDATES, SUITE, ByGrade, suite_of
 
 
@@ -42,31 +37,6 @@ def test_hostile_suites_are_escaped():
     assert "and 11 more" in page
 
 
-def test_suites_as_plain_values():
-    record = SUITE.to_dict()
-    assert record["queries"][0] == {
-        "query_id": "q-owls",
-        "judged": 4,
-        "relevant": 3,
-        "candidates": None,
-    }
-    assert (record["name"], record["passages"], record["notes"]) == ("wombats", 24, [])
-    assert SUITE.to_dict(text=True)["queries"][0]["query"] == "owls"
-    assert suite_of(candidates=CANDIDATES).to_dict()["queries"][0]["candidates"] == 12
-
-
-def test_results_in_notebooks(comparison):
-    result = comparison["lexical+x"]
-    assert repr(comparison["lexical"]).startswith("<Result 'lexical': nDCG@10 ")
-    page = result._repr_html_()
-    assert f"{result.evaluation.mean['RR']:.4f}" in page
-    assert f"{result.differences['RR'].mean:+.4f}" in page
-    missing = compare([], SUITE, first_stages=["lexical"], not_run={"<b>": "no <i>key"})
-    page = missing["lexical+<b>"]._repr_html_()
-    assert "<b>" not in page
-    assert "no &lt;i&gt;key" in page
-
-
 def test_results_as_plain_values(comparison):
     result = comparison["lexical+x"]
     assert result.gains
@@ -77,24 +47,6 @@ def test_results_as_plain_values(comparison):
     assert result.to_dict(text=True) == system
 
 
-def test_data_frames(comparison):
-    pytest.importorskip("pandas")
-    assert list(SUITE.to_pandas()["judged"]) == [4] * 6
-    assert SUITE.to_pandas(text=True)["query"][0] == "owls"
-    frame = comparison["lexical+x"].to_pandas()
-    assert list(frame.columns) == ["query_id", "nDCG@10", "RR", "seconds"]
-    assert frame["RR"].mean() == pytest.approx(comparison["lexical+x"].evaluation.mean["RR"])
-    missing = compare([], SUITE, first_stages=["lexical"], not_run={"far": "no key"})
-    assert len(missing["lexical+far"].to_pandas()) == 0
-
-
-def test_a_comparison_shows_its_progress_on_request(monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    compare([], SUITE, first_stages=["lexical"], progress=True)
-    assert "lexical  6/6" in stream.getvalue()
-
-
 def test_the_embedded_model_searches_by_default():
     told = []
     found = compare([], SUITE, progress=lambda *step: told.append(step))
@@ -103,58 +55,3 @@ def test_the_embedded_model_searches_by_default():
     retriever = HybridRetriever(SUITE.corpus)
     alone = compare([], SUITE, retriever=retriever, first_stages=["lexical"])
     assert alone["lexical"].run == found["lexical"].run
-
-
-# ---------------------------------------------------------------------- the bar that shows how fa
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def bars(progress, stream, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream)
-    with progress_bar(progress) as report:
-        for done in range(1, 7):
-            report("lexical", done, 6)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("progress", "stream", "shown"),
-    [
-        (None, io.StringIO, False),
-        (None, Terminal, True),
-        (False, Terminal, False),
-        (True, Terminal, True),
-        (True, io.StringIO, True),
-    ],
-)
-def test_progress_is_shown_on_terminals_and_on_request(progress, stream, shown, monkeypatch):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    assert ("lexical  6/6" in bars(progress, stream(), monkeypatch)) is shown
-
-
-def test_progress_elsewhere(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    assert "lexical  6/6" in bars(None, io.StringIO(), monkeypatch)
-    monkeypatch.setattr(sys, "stderr", None)
-    with progress_bar(True) as report:
-        report("x", 1, 2)
-    with pytest.raises(InputError, match="progress: give True, False or a function, not 'yes'"):
-        progress_bar("yes").__enter__()
-
-
-def test_the_bar_fills(monkeypatch):
-    monkeypatch.setattr(progress_module, "_INTERVAL", 0.0)
-    lines = bars(True, Terminal(), monkeypatch).split("\r")[1:7]
-    assert [line.count("#") for line in lines] == [4, 8, 12, 16, 20, 24]
-    assert {len(line.split()[0]) for line in lines} == {24}
-    assert lines[2].endswith("  lexical  3/6")
-
-
-def test_the_bar_changes_at_intervals_and_at_the_end(monkeypatch):
-    monkeypatch.setattr(progress_module, "_INTERVAL", 60.0)
-    written = bars(True, Terminal(), monkeypatch)
-    assert [part for part in ("1/6", "2/6", "5/6", "6/6") if part in written] == ["1/6", "6/6"]

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from sampling import examples
 from secondpass import Candidate, Reranker
-from secondpass.config import load
 from secondpass.effects import Judgement
 from secondpass.ranking.blending import Blend
-from secondpass.ranking.scoring import scores_alone
 from secondpass.types import Issue
 from secondpass_evaluation import compare, make_suite
 from secondpass_evaluation.reranking import replayed, replayed_run
@@ -34,7 +32,6 @@ CANDIDATES = st.lists(
     ),
     max_size=9,
 )
-LLM = {"type": "openai", "model": "m", "base_url": "http://h/v1"}
 BLENDS = st.none() | st.builds(Blend, st.floats(0, 1), st.sampled_from(["minmax", "zscore", "rrf"]))
 
 
@@ -117,22 +114,6 @@ def test_a_fallback_ranking_is_used_as_it_is():
     assert [list(run["q"]) for run in runs] == [["1"], ["2"]]
 
 
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        ({"type": "lexical"}, False),
-        ({"type": "embedded"}, False),
-        ({"type": "embedded", "feedback": 0, "idf": False}, True),
-        ({"type": "listwise", "llm": LLM}, False),
-        ({"type": "endpoint", "api": "tei", "base_url": "http://h"}, True),
-    ],
-    ids=["lexical", "embedded", "embedded_alone", "listwise", "endpoint"],
-)  # fmt: skip
-def test_which_methods_score_a_candidate_by_itself(method, expected, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    assert scores_alone(load({"method": method}).method) is expected
-
-
 # ---------------------------------------------------------------------- the means of smaller dept
 
 
@@ -165,7 +146,7 @@ class ByNumber:
 
 
 def result(scorer, **settings):
-    return compare({"x": Reranker(scorer, **settings)}, SUITE, progress=False)["given+x"]
+    return compare({"x": Reranker(scorer, **settings)}, SUITE)["given+x"]
 
 
 @pytest.mark.parametrize(

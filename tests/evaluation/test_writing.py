@@ -234,12 +234,10 @@ def test_kept_vectors(tmp_path: Path, events) -> None:
     import numpy as np
 
     class Embedder:
-        name = "ones"
-
         def embed(self, texts):
             return np.ones((len(texts), 1), dtype=np.float32)
 
-    CachedEmbedder(Embedder(), tmp_path, lambda _done, _count: None).embed(["a", "b"])
+    CachedEmbedder(Embedder(), "ones", tmp_path).embed(["a", "b"])
     (kept,) = tmp_path.iterdir()
     check_order(events, kept.name, tmp_path)
 

@@ -97,7 +97,6 @@ def make(
                 },
                 gains=(change,),
                 losses=(replace(change, before=0.75, after=0.25),),
-                moves=((4, 1), (1, 1), (None, 12), (30, None), (60, 7)),
             )
         )
     results.append(Result("lexical+none", "not_run", f"{text}: no key", "lexical"))
@@ -137,12 +136,11 @@ EDGES = {
     "no systems": replace(_NOTHING, results=(), notes=(), settings={}),
     "one query": make(count=1, p=None, low=None, high=None),
     "no differences": with_reranker(make(), differences={}),
-    "no gains": with_reranker(make(gain=0.0, p=1.0), gains=(), losses=(), moves=()),
+    "no gains": with_reranker(make(gain=0.0, p=1.0), gains=(), losses=()),
     "no time": with_reranker(make(), cost=Cost()),
     "no time and no cost": with_reranker(make(), cost=_FREE),
     "calls not known": with_reranker(make(), cost=replace(_FREE, calls=None, pairs=None)),
     "first stage not measured": with_reranker(make(), first_stage="vector"),
-    "only one rank": with_reranker(make(), moves=((1, 1),)),
     "no shuffles": with_reranker(make(), stability=Stability(0, 1.0, 1.0, "nDCG@10", ())),
     "more queries than bars": make(count=1_001),
     "many systems": make(rerankers=tuple(f"{'long-name-' * 9}{index}" for index in range(4))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from secondpass_evaluation.tuning.result import Point, Trial, Tuning
+from secondpass_evaluation.tuning.result import Trial, Tuning
 from secondpass_evaluation.tuning.selection import Held
 
 
@@ -23,10 +23,6 @@ TRIED = Trial(
     held=held(-0.1, 0.9, low=-0.2, high=-0.01), seconds=0.5,
 )  # fmt: skip
 NOT_TRIED = Trial("far", "not_tried", "no key")
-FRONT = (
-    Point("lexical", "no second pass", 0.4, 0.0, 0.0),
-    Point("words", "depth 20, no blend", 0.6, 0.0123, 0.002, CONFIG),
-)
 
 
 def tuning(**changes: Any) -> Tuning:
@@ -34,7 +30,7 @@ def tuning(**changes: Any) -> Tuning:
     parts: dict[str, Any] = {
         "suite": "owls", "queries": 20, "stage": "lexical", "measure": "nDCG@10", "baseline": 0.4,
         "adopted": "words", "config": CONFIG, "gain": held(), "more_queries": None,
-        "detectable": None, "trials": (ADOPTED, TRIED, NOT_TRIED), "front": FRONT,
+        "detectable": None, "trials": (ADOPTED, TRIED, NOT_TRIED),
         "settings": {
             "date": "2026-11-24", "smallest_gain": 0.01, "confidence": 0.9, "folds": 5, "seed": 0,
             "versions": {"secondpass": "1.0"},

@@ -18,6 +18,6 @@ from secondpass.ranking.methods import INSTRUCTION_NOT_USED, asks, identity, pre
 from secondpass.ranking.options import CallOptions, validate
 from secondpass.ranking.outcome import completed
 from secondpass.ranking.rendering import Rendering, well_formed
-from secondpass.ranking.result import TEXT_LENGTH, data_frame
+from secondpass.ranking.result import TEXT_LENGTH
 from secondpass.ranking.scoring import TRUNCATED, rerank_scores_alone, scores_alone
 from secondpass.ranking.windows import split

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any, get_args
@@ -23,15 +23,13 @@ from secondpass.ranking.shared import (
 from secondpass.settings import changed, describe
 from secondpass.settings.shared import dump_settings, read
 from secondpass.types import Progress
-from secondpass_evaluation.calibration.conformal import rounded_down, share_kept
-from secondpass_evaluation.calibration.mapping import MappingFit, fit_probabilities
+from secondpass_evaluation.calibration.conformal import rounded_down, share_kept, threshold
+from secondpass_evaluation.calibration.mapping import fit_probabilities
 from secondpass_evaluation.calibration.result import Calibration
 from secondpass_evaluation.calibration.samples import (
     FOUND,
     NothingRelevant,
-    Sample,
     check_samples,
-    fitted_threshold,
     nothing_relevant,
     relevant_scores,
     samples,
@@ -53,19 +51,7 @@ def fingerprint(
     blended: bool = True,
     rankings: Iterable[Ranking] = (),
 ) -> dict[str, Any]:
-    """The settings that the scores of a reranker depend on, as arguments of ``Fit``.
-
-    Args:
-        reranker: its fallbacks are not used.
-        stage_name: name of the first stage.
-        blended: whether the fit is for final scores, which depend on the blend.
-        rankings: rankings of the reranker; their reports have the precision of its model.
-
-    Returns:
-        ``method``, ``model``, ``template``, ``settings``, ``blend``, ``depth``, ``first_stage`` and
-        ``precision``: plain values, except that ``blend`` is a Blend. Template and settings are
-        hashes. Unknown values are None.
-    """
+    """The settings that the scores of a reranker depend on, as arguments of ``Fit``."""
     blend = reranker.blend if blended else None
     parts = identity(reranker.method, blend, reranker.depth, reranker.render, reranker.passages)
     precisions = dict.fromkeys(
@@ -76,7 +62,6 @@ def fingerprint(
     return {**parts, "first_stage": stage_name, "precision": ", ".join(precisions) or None}
 
 
-_NAME = "rerank"
 _FITTED = ("floor", "probabilities")
 _WITHOUT_EFFECT: Mapping[str, Any] = {
     **dict.fromkeys((*_FITTED, "order", "top_k")),
@@ -115,21 +100,23 @@ def calibrate(
             ``document`` bounds the share of all relevant candidates.
         probabilities: whether to fit probabilities of relevance as well.
         relevant: the lowest relevance that counts as relevant, 1 or more.
-        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
-        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that can run.
+        retriever: as for :func:`~secondpass_evaluation.compare`, like those that follow.
+        behind: one first stage.
         depth: maximum number of candidates of each query.
         concurrency: number of rankings at a time.
-        seed: of the folds that choose the mapping of probabilities.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
+        seed: of the folds that choose the mapping of probabilities.
 
     Raises:
         ConfigurationError: a setting of the reranker is wrong.
         InputError: an argument is wrong, the scores are ranks, too few queries have a relevant
             candidate with a score, or all scores are equal.
     """
-    _check(keep, per)
+    if not isinstance(keep, float) or not 0 < keep < 1:
+        raise InputError(f"keep: must be above 0 and below 1, not {describe(keep)}")
+    if per not in get_args(Per):
+        raise InputError(f"per: must be {' or '.join(get_args(Per))}, not {describe(per)}")
     check_numbers(relevant=(relevant, 1), seed=(seed, 0))
     config, configured = _load(reranker)
     try:
@@ -144,43 +131,55 @@ def calibrate(
             progress=progress,
             journal=journal,
         )
-        rankings = observed.rankings(_NAME, scorer)
+        rankings = observed.rankings("rerank", scorer)
         by_query, notes = samples(rankings, suite.qrels, suite.queries, relevant)
         check_samples(by_query, keep, per, notes)
         pointwise = rerank_scores_alone(scorer.method)
         without = None
         if not pointwise and not asks(scorer.method):
-            without = scores_without_relevant(observed, _NAME, scorer, relevant)
-        nothing = nothing_relevant(by_query, keep, without)
-        fit = _fit(by_query, rankings, configured, stage=observed.stage, on=on, per=per)
-        floor = _floor(by_query, keep, fit, on=on, nothing=nothing)
-        mapping = _mapping(by_query, fit, seed) if probabilities else None
+            without = scores_without_relevant(observed, "rerank", scorer, relevant)
+        found = relevant_scores(by_query, on)
+        parts = fingerprint(
+            configured, observed.stage, blended=on == "final", rankings=rankings.values()
+        )
     finally:
         if not isinstance(reranker, Reranker):
             configured.close()
+    fit = Fit(**parts, per=per, queries=len(found), documents=sum(map(len, found)))
+    at = threshold(found, keep, per)
+    assert at is not None  # check_samples
+    nothing = nothing_relevant(by_query, keep, without)
+    below = rounded_down(nothing.threshold) if nothing is not None and nothing.usable else None
+    floor = Floor(rounded_down(at), on, below, keep, fit)
+    mapping = None
+    if probabilities:  # fitted to rerank scores, so they do not depend on the blend
+        mapping = fit_probabilities(by_query, replace(fit, blend=None), seed)
+    if config is not None:
+        config["floor"] = dump_settings(floor, "floor")
+        if mapping is not None:
+            config["probabilities"] = dump_settings(mapping.probabilities, "probabilities")
     if isinstance(reranker, str | PathLike):
         notes += tuning_notes(reranker)
     notes += _notes(nothing, pointwise, estimated=not pointwise and without is None)
     if configured.depth is None or depth < configured.depth:
         judged = "all" if configured.depth is None else f"up to {configured.depth:,}"
         notes.append(f"lists have {depth:,} candidates at most, and the reranker judges {judged}")
-    return _result(
-        suite,
-        by_query,
-        floor,
-        stage=observed.stage,
-        config=config,
+    candidates = sum(len(sample.rerank) for sample in by_query.values())
+    kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
+    return Calibration(
+        suite=suite.name,
+        first_stage=observed.stage,
+        floor=floor,
         mapping=mapping,
-        nothing=nothing,
-        notes=[*suite.notes, *repetition_notes(suite.queries), *notes],
+        queries=len(by_query),
+        candidates=candidates,
+        relevant_kept=share_kept(found, floor.at, per),
+        candidates_kept=kept / candidates,
+        flagged=None if nothing is None else nothing.flagged,
+        found_empty=None if nothing is None else nothing.found,
+        notes=(*suite.notes, *repetition_notes(suite.queries), *notes),
+        config=config,
     )
-
-
-def _check(keep: object, per: object) -> None:
-    if not isinstance(keep, float) or not 0 < keep < 1:
-        raise InputError(f"keep: must be above 0 and below 1, not {describe(keep)}")
-    if per not in get_args(Per):
-        raise InputError(f"per: must be {' or '.join(get_args(Per))}, not {describe(per)}")
 
 
 def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
@@ -198,11 +197,7 @@ def _load(spec: Spec) -> tuple[dict[str, Any] | None, Reranker]:
 
 
 def _floor_on(reranker: Reranker) -> FloorOn:
-    """The score that the threshold is compared with.
-
-    Raises:
-        InputError: the scores are ranks.
-    """
+    """The score that the threshold is compared with."""
     stage = reranker._stages[0]
     if stage.method.score_kind == "rank":
         raise InputError(
@@ -215,24 +210,14 @@ def _floor_on(reranker: Reranker) -> FloorOn:
 def scores_without_relevant(
     observed: Observations, name: str, reranker: Reranker, lowest: int
 ) -> dict[str, list[float]]:
-    """Rerank the lists without their relevant candidates.
-
-    Args:
-        observed: the first stage's lists.
-        name: of the reranker.
-        reranker: ranks the shorter lists.
-        lowest: the lowest relevance that counts as relevant.
-
-    Returns:
-        Query id -> rerank scores, for queries with a relevant candidate.
-    """
+    """Query id -> rerank scores of its list without the relevant candidates, where it has any."""
     suite = observed.suite
     qrels = merged_qrels(suite.qrels, suite.queries)
-    rest = {
-        query: [item for item in items if relevance_of(item, qrels[query]) < lowest]
-        for query, items in observed.candidates.items()
-        if any(relevance_of(item, qrels[query]) >= lowest for item in items)
-    }
+    rest = {}
+    for query, items in observed.candidates.items():
+        others = [item for item in items if relevance_of(item, qrels[query]) < lowest]
+        if len(others) < len(items):
+            rest[query] = others
     rankings = observed.rankings(name, reranker, candidates=rest, label=" without relevant")
     return {
         query: [item.rerank_score for item in ranking if item.rerank_score is not None]
@@ -241,98 +226,25 @@ def scores_without_relevant(
     }
 
 
-def _fit(
-    by_query: Mapping[str, Sample],
-    rankings: Mapping[str, Ranking],
-    reranker: Reranker,
-    *,
-    stage: str,
-    on: FloorOn,
-    per: Per,
-) -> Fit:
-    relevant = relevant_scores(by_query, on)
-    parts = fingerprint(reranker, stage, blended=on == "final", rankings=rankings.values())
-    return Fit(**parts, per=per, queries=len(relevant), documents=sum(map(len, relevant)))
-
-
-def _floor(
-    by_query: Mapping[str, Sample],
-    keep: float,
-    fit: Fit,
-    *,
-    on: FloorOn,
-    nothing: NothingRelevant | None,
-) -> Floor:
-    threshold = fitted_threshold(by_query, keep, fit.per, on)
-    assert threshold is not None
-    usable = nothing is not None and nothing.usable
-    below = rounded_down(nothing.threshold) if nothing is not None and usable else None
-    return Floor(rounded_down(threshold), on, below, keep, fit)
-
-
-def _mapping(by_query: Mapping[str, Sample], fit: Fit, seed: int) -> MappingFit:
-    # Probabilities are fitted to rerank scores, so they do not depend on the blend.
-    return fit_probabilities(by_query, replace(fit, blend=None), seed)
-
-
-def _notes(nothing: NothingRelevant | None, pointwise: bool, *, estimated: bool) -> list[str]:
-    notes = []
+def _notes(nothing: NothingRelevant | None, pointwise: bool, *, estimated: bool) -> Iterator[str]:
     if not pointwise:
-        notes.append(
+        yield (
             "the scores depend on the whole list: the bound holds for lists of this first stage "
             "and depth only"
         )
     if nothing is None:
-        notes.append(
+        yield (
             "too few queries have relevant candidates among others to tell whether this score can "
             "find lists without any: nothing_relevant stays off"
         )
-        return notes
-    if not nothing.usable:
-        notes.append(
+    elif not nothing.usable:
+        yield (
             f"on queries left out, the best score finds {nothing.found:.1%} of the lists without "
             f"their relevant candidates, fewer than {FOUND:.0%}, and {nothing.flagged:.1%} of the "
             "others: nothing_relevant stays off"
         )
-    if estimated:
-        notes.append(
+    if nothing is not None and estimated:
+        yield (
             "the share of lists without their relevant candidates that are found is an estimate, "
             "by the scores of the complete lists"
         )
-    return notes
-
-
-def _result(
-    suite: Suite,
-    by_query: Mapping[str, Sample],
-    floor: Floor,
-    *,
-    stage: str,
-    config: dict[str, Any] | None,
-    mapping: MappingFit | None,
-    nothing: NothingRelevant | None,
-    notes: Sequence[str],
-) -> Calibration:
-    per = floor.fitted.per if floor.fitted else "query"
-    on = floor.on or "rerank"
-    candidates = sum(len(sample.rerank) for sample in by_query.values())
-    kept = sum(int((sample.scores(on) >= floor.at).sum()) for sample in by_query.values())
-    if config is not None:
-        config["floor"] = dump_settings(floor, "floor")
-        if mapping is not None:
-            dumped = dump_settings(mapping.probabilities, "probabilities")
-            config["probabilities"] = dumped
-    return Calibration(
-        suite=suite.name,
-        first_stage=stage,
-        floor=floor,
-        mapping=mapping,
-        queries=len(by_query),
-        candidates=candidates,
-        relevant_kept=share_kept(relevant_scores(by_query, on), floor.at, per),
-        candidates_kept=kept / candidates,
-        flagged=None if nothing is None else nothing.flagged,
-        found_empty=None if nothing is None else nothing.found,
-        notes=tuple(notes),
-        config=config,
-    )

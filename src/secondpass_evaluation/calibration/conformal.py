@@ -41,16 +41,7 @@ _ROUNDING = 1e-9
 
 
 def threshold(relevant: Sequence[Scores], keep: float, per: Per) -> float | None:
-    """The highest threshold that keeps the stated share of relevant candidates.
-
-    Args:
-        relevant: the scores of the relevant candidates of each query that has any.
-        keep: the share, above 0 and below 1.
-        per: ``query`` or ``document``; see the module.
-
-    Returns:
-        One of the scores; None if there are fewer than :func:`fewest` queries or documents.
-    """
+    """The highest threshold that keeps the stated share of relevant candidates; None: too few."""
     scores, lost = _losses(relevant, per)
     count = len(relevant) if per == "query" else len(scores)
     # (n R + 1) / (n + 1) <= 1 - keep; per document, that is the k-th smallest score.
@@ -72,24 +63,16 @@ def fewest(keep: float) -> int:
 
 
 def tolerance_rank(keep: float, count: int, confidence: float) -> int:
-    """The rank of the score, from the lowest, that a share of new scores reaches.
+    """The highest rank, from the lowest of ``count`` scores, that a share of new scores reaches.
 
-    Args:
-        keep: the share, above 0 and below 1.
-        count: number of independent scores.
-        confidence: the probability that the share of new scores at or above it is ``keep`` or more.
-
-    Returns:
-        The highest such rank, from 1; 0 if there is none.
+    With this confidence the share of new scores at or above it is ``keep`` or more; 0: no rank.
     """
-    rank, below = 0, 0.0
-    while rank < count:  # below: the probability that up to `rank` scores are among the lowest
-        ways = math.lgamma(count + 1) - math.lgamma(rank + 1) - math.lgamma(count - rank + 1)
-        below += math.exp(ways + rank * math.log(1 - keep) + (count - rank) * math.log(keep))
-        if below > 1 - confidence + _ROUNDING:
-            break
-        rank += 1
-    return rank
+    import numpy as np
+    from scipy import stats
+
+    # The probability that up to so many scores are among the lowest.
+    below = stats.binom.cdf(np.arange(count), count, 1 - keep)
+    return int((below <= 1 - confidence + _ROUNDING).sum())
 
 
 def highest_share(keep: float, count: int, per: Per) -> float:

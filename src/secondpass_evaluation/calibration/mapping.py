@@ -50,15 +50,6 @@ def fit_probabilities(
 
     All candidates of a query are in the same fold. Candidates without a judgement count as not
     relevant.
-
-    Args:
-        by_query: query id -> scores.
-        fitted: the settings that the mapping is valid for.
-        seed: of the folds.
-
-    Raises:
-        InputError: there are fewer than two queries per fold, all or no candidates are relevant,
-            or the scores predict relevance no better than a constant.
     """
     import numpy as np
 
@@ -84,7 +75,7 @@ def fit_probabilities(
         share = np.full(outside.sum(), _smoothed(labels[inside]).mean())
         totals["constant"] += _log_loss(share, labels[outside])
         for kind, fit in (("platt", _platt), ("isotonic", _isotonic)):
-            mapping = _probabilities(fit(scores[inside], labels[inside]), None)
+            mapping = Probabilities(**fit(scores[inside], labels[inside]))
             values = np.array([mapping.of(score) for score in scores[outside]])
             totals[kind] += _log_loss(values, labels[outside])
     losses = {kind: total / len(scores) for kind, total in totals.items()}
@@ -96,11 +87,7 @@ def fit_probabilities(
             "probabilities: on held-out queries, the scores predict relevance no better than the "
             "share of relevant candidates does"
         )
-    return MappingFit(_probabilities(settings, fitted), kind, losses)
-
-
-def _probabilities(settings: Mapping[str, Any], fitted: Fit | None) -> Probabilities:
-    return Probabilities(**settings, fitted=fitted)
+    return MappingFit(Probabilities(**settings, fitted=fitted), kind, losses)
 
 
 def _smoothed(labels: Labels) -> Scores:

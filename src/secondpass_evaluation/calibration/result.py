@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -24,8 +24,6 @@ class Calibration:
     Shares of lists are of each query by the threshold of the others.
 
     Attributes:
-        suite: name of the suite.
-        first_stage: name of the first stage that retrieved the candidates.
         floor: the threshold, and the settings that it is valid for; ``floor.nothing`` is None if
             the score finds too few lists without a relevant candidate.
         mapping: scores as probabilities, and their held-out losses; None if not requested.
@@ -36,9 +34,7 @@ class Calibration:
         flagged: share of the lists with a relevant candidate for which ``nothing_relevant`` is, or
             would be, True; None with too few queries.
         found_empty: share of the lists without their relevant candidates for which it is True.
-        notes: remarks that limit what the figures mean.
-        config: the configuration with the threshold; None if the reranker holds an object without
-            a registered name.
+        config: None if the reranker holds an object without a registered name.
     """
 
     suite: str
@@ -117,11 +113,8 @@ class Calibration:
         if self.config is None:
             message = "the reranker holds an object without a registered name; copy the threshold"
             raise NotSerializableError([Problem((), message)], "write")
-        return write_config(path, self.config, self._provenance(), force=force)
-
-    def _provenance(self) -> Iterator[str]:
-        yield f"Calibrated by secondpass {__version__}."
-        yield from self.lines()
+        lines = f"Calibrated by secondpass {__version__}.", *self.lines()
+        return write_config(path, self.config, lines, force=force)
 
     def lines(self) -> Iterator[str]:
         """The result in sentences."""
@@ -144,14 +137,14 @@ class Calibration:
                 f"candidates and, wrongly, for {flagged:.1%} of the others."
             )
         if self.mapping is not None:
-            yield f"Probabilities: {self.mapping.kind}, {_losses(self.mapping.losses)}."
+            losses = (f"{kind} {loss:.4f}" for kind, loss in self.mapping.losses.items())
+            listed = ", ".join(losses)
+            yield (
+                f"Probabilities: {self.mapping.kind}, log loss on held-out queries in nats: "
+                f"{listed}."
+            )
         for note in self.notes:
             yield f"Note: {note}."
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
-
-
-def _losses(losses: Mapping[str, float]) -> str:
-    listed = ", ".join(f"{kind} {loss:.4f}" for kind, loss in losses.items())
-    return f"log loss on held-out queries in nats: {listed}"

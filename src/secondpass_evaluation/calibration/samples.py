@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from secondpass import InputError, Ranked, Ranking, Report
 from secondpass.formats.shared import Qrels, judged_id
 from secondpass.ranking.shared import FloorOn, Per
-from secondpass_evaluation.calibration.conformal import fewest, threshold, tolerance_rank
+from secondpass_evaluation.calibration.conformal import fewest, tolerance_rank
 from secondpass_evaluation.distinct import grouped, merged_qrels
 from secondpass_evaluation.measures import relevance_of
 
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 
 FEWEST_QUERIES = 20
 """Queries with relevant candidates that are needed to tell whether lists without any are found."""
-
 FEWEST_RIGHT = 0.9
 """Lowest share of lists with a relevant candidate that are not reported to have none."""
-
 CONFIDENCE = 0.9
 """That they are not."""
-
 FOUND = 0.4
 """Lowest share of lists without a relevant candidate that have to be found."""
 
@@ -59,42 +56,33 @@ def samples(
     """The scores by query, and notes on queries that are left out.
 
     Queries with the same text are one, under the id of the first, with each candidate once.
-
-    Args:
-        rankings: without a threshold and ``top_k``.
-        qrels: documents without a judgement count as not relevant.
-        queries: query id -> text.
-        lowest: the lowest relevance that counts as relevant.
     """
     import numpy as np
 
     scored_of: dict[str, list[Ranked]] = {}
     skipped = 0
-    failed: list[Report] = []
-    degraded: list[Report] = []
+    left_out: dict[str, list[Report]] = {"without scores": [], "with degraded rankings": []}
     for query, ranking in rankings.items():
         scored = _once([item for item in ranking if item.status == "scored"], qrels.get(query, {}))
         if ranking.report.status == "degraded":
-            degraded.append(ranking.report)
-        elif not scored and ranking.report.skipped is not None:
-            skipped += 1
-        elif not scored:
-            failed.append(ranking.report)
-        else:
+            left_out["with degraded rankings"].append(ranking.report)
+        elif scored:
             scored_of[query] = scored
+        elif ranking.report.skipped is not None:
+            skipped += 1
+        else:
+            left_out["without scores"].append(ranking.report)
     relevance = merged_qrels({query: qrels[query] for query in scored_of}, queries)
     by_query: dict[str, Sample] = {}
     for query, lists in grouped(scored_of, queries).items():
         items: dict[str, Ranked] = {}
         for item in chain.from_iterable(lists):
             items.setdefault(str(item.id), item)
+        relevant = [relevance_of(item, relevance[query]) >= lowest for item in items.values()]
         by_query[query] = Sample(
             np.array([item.rerank_score for item in items.values()], np.float64),
             np.array([item.final_score for item in items.values()], np.float64),
-            np.array(
-                [relevance_of(item, relevance[query]) >= lowest for item in items.values()],
-                np.bool_,
-            ),
+            np.array(relevant, np.bool_),
         )
     notes = []
     if skipped:
@@ -102,7 +90,7 @@ def samples(
             f"skipped by `when`, left out: {skipped} of {len(rankings)} queries; the bound is for "
             "the others"
         )
-    for reports, what in ((failed, "without scores"), (degraded, "with degraded rankings")):
+    for what, reports in left_out.items():
         if reports:
             notes.append(
                 f"{what}, left out: {len(reports)} of {len(rankings)} queries ({_causes(reports)})"
@@ -125,14 +113,11 @@ def _once(items: Sequence[Ranked], judged: Collection[str]) -> list[Ranked]:
 
 def _causes(reports: Sequence[Report]) -> str:
     """The statuses of rankings and the codes of their issues, with numbers of rankings."""
-    statuses: Counter[str] = Counter(report.status for report in reports)
-    codes: Counter[str] = Counter(
-        code for report in reports for code in {issue.code for issue in report.issues}
-    )
-    parts = [("status", statuses), ("issue", codes)]
+    statuses = Counter(report.status for report in reports)
+    codes = Counter(code for report in reports for code in {one.code for one in report.issues})
     return ", ".join(
         f"{noun} {name}: {count}"
-        for noun, counts in parts
+        for noun, counts in (("status", statuses), ("issue", codes))
         for name, count in sorted(counts.items())
     )
 
@@ -145,17 +130,7 @@ def relevant_scores(by_query: Mapping[str, Sample], on: FloorOn) -> list[Scores]
 def check_samples(
     by_query: Mapping[str, Sample], keep: float, per: Per, notes: Sequence[str] = ()
 ) -> None:
-    """Check that a threshold can be fitted.
-
-    Args:
-        by_query: the scores.
-        keep: the share to keep.
-        per: what is kept.
-        notes: on queries that are left out, for the error.
-
-    Raises:
-        InputError: there are too few queries or relevant candidates, or all scores are equal.
-    """
+    """Check that a threshold can be fitted."""
     left_out = "".join(f"; {note}" for note in notes)
     if not by_query:
         raise InputError(f"calibrate: no query has candidates with scores{left_out}")
@@ -171,13 +146,6 @@ def check_samples(
         raise InputError("calibrate: all scores are equal, so no threshold separates them")
     if all(sample.relevant.all() for sample in by_query.values()):
         raise InputError("calibrate: all candidates are relevant, so there is nothing to leave out")
-
-
-def fitted_threshold(
-    by_query: Mapping[str, Sample], keep: float, per: Per, on: FloorOn
-) -> float | None:
-    """:func:`~secondpass_evaluation.calibration.conformal.threshold` of these queries."""
-    return threshold(relevant_scores(by_query, on), keep, per)
 
 
 @dataclass(frozen=True)
@@ -212,17 +180,6 @@ def nothing_relevant(
     It is a tolerance limit; see :mod:`~secondpass_evaluation.calibration.conformal`. A threshold
     that keeps the share on average over thresholds is used more often where it is too high, because
     it finds more then.
-
-    Args:
-        by_query: the scores; queries without a relevant candidate are ignored.
-        keep: the share of lists with a relevant candidate at or above the threshold; at least 0.9,
-            whatever it says.
-        without: query id -> scores of its list without the relevant candidates, for scores that
-            depend on the list. None: those in ``by_query``.
-
-    Returns:
-        None for fewer than :data:`FEWEST_QUERIES` lists that have another candidate, and for fewer
-        than the share takes: 23 for 0.9, 46 for 0.95.
     """
     import numpy as np
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,10 +13,12 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Depth,
+    Force,
     OutputOptions,
     QueryOptions,
     Rankings,
     RerankerOptions,
+    Seed,
     SuiteArgument,
     SuiteOptions,
     VectorOptions,
@@ -27,14 +28,6 @@ from secondpass_evaluation.cli.suite_options import (
 
 if TYPE_CHECKING:
     from secondpass_evaluation.calibration.result import Calibration
-    from secondpass_evaluation.first_stages import FirstStage
-
-
-class Unit(StrEnum):
-    """What the kept share is of."""
-
-    query = "query"
-    document = "document"
 
 
 @grouped
@@ -47,12 +40,12 @@ def calibrate(
         float, typer.Option(help="Share of the relevant candidates to keep, above 0 and below 1.")
     ] = 0.9,
     per: Annotated[
-        Unit,
+        Literal["query", "document"],
         typer.Option(
             help="What the share is of: each query's relevant documents, on average over queries; "
             "or all relevant documents together."
         ),
-    ] = Unit.query,
+    ] = "query",
     probabilities: Annotated[
         bool,
         typer.Option("--probabilities", help="Also fit probabilities of relevance to the scores."),
@@ -63,9 +56,7 @@ def calibrate(
     depth: Depth = 100,
     behind: Behind = None,
     amount: QueryOptions,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the folds that choose the mapping.")
-    ] = 0,
+    seed: Seed = 0,
     vectors: VectorOptions,
     rankings: Rankings = None,
     into: Annotated[
@@ -77,7 +68,7 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    force: Force = False,
     output: OutputOptions,
 ) -> None:
     """Fit a threshold that keeps a share of what is relevant.
@@ -98,7 +89,6 @@ def calibrate(
         check_output(into, force=force)
         with_provenance(reranker, ())
     searched = parts.open(suite, limit=amount.limit, depth=depth)
-    stage: FirstStage | None = None if behind is None else behind.value
     with (
         progress_bars(output.quiet) as progress,
         open_journal(rankings, resume=True, kept=True) as journal,
@@ -107,11 +97,11 @@ def calibrate(
             reranker,
             searched.suite,
             keep=keep,
-            per=per.value,
+            per=per,
             probabilities=probabilities,
             relevant=relevant,
-            retriever=searched.retriever([stage] if stage else None, vectors.folder, progress),
-            behind=stage,
+            retriever=searched.retriever(vectors, progress),
+            behind=behind,
             depth=depth,
             concurrency=amount.concurrency,
             seed=seed,

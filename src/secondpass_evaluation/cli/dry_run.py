@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 from secondpass.asking.shared import Expected, total
 from secondpass.cli.shared import (
@@ -23,18 +22,9 @@ from secondpass.cli.shared import (
 from secondpass_evaluation.dry_run import ExpectedComparison
 
 
-def print_comparison(
-    expected: ExpectedComparison, not_run: Mapping[str, str], *, as_json: bool
-) -> None:
-    """Print calls, tokens and cost that a comparison is estimated to take.
-
-    Args:
-        expected: as estimated.
-        not_run: why other rerankers cannot be created, by name.
-        as_json: whether to write JSON on a terminal, too.
-    """
-    not_run = {**expected.not_run, **not_run}
-    for name, reason in not_run.items():
+def print_comparison(expected: ExpectedComparison, *, as_json: bool) -> None:
+    """Print calls, tokens and cost that a comparison is estimated to take."""
+    for name, reason in expected.not_run.items():
         warn(f"{name} is not run: {reason}")
     if as_json or not on_terminal(sys.stdout):
         print_json(
@@ -42,7 +32,7 @@ def print_comparison(
                 "dry_run": True,
                 "queries": expected.queries,
                 "systems": {name: use_record(uses) for name, uses in expected.systems.items()},
-                "not_run": not_run,
+                "not_run": expected.not_run,
                 "total": total_record([use for uses in expected.systems.values() for use in uses]),
             }
         )

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,31 +21,35 @@ from secondpass.cli.shared import (
     on_terminal,
     print_json,
     progress_bars,
-    result_console,
     warn,
-    write,
 )
 from secondpass.formats.shared import FormatError
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     STAGES,
     Depth,
+    Force,
     OutputOptions,
     QueryOptions,
     RerankTopN,
+    Resume,
+    Seed,
     Stage,
     SuiteOptions,
     VectorOptions,
+    configurations,
     grouped,
-    loadable_rerankers,
+    is_interrupted,
+    journal_path,
     open_journal,
+    print_markdown,
     reranker_specs,
+    stage_names,
 )
 from secondpass_evaluation.environment import masked
 
 if TYPE_CHECKING:
     from secondpass_evaluation.comparison import Comparison
-    from secondpass_evaluation.first_stages import FirstStage
     from secondpass_evaluation.journal import Journal
 
 
@@ -119,7 +123,7 @@ def evaluate(
         int,
         typer.Option(min=0, help="Number of times to repeat with shuffled candidates."),
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and test.")] = 0,
+    seed: Seed = 0,
     amount: QueryOptions,
     vectors: VectorOptions,
     into: Annotated[
@@ -128,12 +132,8 @@ def evaluate(
             help="Folder to write results.json, per_query.csv, report.md, report.html and runs to."
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run in the folder.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite results in the folder.")
-    ] = False,
+    resume: Resume = False,
+    force: Force = False,
     details: Annotated[
         bool, typer.Option("--details", help="Print all tables and the queries that changed most.")
     ] = False,
@@ -158,60 +158,49 @@ def evaluate(
     from secondpass_evaluation.measures import DEFAULT_MEASURES
 
     suite_name, more = _split_arguments(arguments)
-    compare = [*(compare or ()), *more]
     parts.check(suite_name)
-    journal_path = check_folder(into, resume=resume, force=force)
-    specs = reranker_specs(preset, config, compare, rerank_model)
-    rerankers, not_run = loadable_rerankers(specs, settings, rerank_top_n)
+    journal_file = journal_path(into, lambda it: it / "rankings.jsonl", resume=resume, force=force)
+    _check_results(into, journal_file, force=force)
+    specs = reranker_specs(preset, config, [*(compare or ()), *more], rerank_model)
+    rerankers = configurations(specs, settings, rerank_top_n)
     searched = parts.open(suite_name, limit=amount.limit, depth=depth)
-    stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
-    behinds: list[FirstStage] | None = [member.value for member in behind] if behind else None
     if dry_run:  # which reads a journal, but creates none
-        begun = resume and journal_path is not None and journal_path.exists()
-        journal_path = journal_path if begun else None
+        begun = resume and journal_file is not None and journal_file.exists()
+        journal_file = journal_file if begun else None
     elif into is not None:
         into.mkdir(parents=True, exist_ok=True)
     with (
         progress_bars(output.quiet) as progress,
-        open_journal(journal_path, resume=resume) as journal,
+        open_journal(journal_file, resume=resume) as journal,
     ):
-        retriever = searched.retriever(stages, vectors.folder, progress, behind=behinds or ())
+        common: dict[str, Any] = {
+            "retriever": searched.retriever(vectors, progress),
+            "first_stages": stage_names(stage),
+            "behind": stage_names(behind),
+            "depth": depth,
+            "shuffles": shuffles,
+            "seed": seed,
+            "progress": progress,
+            "journal": journal,
+        }
         if dry_run:
-            expected = expected_comparison(
-                rerankers,
-                searched.suite,
-                retriever=retriever,
-                first_stages=stages,
-                behind=behinds,
-                depth=depth,
-                shuffles=shuffles,
-                seed=seed,
-                progress=progress,
-                journal=journal,
-            )
-            print_comparison(expected, not_run, as_json=output.as_json)
+            expected = expected_comparison(rerankers, searched.suite, **common)
+            print_comparison(expected, as_json=output.as_json)
             return
         comparison = run_comparison(
             rerankers,
             searched.suite,
-            retriever=retriever,
-            first_stages=stages,
-            behind=behinds,
-            depth=depth,
             measures=measure or DEFAULT_MEASURES,
             baseline=baseline,
-            shuffles=shuffles,
-            seed=seed,
             concurrency=amount.concurrency,
-            not_run=not_run,
-            progress=progress,
-            journal=journal,
             expected=print_expected,
+            **common,
         )
-        comparison = with_command_line(comparison)
-        written, error = write_results(comparison, into, journal)
+        command = masked(sys.argv[1:])
+        comparison = replace(comparison, settings={**comparison.settings, "command": command})
+        written, error = _write_results(comparison, into, journal)
     try:
-        print_results(comparison, written, details=details, as_json=output.as_json)
+        _print_results(comparison, written, details=details, as_json=output.as_json)
     finally:
         if error is not None:
             raise error
@@ -227,46 +216,21 @@ def _split_arguments(arguments: Sequence[str] | None) -> tuple[str | None, list[
     return next(iter(suites), None), files
 
 
-_JOURNAL = "rankings.jsonl"
-"""Name of the file with the finished rankings of a run that is not complete."""
-
-
-def check_folder(into: Path | None, *, resume: bool, force: bool) -> Path | None:
-    """The path of the journal in the folder of the results; None without a folder.
-
-    Exits if the folder has results, or rankings of an interrupted run, and neither option is set.
-    """
-    if resume and force:
-        fail("--resume, --force: give one of them", USAGE_ERROR)
-    if into is None:
-        if resume:
-            fail("--resume: needs --into, the folder of the interrupted run", USAGE_ERROR)
-        return None
-    journal = into / _JOURNAL
-    # There may also be results: old ones that the run was to replace, or its own.
-    is_interrupted = journal.exists() and journal.stat().st_size > 0
-    if is_interrupted and not (resume or force):
-        hint = "use --resume to continue it, or --force to start again"
-        fail(f"{into}: has the rankings of an interrupted run; {hint}")
-    if (into / "results.json").exists() and not (is_interrupted or force):
+def _check_results(into: Path | None, journal: Path | None, *, force: bool) -> None:
+    """Exit if the folder has results that this run would overwrite, unasked."""
+    if into is None or journal is None or not (into / "results.json").exists():
+        return
+    # Besides finished rankings there may be results: old ones to be replaced, or the run's own.
+    if not (is_interrupted(journal) or force):
         fail(f"{into}: already has results; use --force to overwrite them")
-    return journal
 
 
-def with_command_line(comparison: Comparison) -> Comparison:
-    """The comparison with the command line among its settings, without secrets."""
-    settings = {**comparison.settings, "command": masked(sys.argv[1:])}
-    return replace(comparison, settings=settings)
-
-
-def write_results(
+def _write_results(
     comparison: Comparison, into: Path | None, journal: Journal | None
 ) -> tuple[list[str], Exception | None]:
     """Write the files, and remove the journal when they are complete.
 
-    Returns:
-        The paths; and the error if a file cannot be written, to be raised when the results have
-        been printed.
+    An error is to be raised when the results have been printed.
     """
     try:
         written = [] if into is None else comparison.write(into)
@@ -281,7 +245,7 @@ def write_results(
     return written, None
 
 
-def print_results(
+def _print_results(
     comparison: Comparison, written: Sequence[str], *, details: bool, as_json: bool
 ) -> None:
     """Print the results, and where they were written; exits if nothing could be measured."""
@@ -291,27 +255,15 @@ def print_results(
         warn(f"{result.name} is not measured: {result.reason}")
     if as_json:
         print_json(comparison.to_dict())
-    elif on_terminal(sys.stdout):
-        from rich.markdown import Markdown
-
-        result_console().print(Markdown(comparison.to_markdown(details=details)))
     else:
-        write(comparison.to_markdown(details=details))
-    for path in _listed(written, details=details):
+        print_markdown(comparison.to_markdown(details=details))
+    if not details:  # the folder of the runs instead of each run
+        folders = {path: Path(path).parent for path in written}
+        short = (str(at) if at.name == "runs" else path for path, at in folders.items())
+        written = [*dict.fromkeys(short)]
+    for path in written:
         info(f"written: {path}")
     if on_terminal(sys.stdout) and not details and not as_json and not written:
         info("--details prints all tables; --into FOLDER writes them, with plots")
     if not comparison.ran:
         fail("nothing could be measured", ERROR)
-
-
-def _listed(written: Sequence[str], *, details: bool) -> list[str]:
-    """The paths to print; without details, the folder of the runs instead of each run."""
-    if details:
-        return list(written)
-    return [*dict.fromkeys(_without_run(path) for path in written)]
-
-
-def _without_run(path: str) -> str:
-    folder = Path(path).parent
-    return str(folder) if folder.name == "runs" else path

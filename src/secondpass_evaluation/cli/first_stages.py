@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secondpass import Candidate, InputError, MissingExtraError, ModelLoadError
+from secondpass import Candidate
 from secondpass.cli.shared import fail, info, warn
 from secondpass.formats.shared import StaleIndexError, atomic_write, first_few
-from secondpass.types import Progress
 from secondpass_evaluation.search.documents import read_source
-from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
+from secondpass_evaluation.search.embedders import Embedder
 from secondpass_evaluation.search.selection import SPHINX_REASON
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from secondpass_evaluation.first_stages import Retriever
     from secondpass_evaluation.search.index import Index
-    from secondpass_evaluation.search.retrieval import Mode
-    from secondpass_evaluation.suites import Suite
-
 
 _MAX_SKIPPED = 10
 """Skipped files to print."""
@@ -64,103 +58,27 @@ def read_passages(corpus: Path | None, passage_size: int) -> Path | list[Candida
     return source.corpus
 
 
-def suite_retriever(
-    suite: Suite, stages: set[str], depth: int, cache: Path | None, progress: Progress
-) -> Retriever | None:
-    """A retriever over the corpus of a suite; None if no stage searches."""
-    if suite.corpus is None or stages == {"given"}:
-        return None
-    from secondpass.scorers.minilm import check_installed
-    from secondpass_evaluation.search.embedders import EmbeddedEmbedder
-    from secondpass_evaluation.search.retrieval import HybridRetriever
-
-    if not stages & {"vector", "hybrid"}:
-        return HybridRetriever(suite.corpus, depth=depth)
-
-    def report(done: int, total: int) -> None:
-        progress("Encoding the corpus", done, total)
-
-    try:
-        check_installed()
-        embedder = CachedEmbedder(EmbeddedEmbedder(), cache, report)
-        retriever = HybridRetriever(suite.corpus, embedder, depth=depth)
-        embedder.embed([""])  # load the model now, not during the first query
-        return retriever
-    except (MissingExtraError, ModelLoadError) as error:
-        return _LexicalOnly(HybridRetriever(suite.corpus, depth=depth), error)
-
-
-class _LexicalOnly:
-    """A retriever without vectors, which raises the reason for the other modes."""
-
-    def __init__(self, retriever: Retriever, reason: MissingExtraError | ModelLoadError) -> None:
-        self.retriever = retriever
-        self.reason = reason
-
-    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
-        """Search by words.
-
-        Raises:
-            MissingExtraError | ModelLoadError: the mode needs vectors.
-        """
-        if mode != "lexical":
-            raise self.reason
-        return self.retriever.retrieve(query, k, mode)
-
-
-class IndexStage:
-    """Searches an index. Passages have title and text joined, like those of a suite."""
-
-    def __init__(self, index: Index, stages: set[str]) -> None:
-        self.index = index
-        embedder = index.retriever.embedder
-        if embedder is not None and stages.intersection(index.modes) - {"lexical"}:
-            with suppress(ModelLoadError):  # searching raises it again
-                embedder.embed([""])  # load the model now, not during the first query
-
-    def retrieve(self, query: str, k: int, mode: Mode = "hybrid") -> list[Candidate]:
-        """The best passages.
-
-        Raises:
-            InputError | MissingExtraError: the mode needs vectors, and there are none.
-        """
-        from secondpass_evaluation.suites import with_title
-
-        if mode not in self.index.modes:
-            if self.index.manifest["embedder"] is not None:
-                raise MissingExtraError("embedded", "searching by vectors")
-            raise InputError(f"{self.index.folder}: the index has no vectors")
-        return [with_title(candidate) for candidate in self.index.retrieve(query, k, mode)]
-
-
 class CachedEmbedder:
     """Caches the vectors of a list of texts in a file, named by a hash of texts and embedder.
 
-    Args:
-        embedder: computes the vectors.
-        folder: the cache; None: no cache.
-        progress: called with the number of vectors done, and the total.
+    A single text, such as a query, is not cached.
     """
 
-    def __init__(
-        self, embedder: NamedEmbedder, folder: Path | None, progress: Callable[[int, int], None]
-    ) -> None:
+    def __init__(self, embedder: Embedder, name: str, folder: Path) -> None:
         self.embedder = embedder
+        self.name = name
         self.folder = folder
-        self.progress = progress
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
-        """The vectors of the texts. A single text, such as a query, is not cached."""
+        """The vectors of the texts."""
         if len(texts) == 1:
             return self.embedder.embed(texts)
-        if self.folder is None:
-            return embed_in_batches(self.embedder, texts, self.progress)
-        path = self.folder / f"vectors-{_hash(self.embedder.name, texts)}.npy"
+        path = self.folder / f"vectors-{_hash(self.name, texts)}.npy"
         cached = _read(path, len(texts))
         if cached is not None:
             info(f"vectors: {len(texts):,} texts, read from {path}")
             return cached
-        vectors = embed_in_batches(self.embedder, texts, self.progress)
+        vectors = self.embedder.embed(texts)
         try:
             _write(path, vectors)
         except OSError as error:

@@ -36,19 +36,23 @@ from secondpass_evaluation.cli.suite_options import (
     Behind,
     Concurrency,
     DocumentOptions,
+    Force,
     OutputOptions,
     RerankerOptions,
+    Resume,
     Searched,
+    Seed,
     Stage,
     VectorOptions,
+    configurations,
     grouped,
-    loadable_rerankers,
+    is_interrupted,
     reranker_specs,
+    stage_names,
 )
 from secondpass_evaluation.dry_run import ExpectedComparison
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.first_stages import FirstStage
     from secondpass_evaluation.journal import Journal
     from secondpass_evaluation.judging.folder import Review
     from secondpass_evaluation.judging.judge import Judgements
@@ -104,19 +108,15 @@ def judge(
             min=0.0, help="Cost after which no further query is judged; the model needs `prices`."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample and of the orders.")] = 0,
+    seed: Seed = 0,
     concurrency: Concurrency = 1,
     vectors: VectorOptions,
     ask: Annotated[
         int | None,
         typer.Option(min=1, help="Number of queries that a person then judges in the terminal."),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue in the folder, or judge a larger sample.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a model's judgements in the folder.")
-    ] = False,
+    resume: Resume = False,
+    force: Force = False,
     dry_run: DryRun = False,
     output: OutputOptions,
 ) -> None:
@@ -147,7 +147,6 @@ def judge(
     from secondpass_evaluation.judging.judge import judge as judge_queries
 
     grader = load_for(configured.read(), dry_run=dry_run)
-    stages: list[FirstStage] | None = [member.value for member in stage] if stage else None
     with (
         progress_bars(output.quiet) as progress,
         folder_journal(into, resume=resume, force=force, dry_run=dry_run) as journal,
@@ -161,11 +160,9 @@ def judge(
                 corpus=searched.suite.corpus,
                 candidates=searched.suite.candidates,
                 pool=pool_rerankers(pool, dry_run=dry_run),
-                retriever=searched.retriever(
-                    stages, vectors.folder, progress, behind=[behind.value] if behind else ()
-                ),
-                first_stages=stages,
-                behind=behind.value if behind else None,
+                retriever=searched.retriever(vectors, progress),
+                first_stages=stage_names(stage),
+                behind=behind,
                 retrieved=_RETRIEVED,
                 sample=sample,
                 depth=depth,
@@ -178,7 +175,9 @@ def judge(
                 expected=stop_before_asking if dry_run else print_estimate,
             )
         except DryRunDoneError as done:
-            done.show(min(sample or len(queries), len(queries)), as_json=output.as_json)
+            count = min(sample or len(queries), len(queries))
+            estimate = ExpectedComparison(count, {"judge": done.uses})
+            print_comparison(estimate, as_json=output.as_json)
             return
         finally:
             grader.close()
@@ -200,17 +199,9 @@ class DryRunDoneError(Exception):
         super().__init__()
         self.uses = list(uses)
 
-    def show(self, queries: int, *, as_json: bool) -> None:
-        """Print the estimate for this number of queries."""
-        print_comparison(ExpectedComparison(queries, {"judge": self.uses}), {}, as_json=as_json)
-
 
 def stop_before_asking(uses: Sequence[Expected]) -> None:
-    """End a dry run.
-
-    Raises:
-        DryRunDoneError: always.
-    """
+    """End a dry run."""
     raise DryRunDoneError(uses)
 
 
@@ -221,11 +212,7 @@ def print_estimate(uses: Sequence[Expected]) -> None:
 
 def pool_rerankers(pool: Sequence[str] | None, *, dry_run: bool) -> dict[str, Any]:
     """The configurations of ``--pool``, by name; in a dry run, only those that use no service."""
-    if not pool:
-        return {}
-    configs, skipped = loadable_rerankers(reranker_specs(None, None, pool, None), None, None)
-    for name, reason in skipped.items():
-        fail(f"--pool {name}: {reason}")
+    configs = configurations(reranker_specs(None, None, pool, None))
     if not dry_run:
         return configs
     local = {}
@@ -260,8 +247,7 @@ def folder_journal(
             yield journal
         return
     check_folder(into)
-    has_some = qrels.exists() or (path.exists() and path.stat().st_size > 0)
-    if has_some and not (resume or force):
+    if (qrels.exists() or is_interrupted(path)) and not (resume or force):
         hint = "use --resume to continue, --force to start again, or --ask alone to ask a person"
         fail(f"{into}: already has judgements; {hint}")
     into.mkdir(parents=True, exist_ok=True)
@@ -321,21 +307,18 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
         warn(judgements.stopped)
     if mark.ungraded:
         warn(f"{mark.ungraded:,} documents have no grade; --resume asks again about them")
-    record = {
-        "model": mark.model,
-        "template": mark.template,
-        "sampled_from": mark.sampled_from,
-        "queries": mark.queries,
-        "documents": mark.documents,
-        "grades": {str(grade): count for grade, count in mark.grades.items()},
-        "ungraded": mark.ungraded,
-        "pools": list(mark.pools),
-        "calls": judgements.calls,
-        "cost": judgements.cost,
-        "stopped": judgements.stopped,
-    }
     if as_json:
-        print_json(record)
+        names = "model", "template", "sampled_from", "queries", "documents", "ungraded"
+        print_json(
+            {
+                **{name: getattr(mark, name) for name in names},
+                "grades": {str(grade): count for grade, count in mark.grades.items()},
+                "pools": list(mark.pools),
+                "calls": judgements.calls,
+                "cost": judgements.cost,
+                "stopped": judgements.stopped,
+            }
+        )
         return
     grades = ", ".join(f"{count:,} of grade {grade}" for grade, count in mark.grades.items())
     cost = "" if judgements.cost is None else f", cost {judgements.cost:.4g}"
@@ -345,9 +328,6 @@ def print_judgements(judgements: Judgements, *, as_json: bool) -> None:
     )
     if not any(grade for grade in mark.grades):
         warn("no document is judged relevant, so these judgements cannot measure anything")
-
-
-_Answer = int | Literal["back", "quit"]
 
 
 def review_folder(folder: Path, count: int, *, as_json: bool) -> None:
@@ -386,18 +366,15 @@ def _ask(review: Review, order: list[str]) -> None:
         answer = _read_answer(can_go_back=position > 0)
         if answer == "quit":
             return
-        if answer == "back":
-            position -= 1
-            continue
-        review.answer(query, document, int(answer))
-        position += 1
+        if answer != "back":
+            review.answer(query, document, answer)
+        position += -1 if answer == "back" else 1
 
 
 def _show(review: Review, order: list[str], query: str, document: str) -> None:
     documents = review.documents(query)
-    number = [*documents].index(document) + 1
     heading = f"query {order.index(query) + 1} of {len(order)}"
-    heading += f", document {number} of {len(documents)}"
+    heading += f", document {[*documents].index(document) + 1} of {len(documents)}"
     console = message_console()
     console.print()
     console.rule(Text(heading), align="left", characters="-")
@@ -407,7 +384,7 @@ def _show(review: Review, order: list[str], query: str, document: str) -> None:
     console.print()
 
 
-def _read_answer(*, can_go_back: bool) -> _Answer:
+def _read_answer(*, can_go_back: bool) -> int | Literal["back", "quit"]:
     from secondpass_evaluation.judging.grading import GRADES
 
     choices = ", ".join(map(str, GRADES)) + (", b or q" if can_go_back else " or q")
@@ -428,13 +405,13 @@ def _read_answer(*, can_go_back: bool) -> _Answer:
 
 
 def _summarize(review: Review, *, as_json: bool) -> None:
-    from secondpass_evaluation.judging.inference import fewest_people
+    from secondpass_evaluation.significance import fewest_queries
 
     complete = len(review.complete())
     documents, agreement = review.agreement()
     if as_json:
         record = {"queries": complete, "documents": documents, "kappa": agreement}
-        print_json({**record, "of": len(review.order), "needed": fewest_people()})
+        print_json({**record, "of": len(review.order), "needed": fewest_queries()})
         return
     kappa = ""
     if agreement is not None:
@@ -442,5 +419,5 @@ def _summarize(review: Review, *, as_json: bool) -> None:
     noun = "document" if documents == 1 else "documents"
     write(f"a person has judged {documents:,} {noun}{kappa}\n")
     write(f"{complete:,} of {len(review.order):,} queries are complete\n")
-    if complete < fewest_people():
-        write(f"correcting the figures needs {fewest_people()} or more complete queries\n")
+    if complete < fewest_queries():
+        write(f"correcting the figures needs {fewest_queries()} or more complete queries\n")

@@ -50,10 +50,9 @@ from secondpass_evaluation.cli.suite_options import (
     grouped,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
-from secondpass_evaluation.search.embedders import default_embedder
+from secondpass_evaluation.search.embedders import CorpusEmbedder, default_embedder
 from secondpass_evaluation.search.index import Index
 from secondpass_evaluation.search.index_files import rebuild_command
-from secondpass_evaluation.search.indexing import build_in_memory
 from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import is_index
 
@@ -244,7 +243,8 @@ def _index_in_memory(
         f"{corpus} is not an index and is indexed in memory for this query; to store one, run: "
         f"secondpass index {shlex.quote(str(corpus))} --into FOLDER"
     )
-    return build_in_memory(source.corpus, embedder, depth=depth, progress=progress)
+    batches = None if embedder is None else CorpusEmbedder(embedder, progress)
+    return HybridRetriever(source.corpus, batches, depth=depth)
 
 
 def _load_reranker(
@@ -291,18 +291,21 @@ def retrieved_rows(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
 
 def reranked_rows(ranking: Ranking) -> list[dict[str, Any]]:
     """A record for each item."""
-    return [
-        {
-            **_row(item.candidate, item.rank),
+    rows = []
+    for item in ranking:
+        row = _row(item.candidate, item.rank)
+        row |= {
             "retrieval_rank": item.position + 1,
             "rerank_score": item.rerank_score,
             "final_score": item.final_score,
             "status": item.status,
-            **({} if item.span is None else {"span": list(item.span)}),
-            **({} if item.spread is None else {"spread": item.spread}),
         }
-        for item in ranking
-    ]
+        if item.span is not None:
+            row["span"] = list(item.span)
+        if item.spread is not None:
+            row["spread"] = item.spread
+        rows.append(row)
+    return rows
 
 
 def _row(candidate: Candidate, rank: int) -> dict[str, Any]:

@@ -9,17 +9,18 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 from secondpass import Candidate, ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.cli.shared import (
+    ERROR,
     USAGE_ERROR,
     AsJson,
     Config,
@@ -28,9 +29,12 @@ from secondpass.cli.shared import (
     configuration,
     fail,
     info,
+    on_terminal,
+    result_console,
     with_depth,
+    write,
 )
-from secondpass.config import load, preset_names
+from secondpass.config import preset_names, resolve
 from secondpass.types import Progress
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, SMALLEST_PASSAGE
 
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """First stages."""
+    """First stages, of a repeatable option."""
 
     given = "given"
     vector = "vector"
@@ -52,6 +56,11 @@ class Stage(StrEnum):
 
 STAGES = "|".join(Stage)
 """The values of a repeatable option in help."""
+
+
+def stage_names(stages: list[Stage] | None) -> list[FirstStage] | None:
+    """The values of a repeatable option; None without any."""
+    return [stage.value for stage in stages] if stages else None
 
 
 SuiteArgument = Annotated[
@@ -76,8 +85,14 @@ RerankTopN = Annotated[
     ),
 ]
 Depth = Annotated[int, typer.Option(min=1, help="Number of candidates to retrieve per query.")]
-Behind = Annotated[Stage | None, typer.Option(help="First stage whose candidates are reranked.")]
+Behind = Annotated[
+    Literal["given", "vector", "lexical", "hybrid"] | None,
+    typer.Option(help="First stage whose candidates are reranked."),
+]
 Concurrency = Annotated[int, typer.Option(min=1, help="Number of rankings at a time.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 Rankings = Annotated[
     Path | None,
     typer.Option(
@@ -156,33 +171,22 @@ class Searched:
     index: Index | None
     depth: int
 
-    @property
-    def default_stages(self) -> list[FirstStage]:
-        """The first stages to measure if no option names any."""
-        return ["given"] if self.suite.candidates is not None else ["vector", "lexical", "hybrid"]
+    def retriever(self, vectors: VectorOptions, progress: Progress) -> Retriever | None:
+        """The retriever over the corpus; None if there is none."""
+        from secondpass_evaluation.cli.first_stages import CachedEmbedder
+        from secondpass_evaluation.first_stages import CorpusRetriever, required_embedder
+        from secondpass_evaluation.search.embedders import CorpusEmbedder, Embedder
 
-    def retriever(
-        self,
-        stages: Collection[FirstStage] | None,
-        vectors: Path | None,
-        progress: Progress,
-        *,
-        behind: Collection[FirstStage] = (),
-    ) -> Retriever | None:
-        """The retriever over the corpus; None if no stage searches.
+        if self.index is not None or self.suite.corpus is None:
+            return self.index
 
-        Args:
-            stages: the first stages that will run; None: the default.
-            vectors: folder to cache vectors in; None: no cache.
-            progress: is told how many passages have vectors.
-            behind: first stages that rerankers run behind, in addition.
-        """
-        from secondpass_evaluation.cli.first_stages import IndexStage, suite_retriever
+        def make_embedder() -> Embedder:
+            model = required_embedder()
+            batches = CorpusEmbedder(model, progress)
+            folder = vectors.folder
+            return batches if folder is None else CachedEmbedder(batches, model.name, folder)
 
-        names: set[str] = {*(stages or self.default_stages), *behind}
-        if self.index is not None:
-            return IndexStage(self.index, names)
-        return suite_retriever(self.suite, names, self.depth, vectors, progress)
+        return CorpusRetriever(self.suite.corpus, self.depth, make_embedder)
 
 
 @dataclass(frozen=True)
@@ -194,12 +198,7 @@ class RerankerOptions:
     settings: Set = None
 
     def read(self) -> dict[str, Any]:
-        """The configuration.
-
-        Raises:
-            ConfigurationError: there is no such preset, the file is malformed, or a setting is not
-                ``KEY=VALUE``.
-        """
+        """The configuration."""
         return configuration(self.preset, self.config, self.settings)
 
 
@@ -288,16 +287,38 @@ def _collected(name: str, hint: Any, values: dict[str, Any]) -> Any:
     return hint(**{part: _collected(part, hints[part], values) for part in hints})
 
 
+def journal_path(
+    into: Path | None, name: Callable[[Path], Path], *, resume: bool, force: bool
+) -> Path | None:
+    """The path of the finished rankings for an output; None without one.
+
+    Exits if there are some of an interrupted run, and neither option is set.
+    """
+    if resume and force:
+        fail("--resume, --force: give one of them", USAGE_ERROR)
+    if into is None:
+        if resume:
+            fail("--resume: needs --into of the interrupted run", USAGE_ERROR)
+        return None
+    path = name(into)
+    if is_interrupted(path) and not (resume or force):
+        hint = "use --resume to continue it, or --force to start again"
+        fail(f"{into}: has the rankings of an interrupted run; {hint}")
+    return path
+
+
+def is_interrupted(journal: Path) -> bool:
+    """Whether a file has finished rankings."""
+    return journal.exists() and journal.stat().st_size > 0
+
+
 @contextmanager
 def open_journal(
     path: Path | None, *, resume: bool, kept: bool = False
 ) -> Iterator[Journal | None]:
-    """The journal of a run; prints where the finished rankings are if it is interrupted.
+    """The journal of a run; prints where the finished rankings are if it is not deleted.
 
-    Args:
-        path: None: no journal.
-        resume: continue an interrupted run; otherwise its rankings and answers are deleted.
-        kept: whether the file is kept for other runs; then ``partial`` rankings are repeated.
+    A journal that is ``kept`` for other runs is not announced, and has no ``partial`` rankings.
     """
     if path is None:
         yield None
@@ -310,10 +331,20 @@ def open_journal(
         try:
             yield journal
         finally:
-            if len(journal) and not kept:  # it was not deleted
+            if len(journal) and not kept:
                 info(f"finished rankings are in {path}; continue with --resume")
         if journal.reused:
             info(f"{journal.reused:,} finished rankings were read from {path}")
+
+
+def print_markdown(text: str) -> None:
+    """Print a report, formatted on terminals."""
+    if on_terminal(sys.stdout):
+        from rich.markdown import Markdown
+
+        result_console().print(Markdown(text))
+    else:
+        write(text)
 
 
 _SINGLE_NAME = "rerank"
@@ -326,21 +357,14 @@ def reranker_specs(
     compared: Sequence[str] | None,
     models: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """The rerankers of the options: unique name -> preset name, path, or configuration.
-
-    Raises:
-        ConfigurationError: a value of ``--compare`` is malformed.
-    """
+    """The rerankers of the options: unique name -> preset name, path, or configuration."""
     from secondpass_evaluation.rerankers import unique_name  # slow to import
 
     specs: list[tuple[str, Any]] = [(name, name) for name in presets or ()]
     specs += [(path.stem, path) for path in configs or ()]
     for argument in compared or ():
-        name, equals, value = argument.partition("=")
-        if equals and (not name or not value):
-            raise ConfigurationError(f"--compare {argument}: write NAME=WHAT, or WHAT alone")
-        value = value if equals else argument
-        specs.append((name if equals else Path(value).stem, _preset_or_path(value)))
+        name, value = named_value("--compare", argument, ERROR)
+        specs.append((name or Path(value).stem, _preset_or_path(value)))
     for model in models or ():
         method = {"type": "cross_encoder", "model": model}
         specs.append((Path(model).name or model, {"method": method}))
@@ -352,16 +376,23 @@ def reranker_specs(
     return unique
 
 
-def loadable_rerankers(
-    specs: Mapping[str, Any], settings: Sequence[str] | None, top_n: int | None
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """The configurations that can be loaded, and why the others cannot, by name.
+def named_value(option: str, argument: str, code: int) -> tuple[str, str]:
+    """Name and value of ``[NAME=]VALUE``; exits with the code if one is empty."""
+    name, equals, value = argument.partition("=")
+    if equals and not (name and value):
+        fail(f"{option} {argument}: write NAME=WHAT, or WHAT alone", code)
+    return (name, value) if equals else ("", argument)
+
+
+def configurations(
+    specs: Mapping[str, Any], settings: Sequence[str] | None = None, top_n: int | None = None
+) -> dict[str, dict[str, Any]]:
+    """The configurations of rerankers by name, with ``--set`` and ``--rerank-top-n``.
 
     Raises:
-        ConfigurationError: a configuration is wrong.
+        ConfigurationError: one is wrong.
     """
-    loadable: dict[str, dict[str, Any]] = {}
-    not_run = {} if specs else {_SINGLE_NAME: "no reranker; give --preset or --config"}
+    configs = {}
     for name, spec in specs.items():
         if isinstance(spec, Mapping):
             config = configuration(None, None, settings, base=spec)
@@ -369,16 +400,23 @@ def loadable_rerankers(
             config = configuration(None, spec, settings)
         else:
             config = configuration(spec, None, settings)
-        config = with_depth(config, top_n)
-        try:
-            load(config)  # only to check it: `compare` loads and closes its own
-            loadable[name] = config
-        except (MissingExtraError, ModelLoadError) as error:
-            not_run[name] = str(error)
-        except ConfigurationError as error:
-            place = name if isinstance(spec, Mapping) else str(spec)
-            raise ConfigurationError(error.problems, place) from None
-    return loadable, not_run
+        configs[name] = with_depth(config, top_n)
+        check_reranker(configs[name], name if isinstance(spec, Mapping) else str(spec))
+    return configs
+
+
+def check_reranker(spec: Any, place: str) -> None:
+    """Check a configuration before anything is searched.
+
+    Raises:
+        ConfigurationError: it is wrong, with the place in the message.
+    """
+    try:
+        resolve(spec).close()
+    except (MissingExtraError, ModelLoadError):
+        pass  # the results say that it is not run
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, place) from None
 
 
 def _preset_or_path(value: str) -> str | Path:

@@ -13,29 +13,32 @@ from secondpass.cli.shared import (
     USAGE_ERROR,
     fail,
     info,
-    on_terminal,
     print_json,
     progress_bars,
-    result_console,
-    write,
 )
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
     Depth,
+    Force,
     OutputOptions,
     QueryOptions,
     Rankings,
+    Resume,
+    Seed,
     SuiteArgument,
     SuiteOptions,
     VectorOptions,
+    check_reranker,
     grouped,
+    journal_path,
+    named_value,
     open_journal,
+    print_markdown,
 )
 from secondpass_evaluation.environment import masked
 
 if TYPE_CHECKING:
-    from secondpass_evaluation.first_stages import FirstStage
     from secondpass_evaluation.tuning.result import Tuning
 
 
@@ -85,16 +88,12 @@ def tune(
         ),
     ] = None,
     behind: Behind = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of folds and test.")] = 0,
+    seed: Seed = 0,
     amount: QueryOptions,
     vectors: VectorOptions,
     rankings: Rankings = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run with the same --into.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the files of --into and --report.")
-    ] = False,
+    resume: Resume = False,
+    force: Force = False,
     output: OutputOptions,
 ) -> None:
     """Choose a reranker, its depth and blend, or the search alone.
@@ -118,20 +117,22 @@ def tune(
     _check_files(into, report, force=force)
     if rankings is not None and resume:
         fail("--rankings, --resume: give one of them", USAGE_ERROR)
-    journal_path = rankings or _journal_of(into, resume=resume, force=force)
-    kept = rankings is not None
-    specs, not_run = _loadable(tried)
+    kept, journal_file = rankings is not None, rankings
+    if not kept:
+        journal_file = journal_path(
+            into, lambda it: it.with_name(f"{it.name}.rankings.jsonl"), resume=resume, force=force
+        )
+    specs = _specs(tried)
     searched = parts.open(suite, limit=amount.limit, depth=depth)
-    stage: FirstStage | None = behind.value if behind else None
     with (
         progress_bars(output.quiet) as progress,
-        open_journal(journal_path, resume=resume, kept=kept) as journal,
+        open_journal(journal_file, resume=resume, kept=kept) as journal,
     ):
         tuning = run_tuning(
             searched.suite,
             specs,
-            retriever=searched.retriever([stage] if stage else None, vectors.folder, progress),
-            behind=stage,
+            retriever=searched.retriever(vectors, progress),
+            behind=behind,
             depth=depth,
             depths=depths or None,
             latency=latency,
@@ -140,7 +141,6 @@ def tune(
             smallest_gain=SMALLEST_GAIN if smallest_gain is None else smallest_gain,
             seed=seed,
             concurrency=amount.concurrency,
-            not_run=not_run,
             progress=progress,
             journal=journal,
             expected=print_expected,
@@ -150,7 +150,10 @@ def tune(
         written = _written(tuning, into, report, force=force)
         if journal is not None and not kept:
             journal.delete()
-    _print(tuning, as_json=output.as_json)
+    if output.as_json:
+        print_json(tuning.to_dict())
+    else:
+        print_markdown(tuning.to_markdown())
     for path in written:
         info(f"written: {path}")
     if into is not None and tuning.config is None:
@@ -177,52 +180,24 @@ def _check_files(into: Path | None, report: Path | None, *, force: bool) -> None
         fail(f"--report {report}: already exists; use --force to overwrite it")
 
 
-def _journal_of(into: Path | None, *, resume: bool, force: bool) -> Path | None:
-    """The path of the finished rankings, beside the configuration."""
-    if into is None:
-        if resume:
-            fail("--resume: needs --into, the file of the interrupted run", USAGE_ERROR)
-        return None
-    journal = into.with_name(f"{into.name}.rankings.jsonl")
-    is_interrupted = journal.exists() and journal.stat().st_size > 0
-    if is_interrupted and not (resume or force):
-        hint = "use --resume to continue it, or --force to start again"
-        fail(f"{journal}: has the rankings of an interrupted run; {hint}")
-    return journal
-
-
-def _loadable(tried: list[str] | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """By name, the rerankers to try that can be loaded, and why the others cannot."""
+def _specs(tried: list[str] | None) -> dict[str, Any]:
+    """The rerankers to try, by name."""
     from difflib import get_close_matches
 
-    from secondpass import ConfigurationError, MissingExtraError, ModelLoadError
-    from secondpass.config import preset_names, resolve
+    from secondpass.config import preset_names
     from secondpass_evaluation.rerankers import unique_name
     from secondpass_evaluation.tuning.trials import INSTALLED, named
 
     specs: dict[str, Any] = {}
-    arguments: dict[str, str] = {}
     for argument in tried or INSTALLED:
-        label, equals, value = argument.partition("=")
-        if equals and (not label or not value):
-            fail(f"--try {argument}: write NAME=WHAT, or WHAT alone", USAGE_ERROR)
-        what = value if equals else argument
+        label, what = named_value("--try", argument, USAGE_ERROR)
         similar = get_close_matches(what, preset_names(), n=1, cutoff=0.8)
         if similar and what not in preset_names() and not Path(what).exists():
             fail(f"--try {argument}: no preset is named {what!r}; did you mean {similar[0]!r}?")
         ((default, spec),) = named([what]).items()
-        name = unique_name(label if equals else default, specs)
-        specs[name], arguments[name] = spec, argument
-    loadable, not_run = {}, {}
-    for name, spec in specs.items():
-        try:
-            resolve(spec).close()
-            loadable[name] = spec
-        except (MissingExtraError, ModelLoadError) as error:
-            not_run[name] = str(error)
-        except ConfigurationError as error:
-            raise ConfigurationError(error.problems, f"--try {arguments[name]}") from None
-    return loadable, not_run
+        specs[unique_name(label or default, specs)] = spec
+        check_reranker(spec, f"--try {argument}")
+    return specs
 
 
 def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: bool) -> list[Path]:
@@ -237,14 +212,3 @@ def _written(tuning: Tuning, into: Path | None, report: Path | None, *, force: b
         write_lines(report, [well_formed(tuning.to_html())])
         written.append(report)
     return written
-
-
-def _print(tuning: Tuning, *, as_json: bool) -> None:
-    if as_json:
-        print_json(tuning.to_dict())
-    elif on_terminal(sys.stdout):
-        from rich.markdown import Markdown
-
-        result_console().print(Markdown(tuning.to_markdown()))
-    else:
-        write(tuning.to_markdown())

@@ -44,11 +44,6 @@ def sampled(queries: Mapping[str, str], count: int | None, seed: int) -> dict[st
 
     The order is that of hashes, so a smaller sample with the same seed is the beginning of a larger
     one, and queries that are added later do not change the order of the others.
-
-    Args:
-        queries: query id -> text.
-        count: size of the sample; None: all.
-        seed: of the order.
     """
     order = sorted(queries, key=lambda query: _hash(seed, query, queries[query]))
     return {query: queries[query] for query in order[:count]}
@@ -68,39 +63,30 @@ def pooled(
     progress: Progress,
     journal: Journal | None,
 ) -> tuple[Pools, tuple[str, ...]]:
-    """The first ``depth`` results of every system, and the names of the systems.
-
-    Raises:
-        InputError: no first stage can run, or one in ``first_stages`` or ``behind`` cannot.
-        ConfigurationError: a reranker cannot be created.
-    """
+    """The first ``depth`` results of every system, and the names of the systems."""
     stages, behinds = choose_stages(suite, first_stages, behind)
     search = FirstStages(suite, retriever, retrieved, progress)
-    results: dict[str, Mapping[str, Sequence[Candidate]]] = {}
-    reasons = {}
-    for stage in stages:
-        outcome = search.retrieved(stage)
-        if outcome.reason:
-            reasons[stage] = outcome.reason
-        else:
-            results[stage] = outcome.candidates
+    retrieved_by = {stage: search.retrieved(stage) for stage in stages}
+    results: dict[str, Mapping[str, Sequence[Candidate]]] = {
+        stage: found.candidates for stage, found in retrieved_by.items() if not found.reason
+    }
+    reasons = {stage: found.reason for stage, found in retrieved_by.items() if found.reason}
     # A default first stage may lack a package; a requested one must run.
     failed = {*(first_stages or ()), *behinds} & reasons.keys()
     if failed or not results:
         raise InputError("; ".join(f"{stage}: {reason}" for stage, reason in reasons.items()))
     base = behinds[0] if behinds else search.preferred(stages)
+    candidates = search.retrieved(base).candidates
     created, missing = create_rerankers(rerankers)
     for name, reason in missing.items():
         raise ConfigurationError(f"{name}: {reason}")
     try:
         for name, (reranker, _) in created.items():
-            candidates = search.retrieved(base).candidates
             label = f"{base}+{name}"
             system = SystemRun(label, reranker, suite, candidates, concurrency, progress, journal)
-            rankings = system.rankings(candidates)
             results[label] = {
                 query: [candidates[query][item.position] for item in ranking[:depth]]
-                for query, ranking in rankings.items()
+                for query, ranking in system.rankings(candidates).items()
             }
     finally:
         close_created(created)
@@ -126,11 +112,7 @@ _OTHERS = ("qrels/test.tsv", "qrels/test.tsv.gz", "qrels.tsv", "qrels.tsv.gz", "
 
 
 def check_folder(folder: AnyPath) -> None:
-    """Check that judgements can be written into a folder, which need not exist.
-
-    Raises:
-        InputError: it has judgements, queries or documents without the mark of a model.
-    """
+    """Check that judgements can be written into a folder, which need not exist."""
     path = Path(folder)
     names = [*_OTHERS, "qrels", "qrels.gz"]
     if not judged_by_path(path / QRELS).is_file():
@@ -143,11 +125,7 @@ def check_folder(folder: AnyPath) -> None:
 
 
 def check_ids(pools: Pools) -> None:
-    """Check that judgements of these documents can be written.
-
-    Raises:
-        FormatError: an id does not fit into TREC's files.
-    """
+    """Check that judgements of these documents can be written."""
     for query, items in pools.items():
         check_field(QRELS, "query id", query)
         for item in items:
@@ -163,12 +141,7 @@ def pool_lines(queries: Mapping[str, str], pools: Pools) -> Iterator[str]:
 
 
 def read_pool(path: AnyPath) -> tuple[dict[str, str], Pools]:
-    """The queries and their documents.
-
-    Raises:
-        FormatError: a line is malformed.
-        OSError: the file cannot be read.
-    """
+    """The queries and their documents."""
     queries: dict[str, str] = {}
     pools: Pools = {}
     for line, record in read_json_lines(Path(path)):
@@ -189,18 +162,10 @@ class Review:
     the person stops, if that does not depend on the grades. Documents are in random order, without
     the model's grades.
 
-    Args:
-        folder: written by :meth:`~secondpass_evaluation.Judgements.write`.
-
     Attributes:
         judged_by: how the model's judgements were made.
         queries: query id -> text.
         people: query id -> document id -> grade, all answers so far.
-
-    Raises:
-        InputError: the folder has no judgements of a model.
-        FormatError: a file is malformed.
-        OSError: a file cannot be read.
     """
 
     def __init__(self, folder: AnyPath) -> None:
@@ -225,9 +190,8 @@ class Review:
 
     def documents(self, query: str) -> dict[str, str]:
         """The documents of a query that the model has judged: id -> text."""
-        judged = self.qrels[query]
         texts = self._texts[query]
-        return {document: text for document, text in texts.items() if document in judged}
+        return {document: texts[document] for document in texts if document in self.qrels[query]}
 
     def open_documents(self, query: str) -> list[str]:
         """The documents of a query that the person has not judged yet."""
@@ -239,12 +203,7 @@ class Review:
         return complete_queries(self.order, self.qrels, self.people)
 
     def answer(self, query: str, document: str, grade: int) -> None:
-        """Record a grade and write the file.
-
-        Raises:
-            InputError: the query has no such document, or the grade is not 0, 1, 2 or 3.
-            OSError: the file cannot be written.
-        """
+        """Record a grade and write the file."""
         if document not in self.qrels.get(query, {}):
             raise InputError(f"query {query!r} has no document {document!r} to judge")
         if grade not in GRADES:
@@ -259,9 +218,5 @@ class Review:
         return len(common), kappa(model, common)
 
 
-def _flat(qrels: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, str], int]:
-    return {
-        (query, document): grade
-        for query, judged in qrels.items()
-        for document, grade in judged.items()
-    }
+def _flat(qrels: Qrels) -> dict[tuple[str, str], int]:
+    return {(query, each): judged[each] for query, judged in qrels.items() for each in judged}

@@ -43,20 +43,7 @@ INSTRUCTION = (
 
 
 def grading_reranker(grader: Grader, *, batch_size: int = 1) -> tuple[Reranker, LLM, bool]:
-    """The reranker that asks a language model for grades of 0 to 3.
-
-    Args:
-        grader: the language model, or a reranker, whose limits (per query), response cache and
-            rendering of passages are also used.
-        batch_size: documents per question.
-
-    Returns:
-        The reranker, the language model, and whether the caller has to close the reranker: not if
-        ``grader`` is an object.
-
-    Raises:
-        ConfigurationError: it asks no language model, or its settings are wrong.
-    """
+    """The reranker that asks a language model for grades of 0 to 3."""
     from secondpass.extend import Graded, Prompting
 
     settings: dict[str, Any] = {}

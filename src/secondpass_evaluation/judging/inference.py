@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -34,16 +35,12 @@ class Corrected:
     """A mean over queries, corrected by the queries that a person has judged as well.
 
     Attributes:
-        measure: name of the measure.
         queries: number of queries that the model has judged.
         people: number of these that a person has judged as well.
         uncorrected: mean over all queries by the model's judgements.
-        mean: corrected mean.
-        low: lower end of its confidence interval.
-        high: upper end.
-        people_mean: mean over the person's queries by the person's judgements alone.
-        people_low: lower end of its confidence interval (Student's t, with the same variance).
-        people_high: upper end.
+        mean: corrected mean; ``low`` to ``high`` is its confidence interval.
+        people_mean: mean over the person's queries by the person's judgements alone, with its own
+            interval (Student's t, with the same variance).
         weight: of the model's judgements, λ of PPI++. 0: they do not help, and the corrected mean
             is that of the person's judgements alone.
         confidence: of both intervals, 0 to 1.
@@ -81,11 +78,6 @@ class CorrectedResult:
     difference: Corrected | None = None
 
 
-def fewest_people(confidence: float = 0.95) -> int:
-    """The smallest number of a person's queries for a correction: as for a significance test."""
-    return fewest_queries(confidence)
-
-
 def corrected_mean(
     measure: str,
     model: Mapping[str, float],
@@ -108,14 +100,14 @@ def corrected_mean(
     that misses most of a few large gains, both cover less than they state.
 
     Args:
-        measure: name of the measure.
+        measure: its name.
         model: query id -> value by the model's judgements.
         people: query id -> value by the person's judgements, of some of these queries.
         confidence: of the intervals, above 0 and below 1.
 
     Raises:
-        InputError: there are fewer queries than :func:`fewest_people`, a query of the person is not
-            among the model's, a value is not a finite number, or all the person's values are equal.
+        InputError: there are fewer queries than :func:`fewest_queries`, a query of the person is
+            not among the model's, a value is not a finite number, or all the person's values are equal.
     """
     if not 0 < confidence < 1:
         raise InputError(f"confidence: must lie between 0 and 1, not {confidence}")
@@ -124,7 +116,7 @@ def corrected_mean(
     if unknown := [query for query in people if query not in model]:
         raise InputError(f"people: {unknown[0]!r} is not among the model's queries")
     n, size = len(people), len(model)
-    if n < (fewest := fewest_people(confidence)):
+    if n < (fewest := fewest_queries(confidence)):
         raise InputError(
             f"people: {n} {'query is' if n == 1 else 'queries are'} too few to correct by; "
             f"{fewest} or more are needed"
@@ -176,11 +168,7 @@ def corrected_difference(
 ) -> Corrected:
     """Correct the mean difference between two rankers; see :func:`corrected_mean`.
 
-    Args:
-        measure: name of the measure.
-        model: query id -> value by the model's judgements, of the ranker and of the other.
-        people: query id -> value by the person's judgements, of the ranker and of the other.
-        confidence: of the intervals, above 0 and below 1.
+    ``model`` and ``people`` have the values of the ranker and those of the other.
 
     Raises:
         InputError: as for :func:`corrected_mean`, or the queries of the two rankers differ.
@@ -196,12 +184,7 @@ def corrected_difference(
 
 
 def excludes_zero(corrected: Corrected, comparisons: int) -> bool:
-    """Whether the interval of one of several corrected differences excludes 0 (Bonferroni).
-
-    Args:
-        corrected: the difference.
-        comparisons: number of differences.
-    """
+    """Whether the interval of one of several corrected differences excludes 0 (Bonferroni)."""
     confidence, degrees = corrected.confidence, corrected.people - 2
     adjusted = 1 - (1 - confidence) / max(1, comparisons)
     factor = _quantile(adjusted, degrees) / _quantile(confidence, degrees)
@@ -212,26 +195,15 @@ def kappa(model: Mapping[K, int], people: Mapping[K, int]) -> float | None:
     """Cohen's kappa of two judges on the documents that both judged; None if chance explains all.
 
     Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
-    Measurement 20, 1960.
-
-    Args:
-        model: document -> grade.
-        people: document -> grade.
-
-    Returns:
-        1 for judges that always agree, 0 for agreement by chance. None without a common document,
-        and if both give the same grade to all documents.
+    Measurement 20, 1960. Both map documents to grades. 1: the judges always agree; 0: as by chance;
+    None also without a common document.
     """
     common = [(model[document], grade) for document, grade in people.items() if document in model]
     if not common:
         return None
-    count = len(common)
-    agreed = sum(ours == theirs for ours, theirs in common) / count
-    grades = {grade for pair in common for grade in pair}
-    chance = sum(
-        sum(ours == grade for ours, _ in common) * sum(theirs == grade for _, theirs in common)
-        for grade in grades
-    ) / (count * count)
+    agreed = sum(ours == theirs for ours, theirs in common) / len(common)
+    ours, theirs = (Counter(grades) for grades in zip(*common, strict=True))
+    chance = sum(ours[grade] * theirs[grade] for grade in ours) / len(common) ** 2
     return None if chance >= 1 else (agreed - chance) / (1 - chance)
 
 

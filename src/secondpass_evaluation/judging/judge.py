@@ -123,7 +123,7 @@ def judge(
         corpus: the passages that first stages search, each with a unique id.
         candidates: a first stage's results by query id, best first, each with an id.
         pool: rerankers whose results are also judged.
-        retriever: searches the corpus. None: BM25, and the embedded model's vectors.
+        retriever: as for :func:`~secondpass_evaluation.compare`.
         first_stages: whose results are judged. None: ``given`` with ``candidates``, otherwise all
             three searches that can run.
         behind: the first stage before the rerankers.
@@ -139,8 +139,7 @@ def judge(
         concurrency: number of rankings at a time.
         progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
-        expected: called before the language model, with its expected calls, tokens and cost. An
-            exception that it raises passes through, before any call.
+        expected: called before the language model. An exception that it raises passes through.
 
     Raises:
         InputError: an argument is wrong, no first stage can run, nothing was found, nothing could
@@ -156,7 +155,9 @@ def judge(
         concurrency=(concurrency, 1),
         **({} if sample is None else {"sample": (sample, 1)}),
     )
-    _check_budget(budget)
+    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
+    if budget is not None and not (is_number and 0 < budget < math.inf):
+        raise InputError("budget: must be a number above 0")
     suite = _unjudged(queries, corpus, candidates, sample, seed)
     report = progress or no_progress
     reranker, model, owned = grading_reranker(grader, batch_size=batch_size)
@@ -190,27 +191,23 @@ def judge(
     qrels: Qrels = {}
     for query, ranking in rankings.items():
         grades = {str(item.id): item.rerank_score for item in ranking}
-        judged = {
-            str(item.id): round(grade)
-            for item in pools[query]
-            if (grade := grades[str(item.id)]) is not None
-        }
-        if judged:
+        found = {str(item.id): grades[str(item.id)] for item in pools[query]}
+        if judged := {name: round(grade) for name, grade in found.items() if grade is not None}:
             qrels[query] = judged
     if not qrels:
         raise InputError(f"judge: nothing was graded{_reasons(rankings)}")
-    costs = [ranking.report.usage.cost for ranking in rankings.values()]
-    grade_counts = Counter(grade for judged in qrels.values() for grade in judged.values())
-    count = grade_counts.total()
+    usages = [ranking.report.usage for ranking in rankings.values()]
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    counts = Counter(grade for judged in qrels.values() for grade in judged.values())
     mark = JudgedBy(
         model=model.name,
         template=TEMPLATE,
         date=now(),
         sampled_from=len(queries),
         queries=len(qrels),
-        documents=count,
-        grades=dict(sorted(grade_counts.items())),
-        ungraded=sum(len(pools[query]) for query in rankings) - count,
+        documents=counts.total(),
+        grades=dict(sorted(counts.items())),
+        ungraded=sum(len(pools[query]) for query in rankings) - counts.total(),
         pools=systems,
         depth=depth,
         seed=seed,
@@ -221,8 +218,8 @@ def judge(
         qrels,
         mark,
         {query: pools[query] for query in qrels},
-        None if None in costs else math.fsum(cost for cost in costs if cost is not None),
-        sum(ranking.report.usage.calls or 0 for ranking in rankings.values()),
+        math.fsum(costs) if len(costs) == len(usages) else None,
+        sum(usage.calls or 0 for usage in usages),
         stopped,
     )
 
@@ -231,23 +228,19 @@ def _graded(
     system: SystemRun, pools: Pools, budget: float | None, concurrency: int
 ) -> tuple[dict[str, Ranking], str]:
     """Rankings of the pools, in order, until the budget is spent; and why it stopped, or ""."""
-    rankings: dict[str, Ranking] = {}
     if budget is None:
         return system.rankings(pools), ""
+    rankings: dict[str, Ranking] = {}
     spent = 0.0
     rest = iter(pools)
-    while batch := list(islice(rest, concurrency)):
-        if spent >= budget:
-            break
+    while spent < budget and (batch := list(islice(rest, concurrency))):
         done = system.rankings({query: pools[query] for query in batch})
         rankings |= done
         spent += math.fsum(_cost(system, query, ranking) for query, ranking in done.items())
     if len(rankings) == len(pools):
         return rankings, ""
-    return (
-        rankings,
-        f"the budget of {budget:g} was spent after {len(rankings)} of {len(pools)} queries",
-    )
+    counts = f"{len(rankings)} of {len(pools)} queries"
+    return rankings, f"the budget of {budget:g} was spent after {counts}"
 
 
 def _cost(system: SystemRun, query: str, ranking: Ranking) -> float:
@@ -286,12 +279,6 @@ def _unjudged(
             if query in candidates
         }
     return Suite("judge", chosen, {}, passages, lists)
-
-
-def _check_budget(budget: float | None) -> None:
-    is_number = isinstance(budget, int | float) and not isinstance(budget, bool)
-    if budget is not None and not (is_number and math.isfinite(budget) and budget > 0):
-        raise InputError("budget: must be a number above 0")
 
 
 def _reasons(rankings: Mapping[str, Ranking]) -> str:

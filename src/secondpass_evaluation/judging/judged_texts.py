@@ -52,12 +52,7 @@ def changed_documents(judged: Hashes, *now: Hashes) -> list[str]:
 
 
 def read_hashes(judgements: AnyPath) -> dict[str, dict[str, str]]:
-    """The hashes beside judgements; empty if there are none.
-
-    Raises:
-        FormatError: the file is malformed.
-        OSError: it cannot be read.
-    """
+    """The hashes beside judgements; empty if there are none."""
     path = hashes_path(judgements)
     if not path.is_file():
         return {}
@@ -73,11 +68,7 @@ def read_hashes(judgements: AnyPath) -> dict[str, dict[str, str]]:
 
 
 def write_hashes(judgements: AnyPath, hashes: Hashes) -> None:
-    """Write the hashes beside judgements, atomically.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the hashes beside judgements, atomically."""
     text = json.dumps(hashes, ensure_ascii=True, indent=1)
     write_lines(hashes_path(judgements), [text + "\n"])
 

@@ -24,7 +24,7 @@ from secondpass.formats.shared import (
     uncompressed_name,
     write_lines,
 )
-from secondpass_evaluation.judging.inference import fewest_people
+from secondpass_evaluation.significance import fewest_queries
 
 _FORMAT = 1
 _NUMBERS = ("sampled_from", "queries", "documents", "ungraded", "depth", "seed")
@@ -88,8 +88,8 @@ class JudgedBy:
         also = (
             f"{count} of {self.queries} queries {'is' if count == 1 else 'are'} judged by a person"
         )
-        if count < fewest_people():
-            return f"{by}: {also}, too few to correct its grades ({fewest_people()} are needed)"
+        if count < fewest_queries():
+            return f"{by}: {also}, too few to correct its grades ({fewest_queries()} are needed)"
         return f"{by}: {also}, too; figures that are called corrected stand on both"
 
 
@@ -104,38 +104,24 @@ def people_path(qrels: AnyPath) -> Path:
 
 
 def read_judged_by(path: AnyPath, qrels: Qrels) -> JudgedBy | None:
-    """The mark beside judgements, with the person's judgements; None if there is none.
-
-    Args:
-        path: the file of judgements.
-        qrels: its content.
-
-    Raises:
-        FormatError: a file is malformed.
-        OSError: a file cannot be read.
-    """
+    """The mark beside judgements, with the person's judgements; None if there is none."""
     mark = judged_by_path(path)
     if not mark.is_file():
         return None
     try:
         record = json.loads(mark.read_text(encoding="utf-8"))
-        if record.pop("format") != _FORMAT:
-            raise FormatError(mark, None, "has the format of another version of secondpass")
-        judged = _judged_by(record)
+        version = record.pop("format")
+        judged = None if version != _FORMAT else _judged_by(record)
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
         message = f"is not in the format of `secondpass judge` ({type(error).__name__})"
         raise FormatError(mark, None, message) from None
+    if judged is None:
+        raise FormatError(mark, None, "has the format of another version of secondpass")
     return with_people(judged, qrels, read_people(path))
 
 
 def _judged_by(record: dict[str, Any]) -> JudgedBy:
-    """The mark in a JSON record.
-
-    Raises:
-        AttributeError, LookupError, TypeError or ValueError: the record is malformed.
-    """
+    """The mark in a JSON record; raises any of the errors above if that is malformed."""
     grades = {int(grade): count for grade, count in record.pop("grades").items()}
     pools, order = record.pop("pools"), record.pop("order")
     numbers = {name: record[name] for name in _NUMBERS}
@@ -151,12 +137,7 @@ def _judged_by(record: dict[str, Any]) -> JudgedBy:
 
 
 def read_people(path: AnyPath) -> Qrels:
-    """A person's judgements beside a model's, including those of incomplete queries.
-
-    Raises:
-        FormatError: the file is malformed.
-        OSError: it cannot be read.
-    """
+    """A person's judgements beside a model's, including those of incomplete queries."""
     people = people_path(path)
     return read_qrels(people) if people.is_file() else {}
 
@@ -186,11 +167,7 @@ def complete_queries(order: Sequence[str], qrels: Qrels, people: Qrels) -> list[
 
 
 def write_judged_by(path: AnyPath, judged: JudgedBy) -> None:
-    """Write the mark beside judgements, atomically.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write the mark beside judgements, atomically."""
     record = {"format": _FORMAT, **asdict(judged)}
     del record["people"]
     text = json.dumps(record, ensure_ascii=False, indent=1)
@@ -199,12 +176,7 @@ def write_judged_by(path: AnyPath, judged: JudgedBy) -> None:
 
 @contextmanager
 def locked(folder: AnyPath) -> Iterator[None]:
-    """Keep other processes from writing a person's judgements into a folder.
-
-    Raises:
-        InputError: another process is, or the folder has no judgements of a model.
-        OSError: the mark cannot be opened.
-    """
+    """Keep other processes from writing a person's judgements into a folder."""
     mark = judged_by_path(Path(folder) / "qrels.txt")
     if not mark.is_file():
         raise InputError(f"{folder}: has no judgements of a model; let one judge first")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from secondpass.markup import clean
 from secondpass_evaluation.report.tables import corrected, overview, tables
-from secondpass_evaluation.report.text import NONE, Cell, Column, Table, counted, listed
+from secondpass_evaluation.report.text import NONE, Table, counted, listed
 from secondpass_evaluation.report.verdict import verdict
 from secondpass_evaluation.results import Change, ComparisonData
 
@@ -17,12 +17,7 @@ _TEXT_LENGTH = 100
 
 
 def report(comparison: ComparisonData, *, details: bool = True) -> str:
-    """The verdict, the tables, and the queries that changed most.
-
-    Args:
-        comparison: what was measured.
-        details: False: only the verdict and one table, a screen of text.
-    """
+    """The verdict, the tables, and the queries that changed most."""
     queries = counted(len(comparison.queries), "query", "queries")
     parts = [f"# {escaped(comparison.suite)}: {queries}"]
     outcome = verdict(comparison)
@@ -50,22 +45,16 @@ def report(comparison: ComparisonData, *, details: bool = True) -> str:
 
 def table_text(table: Table) -> str:
     """A table as Markdown."""
-    head = _line([escaped(column.title) for column in table.columns])
-    rule = "".join(f"|{_rule(column)}" for column in table.columns) + "|"
-    return "\n".join([head, rule, *(_line(map(_cell, row)) for row in table.rows)])
+    rules = [" --- " if column.kind == "text" else " ---: " for column in table.columns]
+    lines = [_line(escaped(column.title) for column in table.columns), f"|{'|'.join(rules)}|"]
+    for cells in table.rows:
+        texts = [(escaped(cell.text), cell.best) for cell in cells]
+        lines.append(_line(f"**{text}**" if best else text for text, best in texts))
+    return "\n".join(lines)
 
 
-def _rule(column: Column) -> str:
-    return " --- " if column.kind == "text" else " ---: "
-
-
-def _cell(cell: Cell) -> str:
-    text = escaped(cell.text)
-    return f"**{text}**" if cell.best else text
-
-
-def _line(cells: Sequence[str] | Iterator[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _changes(measure: str, changes: Sequence[Change]) -> Iterator[str]:

@@ -9,22 +9,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from secondpass.markup import clean
 from secondpass.settings.shared import with_hidden_keys
-from secondpass_evaluation.measures import Evaluation
 from secondpass_evaluation.report import charts, svg
-from secondpass_evaluation.report.tables import settings, tables
+from secondpass_evaluation.report.tables import settings_table, tables
 from secondpass_evaluation.report.text import (
     Cell,
     Column,
     Table,
     Tone,
     counted,
+    interval,
     milliseconds,
     row,
     short_name,
@@ -52,7 +52,6 @@ class _System:
     """The section of one reranker."""
 
     key: str
-    title: str
     result: Result
     figures: Sequence[Figure]
     no_first_stage: bool
@@ -64,33 +63,26 @@ def page(comparison: ComparisonData) -> str:
     It has plots if matplotlib (extra ``report``) is installed.
     """
     outcome = verdict(comparison)
-    has_plots = svg.available()
-    report_tables = tables(comparison)
-    script = sort_script()
-    figures = {
-        table.key: list(_figures(table, comparison)) if has_plots else [] for table in report_tables
-    }
-    return render(
+    queries = counted(len(comparison.queries), "query", "queries")
+    systems = counted(len(comparison.ran), "system", "systems")
+    tone = "" if outcome.difference is None else tone_of(outcome.difference)
+    figures: dict[str, list[Figure]] = {}
+    for number, plot in enumerate(charts.PLOTS if svg.available() else (), 1):
+        if drawn := plot.draw(comparison, f"plot-{number}-"):
+            figures.setdefault(plot.section, []).append(Figure(drawn, plot.caption))
+    return render_page(
         "page.html.j2",
-        comparison=comparison,
-        queries=counted(len(comparison.queries), "query", "queries"),
-        systems=counted(len(comparison.ran), "system", "systems"),
-        verdict=outcome,
-        verdict_class=_verdict_class(outcome),
-        tiles=_tiles(outcome),
+        title=f"{comparison.suite}: {queries}",
+        subtitle=f"Comparison of rerankers, {systems} measured, {len(comparison.not_measured)} not "
+        f"measured, {len(comparison.not_run)} not run",
         origin=_origin(comparison),
-        queries_table=all_queries(comparison),
-        script=script,
-        script_hash=csp_hash(script),
-        has_plots=has_plots,
-        tables=report_tables,
+        answer=outcome.answer,
+        because=outcome.because,
+        verdict_class={"gain": "pays", "loss": "not"}.get(tone, ""),
+        notes=comparison.notes,
+        tables=tables(comparison),
         figures=figures,
-        sections=[
-            _system(comparison, result, number, has_plots)
-            for number, result in enumerate(comparison.ran, 1)
-            if result.first_stage is not None
-        ],
-        settings=settings(comparison),
+        settings=settings_table(comparison.settings),
         configs={
             result.name: json.dumps(
                 with_hidden_keys(result.config),
@@ -102,38 +94,47 @@ def page(comparison: ComparisonData) -> str:
             for result in comparison.results
             if result.config is not None
         },
+        tiles=_tiles(outcome),
+        queries=queries,
+        queries_table=all_queries(comparison),
+        sections=[
+            _system(comparison, result, number)
+            for number, result in enumerate(comparison.ran, 1)
+            if result.first_stage is not None
+        ],
+        measure=comparison.measures[0],
         text_length=TEXT_LENGTH,
     )
 
 
 def fragment(comparison: ComparisonData) -> str:
-    """The verdict and the tables; styled by attributes only, so that nothing else is affected."""
-    return render(
-        "fragment.html.j2",
-        comparison=comparison,
-        verdict=verdict(comparison),
-        tables=tables(comparison),
-    )
+    """The verdict and the tables, for notebooks."""
+    outcome = verdict(comparison)
+    return render_fragment(outcome.answer, outcome.because, comparison.notes, tables(comparison))
 
 
-def sort_script() -> Any:
-    """The script that sorts tables, not to be escaped."""
+def render_fragment(
+    answer: str, because: str, notes: Sequence[str], tables: Sequence[Table]
+) -> str:
+    """A verdict and tables; styled by attributes only, so that nothing else is affected."""
+    template = _environment().get_template("fragment.html.j2")
+    return str(template.render(answer=answer, because=because, notes=notes, tables=tables))
+
+
+def render_page(template: str, **context: Any) -> str:
+    """A page by a template that extends ``base.html.j2``, with these values."""
     from markupsafe import Markup  # jinja2 needs it
 
     environment = _environment()
-    source, *_ = environment.loader.get_source(environment, "sort.js")
-    return Markup(source)
-
-
-def csp_hash(script: str) -> str:
-    """A script's hash, by which a content security policy allows it."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
-
-
-def render(template: str, **context: Any) -> str:
-    """A template with these values."""
-    return str(_environment().get_template(template).render(context))
+    script, *_ = environment.loader.get_source(environment, "sort.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rendered = environment.get_template(template).render(
+        **context,
+        has_plots=svg.available(),
+        script=Markup(script),
+        script_hash=f"sha256-{digest}",  # by which the content security policy allows it
+    )
+    return str(rendered)
 
 
 @cache
@@ -153,25 +154,12 @@ def _environment() -> Any:
     return environment
 
 
-def _figures(table: Table, comparison: ComparisonData) -> Iterator[Figure]:
-    for number, plot in enumerate(charts.PLOTS, 1):
-        if plot.section == table.key and (drawn := plot.draw(comparison, f"plot-{number}-")):
-            yield Figure(drawn, plot.caption)
-
-
-def _system(comparison: ComparisonData, result: Result, number: int, has_plots: bool) -> _System:
+def _system(comparison: ComparisonData, result: Result, number: int) -> _System:
     figures = []
-    for index, (draw, caption) in enumerate(charts.QUERY_PLOTS if has_plots else ()):
-        if drawn := draw(comparison, result, f"system-{number}-{index}-"):
-            figures.append(Figure(drawn, caption))
+    if svg.available() and (drawn := charts.per_query(comparison, result, f"system-{number}-")):
+        figures.append(Figure(drawn, charts.PER_QUERY))
     no_first_stage = not charts.deltas(comparison, result)
-    title = f"What {result.name} changes"
-    return _System(f"system-{number}", title, result, figures, no_first_stage)
-
-
-def _verdict_class(outcome: Verdict) -> str:
-    tone = "" if outcome.difference is None else tone_of(outcome.difference)
-    return {"gain": "pays", "loss": "not"}.get(tone, "")
+    return _System(f"system-{number}", result, figures, no_first_stage)
 
 
 def _origin(comparison: ComparisonData) -> str:
@@ -194,23 +182,19 @@ def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
     best, difference = outcome.best, outcome.difference
     if best is None or difference is None or best.evaluation is None:
         return []
-    interval = ""
-    if difference.low is not None and difference.high is not None:
-        interval = f"{difference.confidence:.0%}: {difference.low:+.4f} to {difference.high:+.4f}"
+    between = ""
+    if difference.low is not None:
+        between = f"{difference.confidence:.0%}: {interval(difference.low, difference.high)}"
+    counts = f"{difference.wins:,} : {difference.losses:,}"
     tiles = [
         (difference.measure, f"{best.evaluation.mean[difference.measure]:.4f}", best.name),
-        ("gain" if difference.mean >= 0 else "loss", f"{difference.mean:+.4f}", interval),
-        (
-            "queries better : worse",
-            f"{difference.wins:,} : {difference.losses:,}",
-            f"{difference.ties:,} equal",
-        ),
+        ("gain" if difference.mean >= 0 else "loss", f"{difference.mean:+.4f}", between),
+        ("queries better : worse", counts, f"{difference.ties:,} equal"),
     ]
     median, slow = (best.cost.percentile(share) for share in (0.5, 0.95))
     if median is not None and slow is not None:
-        tiles.append(
-            ("reranking a query", milliseconds(median), f"95% within {milliseconds(slow)}")
-        )
+        within = f"95% within {milliseconds(slow)}"
+        tiles.append(("reranking a query", milliseconds(median), within))
     if (calls := calls_per_query(best)) is not None:
         tiles.append(("calls per query", calls, f"{best.cost.calls:,} in all"))
     return tiles
@@ -218,31 +202,26 @@ def _tiles(outcome: Verdict) -> list[tuple[str, str, str]]:
 
 def all_queries(comparison: ComparisonData) -> Table:
     """Every query with its values, coloured where a reranker differs from its first stage."""
-    measure = comparison.measures[0] if comparison.measures else ""
-    measured = {result.name: result.evaluation for result in comparison.ran if result.evaluation}
+    measure = comparison.measures[0]
+    values = {
+        result.name: result.evaluation.per_query.get(measure, {})
+        for result in comparison.ran
+        if result.evaluation
+    }
     first_stages = {result.name: result.first_stage or "" for result in comparison.ran}
     rows = []
-    for query, text in comparison.queries.items() if measured else ():
+    for query, text in comparison.queries.items() if values else ():
         cells = [Cell(text or query), Cell(query)]
-        for name, evaluation in measured.items():
-            value = _value(evaluation, measure, query)
-            before = measured.get(first_stages[name])
-            old = None if before is None else _value(before, measure, query)
+        for name, own in values.items():
+            value, before = own.get(query), values.get(first_stages[name], {}).get(query)
             number = "" if value is None else f"{value:.3f}"
-            cells.append(Cell(number, _tone(old, value)))
+            tone: Tone = ""
+            if value is not None and before is not None and abs(value - before) > TIE:
+                tone = "gain" if value > before else "loss"
+            cells.append(Cell(number, tone))
         rows.append(row(*cells))
     note = (
         f"{measure} of every query. Coloured: better or worse than the first stage of the reranker."
     )
-    columns = Column("query", "text"), Column("id", "text"), *map(Column, measured)
+    columns = Column("query", "text"), Column("id", "text"), *map(Column, values)
     return Table("queries", "All queries", columns, tuple(rows), (note,) if rows else ())
-
-
-def _value(evaluation: Evaluation, measure: str, query: str) -> float | None:
-    return evaluation.per_query.get(measure, {}).get(query)
-
-
-def _tone(before: float | None, after: float | None) -> Tone:
-    if before is None or after is None or abs(after - before) <= TIE:
-        return ""
-    return "gain" if after > before else "loss"

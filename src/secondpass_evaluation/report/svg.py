@@ -1,4 +1,4 @@
-"""matplotlib figures as SVG within a page: in the page's colours, with titles and unique ids.
+"""matplotlib figures as SVG within a page: in the page's colours, with unique ids.
 
 matplotlib (extra ``report``) is imported on first use.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
@@ -18,13 +18,15 @@ from secondpass_evaluation.significance import TIE
 
 # matplotlib cannot draw in CSS variables; these placeholders are replaced by them afterwards.
 INK, MUTED, LINE, GAIN, LOSS, ACCENT, PAPER = (f"#01010{digit}" for digit in range(1, 8))
-_VARIABLES = dict(
-    zip(
-        (INK, MUTED, LINE, GAIN, LOSS, ACCENT, PAPER),
-        ("ink", "muted", "line", "gain", "loss", "accent", "paper"),
-        strict=True,
-    )
-)
+_VARIABLES = {
+    INK: "ink",
+    MUTED: "muted",
+    LINE: "line",
+    GAIN: "gain",
+    LOSS: "loss",
+    ACCENT: "accent",
+    PAPER: "paper",
+}
 SMALL, LARGE = (4.6, 3.3), (5.2, 3.6)
 """Sizes in inches at which text is about as large as the page's."""
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -91,15 +93,8 @@ def figure(width: float, height: float) -> Iterator[tuple[Any, Any]]:
         yield drawing, drawing.subplots()
 
 
-def inline(drawing: Any, prefix: str, label: str, titles: Mapping[str, str] | None = None) -> str:
-    """The figure as an ``svg`` element.
-
-    Args:
-        drawing: the figure.
-        prefix: of all ids, which must be unique in the page.
-        label: the plot in words, for screen readers.
-        titles: gid of a part -> text shown when the pointer is over it.
-    """
+def inline(drawing: Any, prefix: str, label: str) -> str:
+    """The figure as an ``svg`` element, with a prefix of its ids and a label for screen readers."""
     text = io.StringIO()
     # Not savefig, which draws everything twice.
     drawing.canvas.print_svg(text, metadata=dict.fromkeys(["Creator", "Date", "Format", "Type"]))
@@ -107,13 +102,8 @@ def inline(drawing: Any, prefix: str, label: str, titles: Mapping[str, str] | No
     for part in [root, *root]:
         for unwanted in [*part.findall(f"{_SVG}metadata"), *part.findall(f"{_SVG}style")]:
             part.remove(unwanted)  # a style sheet here would apply to the whole page
-    titles = titles or {}
     for part in root.iter():
         part.tag = part.tag.removeprefix(_SVG)
-        if title := titles.get(part.get("id", "")):
-            element = ElementTree.Element("title")
-            element.text = clean(title)
-            part.insert(0, element)
         _adapt(part.attrib, prefix)
     root.attrib = {
         "class": "chart",

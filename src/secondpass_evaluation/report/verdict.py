@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secondpass_evaluation.judging.inference import Corrected, excludes_zero
-from secondpass_evaluation.report.text import Tone, listed, milliseconds
+from secondpass_evaluation.report.text import Tone, interval, listed, milliseconds
 from secondpass_evaluation.results import ComparisonData, Result
 from secondpass_evaluation.significance import Difference, fewest_queries
 
@@ -44,21 +44,21 @@ def verdict(comparison: ComparisonData) -> Verdict:
         what = "could be run" if comparison.not_run else "was requested"
         if comparison.not_measured:
             what = "was measured"
-        because = [f"No reranker {what}, so there is no second pass to judge."]
-        return Verdict("No verdict.", " ".join([*because, *_not_measured(comparison)]))
+        reason = f"No reranker {what}, so there is no second pass to judge."
+        return Verdict("No verdict.", " ".join([reason, *_not_measured(comparison)]))
     measure = comparison.measures[0]
     compared = [result for result in rerankers if measure in result.differences]
     if not compared:
         (only, *_) = rerankers
+        because = "There is no baseline to compare with."
         if only.name == comparison.baseline:
-            return Verdict("No verdict.", f"{only.name} has nothing to be compared with.", only)
-        return Verdict("No verdict.", "There is no baseline to compare with.", only)
+            because = f"{only.name} has nothing to be compared with."
+        return Verdict("No verdict.", because, only)
     # A significant gain ranks above a larger one that may be chance.
     best = max(compared, key=lambda result: (_is_gain(comparison, result), mean(result)))
-    difference = best.differences[measure]
     parts = [
-        _figures(comparison, best, difference),
-        _next(comparison, best, difference),
+        _figures(comparison, best),
+        _next(comparison, best),
         _grades(comparison, best),
         _costs(best),
         _smaller_depth(comparison, best),
@@ -66,29 +66,27 @@ def verdict(comparison: ComparisonData) -> Verdict:
         *_others(comparison, best),
         *_not_measured(comparison),
     ]
-    answer = _answer(comparison, best, difference)
-    return Verdict(answer, " ".join(filter(None, parts)), best, difference)
+    because = " ".join(filter(None, parts))
+    return Verdict(_answer(comparison, best), because, best, best.differences[measure])
 
 
 def is_significant(difference: Difference) -> bool:
     """Whether the corrected p is below 1 - confidence, on enough queries."""
-    is_low = (
-        difference.corrected_p is not None and difference.corrected_p < 1 - difference.confidence
-    )
-    return difference.enough_queries and is_low
+    p = difference.corrected_p
+    return difference.enough_queries and p is not None and p < 1 - difference.confidence
 
 
-def is_significant_gain(difference: Difference) -> bool:
-    """Whether it is positive and significant."""
-    return difference.mean > 0 and is_significant(difference)
+def _is_significant(comparison: ComparisonData, result: Result) -> bool:
+    """By the corrected difference, if a person's judgements correct it."""
+    corrected = _corrected(comparison, result)
+    if corrected is None:
+        return is_significant(result.differences[comparison.measures[0]])
+    return excludes_zero(corrected, _compared(comparison))
 
 
 def _is_gain(comparison: ComparisonData, result: Result) -> bool:
-    """Whether its gain is significant; the corrected gain, if a person's judgements correct it."""
-    corrected = _corrected(comparison, result)
-    if corrected is None:
-        return is_significant_gain(result.differences[comparison.measures[0]])
-    return corrected.mean > 0 and excludes_zero(corrected, _compared(comparison))
+    change = _corrected(comparison, result) or result.differences[comparison.measures[0]]
+    return change.mean > 0 and _is_significant(comparison, result)
 
 
 def tone_of(difference: Difference) -> Tone:
@@ -132,41 +130,40 @@ def degraded_by(result: Result) -> str:
     return "; ".join(causes)
 
 
-def _answer(comparison: ComparisonData, best: Result, difference: Difference) -> str:
+def _base(comparison: ComparisonData, best: Result) -> Result | None:
+    """The system that a reranker is compared with."""
     base = comparison.base_of(best)
-    over_reranker = any(
-        result.name == base and result.first_stage is not None for result in comparison.results
-    )
-    subject = f"{best.name} over {base}" if over_reranker else "The second pass"
+    return next((result for result in comparison.results if result.name == base), None)
+
+
+def _answer(comparison: ComparisonData, best: Result) -> str:
+    base, difference = _base(comparison, best), best.differences[comparison.measures[0]]
+    subject = "The second pass"
+    if base is not None and base.first_stage is not None:
+        subject = f"{best.name} over {base.name}"
     if few := too_few(difference):
-        return f"{few} whether {subject if over_reranker else 'the second pass'} pays."
+        return f"{few} whether {subject.replace('The second', 'the second')} pays."
     corrected = _corrected(comparison, best)
-    by_what = corrected or difference
-    gain, low, high = by_what.mean, by_what.low, by_what.high
-    if corrected is None:
-        significant = is_significant(difference)
-    else:
-        significant = excludes_zero(corrected, _compared(comparison))
+    change = corrected or difference
     alone = comparison.judged_by is not None and corrected is None
     by = ", by a model's grades alone" if alone else ""
-    if abs(gain) < _ZERO:
-        if low is None or high is None:
+    if abs(change.mean) < _ZERO:
+        if change.low is None or change.high is None:
             return f"{subject} makes no difference{by}."
-        return f"{subject} makes no difference on average{by}; from {low:+.4f} to {high:+.4f}."
-    if gain < 0:
+        between = interval(change.low, change.high)
+        return f"{subject} makes no difference on average{by}; from {between}."
+    significant = _is_significant(comparison, best)
+    if change.mean < 0:
         makes = "makes" if significant else "may make"
         return f"{subject} does not pay: it {makes} things worse{by}."
-    at = "" if (times := _times(comparison, best)) is None else f", at {times}"
+    at = "" if (times := _times(base, best)) is None else f", at {times}"
     if significant:
         return f"{subject} improves the order{by}{at}."
     return f"{subject} may improve the order{at}, but that may be chance{by}."
 
 
-def _times(comparison: ComparisonData, best: Result) -> str | None:
+def _times(base: Result | None, best: Result) -> str | None:
     """The time of a reranker relative to what it is compared with; None if that is not known."""
-    base = next(
-        (each for each in comparison.results if each.name == comparison.base_of(best)), None
-    )
     if base is None or best.cost.cached or base.cost.cached:  # answers of a cache took no time
         return None
     seconds, others = best.cost.percentile(0.5), base.cost.percentile(0.5)
@@ -223,30 +220,28 @@ def _grades(comparison: ComparisonData, best: Result) -> str:
         by = f"{mark.gaps}. {by}"
     if corrected is None:
         return f"{by}, which no person's judgements correct."
-    significant = excludes_zero(corrected, _compared(comparison))
+    significant = "" if _is_significant(comparison, best) else "not "
     return (
         f"{by}. Corrected by a person's judgements of {corrected.people} queries, the difference "
-        f"is {corrected.mean:+.4f} ({corrected.confidence:.0%} interval {corrected.low:+.4f} to "
-        f"{corrected.high:+.4f}), which is {'' if significant else 'not '}significant; the verdict "
-        "is by that."
+        f"is {corrected.mean:+.4f} ({corrected.confidence:.0%} interval "
+        f"{interval(corrected.low, corrected.high)}), which is {significant}significant; the "
+        "verdict is by that."
     )
 
 
-def _figures(comparison: ComparisonData, best: Result, difference: Difference) -> str:
-    base = comparison.base_of(best)
-    no_difference = abs(difference.mean) < _ZERO
-    more = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
-    how = "the same on average as" if no_difference else more
-    is_stage = any(
-        result.name == base and result.first_stage is None for result in comparison.results
-    )
+def _figures(comparison: ComparisonData, best: Result) -> str:
+    base, difference = _base(comparison, best), best.differences[comparison.measures[0]]
+    how = f"{abs(difference.mean):.4f} {'more' if difference.mean > 0 else 'less'} than"
+    if no_difference := abs(difference.mean) < _ZERO:
+        how = "the same on average as"
+    stage = "the first stage, " if base is not None and base.first_stage is None else ""
     text = (
         f"The best reranker, {best.name}, has {difference.measure} {mean(best):.4f}, {how} "
-        f"{'the first stage, ' if is_stage else ''}{base}"
+        f"{stage}{comparison.base_of(best)}"
     )
-    if difference.enough_queries and difference.low is not None and difference.high is not None:
-        interval = f"{difference.low:+.4f} to {difference.high:+.4f}"
-        text += f" ({difference.confidence:.0%} interval {interval})"
+    if difference.enough_queries and difference.low is not None:
+        between = interval(difference.low, difference.high)
+        text += f" ({difference.confidence:.0%} interval {between})"
     if difference.enough_queries and difference.corrected_p is not None and not no_difference:
         count = _compared(comparison)
         significant = "significant" if is_significant(difference) else "not significant"
@@ -261,8 +256,9 @@ def _figures(comparison: ComparisonData, best: Result, difference: Difference) -
     return text
 
 
-def _next(comparison: ComparisonData, best: Result, difference: Difference) -> str:
+def _next(comparison: ComparisonData, best: Result) -> str:
     """What would tell a difference that may be chance; empty if it is none."""
+    difference = best.differences[comparison.measures[0]]
     if not difference.enough_queries or is_significant(difference) or difference.low is None:
         return ""
     if _corrected(comparison, best) is not None:

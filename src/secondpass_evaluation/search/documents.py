@@ -52,11 +52,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def pack(blocks: Iterable[Block], size: int) -> Iterator[tuple[str, str]]:
-    """Pack blocks into passages of at most ``size`` characters; a heading begins a new passage.
-
-    Yields:
-        The heading of the section, and the text of the passage.
-    """
+    """Pack blocks into passages of at most ``size`` characters; a heading begins a new passage."""
     parts: list[str] = []
     length, section, has_body = 0, "", False
     for block in blocks:
@@ -236,12 +232,7 @@ def parse_html(text: str) -> Document | None:
 
 
 def _blocks(root: Any, *, navigation: bool) -> Iterator[Block]:
-    """The blocks of a page.
-
-    Args:
-        root: the element ``html``.
-        navigation: whether to keep navigation, which most pages repeat.
-    """
+    """The blocks of a page."""
     from lxml import etree
 
     parts: list[str] = []
@@ -334,8 +325,11 @@ CORPUS_NAME = "corpus.jsonl"
 """Name of a corpus in BEIR's format, which may be compressed: ``corpus.jsonl.gz``."""
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _MARKDOWN = frozenset({".md", ".markdown", ".mdown", ".mkd"})
-_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
-          (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+_BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 
 
 class SourceFile(NamedTuple):
@@ -387,18 +381,6 @@ def read_source(
     indexes. A folder with a ``corpus.jsonl`` or ``corpus.jsonl.gz`` is read as that corpus.
     Passages have the id ``path#number`` and the metadata ``title``, ``path`` and ``passage``. Of a
     site built by Sphinx, only the pages are read, not its search index, sources and scripts.
-
-    Args:
-        path: a folder, a ``.jsonl`` in BEIR's format, or another file.
-        passage_size: maximum number of characters in a passage.
-        selection: patterns of the files to read.
-        progress: called with the number of files, or of passages of a corpus.
-
-    Raises:
-        FormatError: a line of a ``.jsonl`` is malformed.
-        InputError: the passage size is too small, there are patterns for a corpus, or the path is
-            an index or inside of one.
-        OSError: the file or folder does not exist or cannot be read.
     """
     if type(passage_size) is not int or passage_size < SMALLEST_PASSAGE:
         raise InputError(
@@ -489,44 +471,49 @@ def _differs(old: SourceFile, path: Path | None, problem: str) -> bool:
 
 
 def _read(path: Path) -> tuple[SourceFile, Document | None]:
-    size, modified = 0, 0
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            size, modified = status.st_size, status.st_mtime_ns
-            start = file.read(8192)
-            has_mark = any(start.startswith(mark) for mark, _ in _BYTE_ORDER_MARKS)
-            if b"\0" in start and not has_mark:
+            data = file.read(8192)
+            is_binary = b"\0" in data and not any(map(data.startswith, _BYTE_ORDER_MARKS))
+            if is_binary:  # which may be large
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-                return SourceFile(size, modified, digest, "is not text"), None
-            data = start + file.read()
+            else:
+                data += file.read()
+                digest = hashlib.sha256(data).hexdigest()
     except OSError as error:
-        problem = f"cannot be read: {error.strerror or type(error).__name__}"
-        return SourceFile(size, modified, "", problem), None
-    digest = hashlib.sha256(data).hexdigest()
+        return SourceFile(
+            0, 0, "", f"cannot be read: {error.strerror or type(error).__name__}"
+        ), None
+    parsed = "is not text" if is_binary else _parse(path, data)
+    read = SourceFile(status.st_size, status.st_mtime_ns, digest)
+    return (read._replace(skipped=parsed), None) if isinstance(parsed, str) else (read, parsed)
+
+
+def _parse(path: Path, data: bytes) -> Document | str:
+    """The document in a file, or why there is none."""
     suffix = path.suffix.lower()
     text = _decode(data, html=suffix in _HTML)
     if text is None:
-        return SourceFile(size, modified, digest, "is not text, or not UTF-8"), None
+        return "is not text, or not UTF-8"
     if suffix in _HTML:
-        page = parse_html(text)
-        if page is None:
-            return SourceFile(size, modified, digest, "is nested too deeply"), None
-        document = page
+        document = parse_html(text)
     elif suffix in _MARKDOWN:
         document = parse_markdown(text)
     else:
         document = Document("", [Block(part) for part in paragraphs(text)])
-    if not document.blocks:
-        return SourceFile(size, modified, digest, "has no text"), None
-    document = document._replace(title=document.title or path.stem)
-    return SourceFile(size, modified, digest), document
+    if document is None:
+        return "is nested too deeply"
+    return (
+        document._replace(title=document.title or path.stem) if document.blocks else "has no text"
+    )
 
 
 def _decode(data: bytes, html: bool) -> str | None:
     """The text with line feeds as line ends; None if it cannot be decoded."""
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), None)
+    marks = (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark))
+    encoding = next(marks, None)
     # A declaration that can be read byte by byte cannot mean UTF-16 or UTF-32.
     declared = re.search(
         rb"<meta[^>]{0,200}charset=[\"' ]?(?!utf-?(?:16|32))([\w-]+)", data[:2048], re.I

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from secondpass import InputError, MissingExtraError
 from secondpass.concurrency.lazy import Lazy
+from secondpass.types import Progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,11 +35,7 @@ class NamedEmbedder(Embedder, Protocol):
 
 
 def embed_checked(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
-    """Embed texts, and check the vectors.
-
-    Raises:
-        InputError: they do not have the shape or the length of those of an :class:`Embedder`.
-    """
+    """Embed texts, and check the vectors."""
     import numpy as np
 
     vectors: NDArray[np.float32] = np.asarray(embedder.embed(texts), dtype=np.float32)
@@ -74,15 +71,27 @@ def embed_in_batches(
     return np.concatenate(vectors)[np.argsort(order)]
 
 
+class CorpusEmbedder:
+    """Embeds a corpus in batches, with progress; a single text, such as a query, without."""
+
+    def __init__(self, embedder: Embedder, progress: Progress) -> None:
+        self.embedder = embedder
+        self.progress = progress
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+        if len(texts) == 1:
+            return self.embedder.embed(texts)
+        return embed_in_batches(self.embedder, texts, self._report)
+
+    def _report(self, done: int, count: int) -> None:
+        self.progress("Encoding the corpus", done, count)
+
+
 class EmbeddedEmbedder:
     """The embedded model, loaded on first use.
 
     It runs in float32, so that stored vectors do not depend on runtime and processor, except for
     rounding.
-
-    Args:
-        max_tokens: longer texts are truncated. Passages of 1,000 characters rarely have more than
-            256.
     """
 
     def __init__(self, max_tokens: int = 256) -> None:

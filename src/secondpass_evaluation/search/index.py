@@ -9,10 +9,11 @@ pickled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secondpass import Candidate, SecondPassError
+from secondpass import Candidate, InputError, MissingExtraError, SecondPassError
 from secondpass.formats.shared import AnyPath, IndexFaultError, StaleIndexError
 from secondpass_evaluation.search.documents import changes
 from secondpass_evaluation.search.embedders import NamedEmbedder, default_embedder
@@ -27,29 +28,21 @@ from secondpass_evaluation.search.retrieval import HybridRetriever, Mode
 from secondpass_evaluation.search.selection import MANIFEST, selection_of
 
 
+@dataclass(frozen=True, repr=False)
 class Index:
     """An open index, which is a retriever.
 
     Attributes:
-        folder: the folder of the index.
-        manifest: the content of its manifest.
         changes: how its source has changed since the build; not empty only if it was opened with
             ``stale_ok``.
         corpus: the passages, read from the file on demand.
         modes: the modes of :meth:`retrieve`; only ``lexical`` without an embedder.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        manifest: Mapping[str, Any],
-        retriever: HybridRetriever,
-        changes: Sequence[str],
-    ) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self.changes = tuple(changes)
-        self.retriever = retriever
+    folder: Path
+    manifest: Mapping[str, Any]
+    retriever: HybridRetriever
+    changes: tuple[str, ...] = ()
 
     @property
     def corpus(self) -> Sequence[Candidate]:
@@ -58,6 +51,21 @@ class Index:
     @property
     def modes(self) -> tuple[Mode, ...]:
         return self.retriever.modes
+
+    def prepare(self, mode: Mode) -> None:
+        """Load the model that a mode needs.
+
+        Raises:
+            InputError: the index has no vectors.
+            MissingExtraError: the packages that the mode needs are not installed.
+            ModelLoadError: the embedded model cannot be loaded.
+        """
+        if mode not in self.modes:
+            if self.manifest["embedder"] is not None:
+                raise MissingExtraError("embedded", "searching by vectors")
+            raise InputError(f"{self.folder}: the index has no vectors")
+        if mode != "lexical" and self.retriever.embedder is not None:
+            self.retriever.embedder.embed([""])
 
     def retrieve(
         self, query: str, k: int, mode: Mode = "hybrid", rrf_k: float = 60
@@ -80,17 +88,14 @@ def open_index(
     stale_ok: bool = False,
     depth: int = 100,
 ) -> Index:
-    """Open an index and verify the checksum of every part.
+    """Open an index, whose large parts are memory-mapped, and verify the checksum of every part.
 
     Args:
-        folder: the folder of the index.
+        folder: of the index.
         embedder: the embedder that built the index. None: the embedded model if that built it and
             its extra is installed; otherwise the only mode is ``lexical``.
         stale_ok: open an index whose source has changed; ``changes`` lists how.
         depth: how many candidates of each list the mode ``hybrid`` fuses.
-
-    Returns:
-        The index. Its large parts are memory-mapped.
 
     Raises:
         StaleIndexError: its source has changed, and ``stale_ok`` is not set.
@@ -111,11 +116,7 @@ def open_index(
 
 
 def open_existing(folder: Path, embedder: NamedEmbedder | None) -> Index | None:
-    """Open an index to reuse its vectors: of any source, embedder and version that can be read.
-
-    Returns:
-        None if there is no complete index.
-    """
+    """Open an index to reuse its vectors: of any source, embedder and version that can be read."""
     try:
         return _open(folder, embedder, check_source=False)
     except (IndexFaultError, OSError):
@@ -130,7 +131,7 @@ def _open(
     stale_ok: bool = False,
     depth: int = 100,
 ) -> Index:
-    manifest = read_manifest(folder, older=not check_source)
+    manifest = read_manifest(folder)
     rebuild = rebuild_command(folder, manifest)
     check_parts(folder, manifest, rebuild)
     stale: list[str] = []
@@ -149,7 +150,7 @@ def _open(
         problem = f"cannot be loaded ({type(error).__name__}); bm25s may be of another version"
         raise IndexFaultError(str(folder), problem, rebuild) from error
     retriever = HybridRetriever.from_parts(parts, embedder, depth=depth)
-    return Index(folder, manifest, retriever, stale)
+    return Index(folder, manifest, retriever, tuple(stale))
 
 
 def _matching_embedder(

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT_VERSION = 3
-"""Version of the parts. Version 1 has phrases where version 2 has bigrams of characters, and before
-version 3 vowel signs divide the words of India's scripts."""
-_OLDER_VERSIONS = (1, 2)
-"""Versions whose manifest and vectors can be read; their words cannot be searched."""
+"""Version of the parts. An index of another version is built again."""
 FORMAT = "secondpass index"
 LOCK = ".lock"
 _DRAFT = re.compile(re.escape(MANIFEST) + r"\.[0-9a-f]{32}\.tmp")
@@ -105,11 +102,7 @@ def write_parts(folder: Path, parts: Parts) -> dict[str, list[Any]]:
 
 
 def check_parts(folder: Path, manifest: Mapping[str, Any], rebuild: str) -> None:
-    """Compare the size and checksum of every part with the manifest.
-
-    Raises:
-        IndexFaultError: a part is missing or was changed.
-    """
+    """Compare the size and checksum of every part with the manifest."""
     for name, (size, digest) in manifest["parts"].items():
         try:
             with open(folder / manifest["folder"] / name, "rb") as file:
@@ -144,17 +137,8 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         file.write(json.dumps(sealed, indent=1).encode())
 
 
-def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
-    """Read the manifest and verify its seal.
-
-    Args:
-        folder: the folder of the index.
-        older: accept an older version, whose vectors a build can reuse.
-
-    Raises:
-        IndexFaultError: there is none, it is of another version, or it was changed.
-        OSError: the folder does not exist, or the manifest cannot be read.
-    """
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest and verify its seal."""
     rebuild = rebuild_command(folder, None)
     try:
         data = (folder / MANIFEST).read_bytes()
@@ -173,10 +157,8 @@ def read_manifest(folder: Path, *, older: bool = False) -> dict[str, Any]:
     # The right seal shows that it is unchanged, so the fields need no checks.
     intact = manifest.pop("seal", None) == _seal(manifest)
     version = manifest.get("version")
-    is_older = version in _OLDER_VERSIONS
-    if version != FORMAT_VERSION and not (is_older and older):
+    if version != FORMAT_VERSION:
         problem = f"its format is version {version!r}; this program reads {FORMAT_VERSION}"
-        rebuild = rebuild_command(folder, manifest if intact and is_older else None)
         raise IndexFaultError(str(folder), problem, rebuild)
     if not intact:
         raise IndexFaultError(str(folder), f"its {MANIFEST} was changed", rebuild)
@@ -209,39 +191,24 @@ def rebuild_command(
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder is new or empty, or has files of an index only.
-
-    Raises:
-        IndexFaultError: it is not.
-    """
+    """Check that a folder is new or empty, or has files of an index only."""
     if not folder.exists():
         if folder.is_symlink():
             raise IndexFaultError(str(folder), "is a broken link; an index needs a folder")
         return
     if not folder.is_dir():
         raise IndexFaultError(str(folder), "is a file; an index needs a folder")
-    foreign = [name for name in sorted(os.listdir(folder)) if not _is_index_file(name)]
-    if foreign:
+    own = {MANIFEST, LOCK}
+    names = [name for name in sorted(os.listdir(folder)) if name not in own]
+    if foreign := [name for name in names if not (PARTS.fullmatch(name) or _DRAFT.fullmatch(name))]:
         problem = f"has other files ({first_few(foreign)}); choose a new folder, or an index"
         raise IndexFaultError(str(folder), problem)
 
 
-def _is_index_file(name: str) -> bool:
-    return (
-        name in {MANIFEST, LOCK}
-        or PARTS.fullmatch(name) is not None
-        or _DRAFT.fullmatch(name) is not None
-    )
-
-
 def remove_leftovers(folder: Path) -> None:
-    """Delete parts that the manifest does not name: of an older index, or of a killed process.
-
-    Raises:
-        IndexFaultError: the manifest is broken; nothing is deleted.
-    """
+    """Delete parts that the manifest does not name: of an older index, or of a killed process."""
     exists = (folder / MANIFEST).exists()
-    keep = read_manifest(folder, older=True)["folder"] if exists else None
+    keep = read_manifest(folder)["folder"] if exists else None
     for name in os.listdir(folder):
         if PARTS.fullmatch(name) and name != keep:
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -251,11 +218,7 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextmanager
 def index_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, so that one process at a time builds its index.
-
-    Raises:
-        IndexFaultError: another process holds it.
-    """
+    """Hold the lock of a folder, so that one process at a time builds its index."""
     with open(folder / LOCK, "a") as file:
         try:
             lock(file)

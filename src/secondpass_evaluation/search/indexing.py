@@ -1,4 +1,4 @@
-"""Build an index in a folder, or a retriever in memory, with progress."""
+"""Build an index in a folder, with progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from secondpass import Candidate, InputError
+from secondpass import InputError
 from secondpass.formats.shared import AnyPath, IndexFaultError, first_few
 from secondpass.ranking.shared import kind_of
 from secondpass.types import Progress, no_progress
@@ -23,7 +23,7 @@ from secondpass_evaluation.search.documents import (
     corpus_file,
     read_source,
 )
-from secondpass_evaluation.search.embedders import Embedder, NamedEmbedder, embed_in_batches
+from secondpass_evaluation.search.embedders import NamedEmbedder, embed_in_batches
 from secondpass_evaluation.search.index import Index, open_existing
 from secondpass_evaluation.search.index_files import (
     FORMAT,
@@ -49,15 +49,11 @@ class Built:
     """The result of :func:`build_index`.
 
     Attributes:
-        folder: the folder of the index.
         made: False if the source was unchanged, so that the index was not rebuilt.
-        files: number of indexed files.
-        passages: number of passages.
         vectors: number of vectors, one for each distinct text.
         kept: number of vectors that were reused from the previous index.
         embedder: name of the embedder; None for an index without vectors.
         skipped: files that are not in the index, and why.
-        seconds: duration.
     """
 
     folder: Path
@@ -103,8 +99,7 @@ def build_index(
         IndexFaultError: the source has no text, the folder has other files, or another process is
             building the index.
         InputError: an argument is wrong, or the source is an index or inside of one.
-        MissingExtraError: bm25s, numpy or, for Markdown and HTML, markdown-it-py or lxml is
-            not installed.
+        MissingExtraError: a package of the extra ``evaluation`` is not installed.
         OSError: a file cannot be read or written.
     """
     started = time.perf_counter()
@@ -141,11 +136,13 @@ def build_index(
     with index_lock(folder):
         with suppress(IndexFaultError):
             remove_leftovers(folder)  # before more is written, or repeated kills fill the disk
-        vectors = _Vectors(embedder, {} if force else _vectors_by_text(old, embedder), progress)
+        vectors = _Vectors(embedder, {} if force else _vectors_by_text(old, embedder), report)
         parts_folder = folder / f"parts-{uuid4().hex}"
         try:
             parts_folder.mkdir()
-            retriever = _retriever(read.corpus, vectors if embedder else None, progress)
+            report("indexing words", 0, None)  # bm25s reports no progress
+            retriever = HybridRetriever(read.corpus, vectors if embedder else None)
+            report("indexing words", 1, 1)
             report("writing the index", 0, None)
             parts = write_parts(parts_folder, retriever.parts)
             manifest = {
@@ -178,21 +175,8 @@ def build_index(
                     folder.rmdir()
             raise
         remove_leftovers(folder)
-    index = Index(folder, manifest, retriever, ())
+    index = Index(folder, manifest, retriever)
     return _summary(index, made=True, kept=vectors.kept, started=started)
-
-
-def build_in_memory(
-    corpus: Sequence[Candidate],
-    embedder: Embedder | None = None,
-    *,
-    depth: int = 100,
-    progress: Progress | None = None,
-) -> HybridRetriever:
-    """Build a retriever without storing it, with progress."""
-    vectors = _Vectors(embedder, {}, progress) if embedder is not None else None
-    parts = _retriever(corpus, vectors, progress).parts
-    return HybridRetriever.from_parts(parts, embedder, depth=depth)
 
 
 class _Vectors:
@@ -200,9 +184,9 @@ class _Vectors:
 
     def __init__(
         self,
-        embedder: Embedder | None,
+        embedder: NamedEmbedder | None,
         known: Mapping[str, NDArray[np.float32]],
-        progress: Progress | None,
+        progress: Progress,
     ) -> None:
         self._embedder = embedder
         self._known = known
@@ -215,25 +199,12 @@ class _Vectors:
         assert self._embedder is not None
         missing = [text for text in texts if text not in self._known]
         self.made, self.kept = len(missing), len(texts) - len(missing)
-        if self._progress is not None:
-            self._progress("indexing words", 1, 1)
+        self._progress("indexing words", 1, 1)
         new = iter(embed_in_batches(self._embedder, missing, self._report) if missing else ())
         return np.stack([self._known[t] if t in self._known else next(new) for t in texts])
 
     def _report(self, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress("encoding passages", done, total)
-
-
-def _retriever(
-    corpus: Sequence[Candidate], vectors: _Vectors | None, progress: Progress | None
-) -> HybridRetriever:
-    if progress is not None:  # bm25s reports no progress
-        progress("indexing words", 0, None)
-    retriever = HybridRetriever(corpus, vectors)
-    if progress is not None and vectors is None:
-        progress("indexing words", 1, 1)
-    return retriever
+        self._progress("encoding passages", done, total)
 
 
 def _is_current(
@@ -249,8 +220,7 @@ def _is_current(
         settings["passage_size"] == passage_size and settings.get("reader") == READER_VERSION
     )
     return (
-        index.manifest["version"] == FORMAT_VERSION
-        and settings["path"] == str(source.resolve())
+        settings["path"] == str(source.resolve())
         and same_passages
         and index.manifest["embedder"] == (embedder.name if embedder else None)
         and selection_of(settings) == selection

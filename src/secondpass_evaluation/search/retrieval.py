@@ -97,8 +97,11 @@ class HybridRetriever:
             raise InputError(f"k1, b: must be 0 or more and 0 to 1, not {k1} and {b}")
         _check_ids(self.corpus)
         texts = search_texts(self.corpus)
-        index = bm25s.BM25(method="lucene", k1=k1, b=b)
-        self._index = index if self._index_words(index, texts) else None
+        self._index: Any = None
+        if any(tokens := self._words(texts)):
+            self._index = bm25s.BM25(method="lucene", k1=k1, b=b)
+            with _quiet("bm25s"):
+                self._index.index(tokens, show_progress=False)
         # One vector for each distinct text: a matrix product may round equal rows differently, and
         # equal passages must tie.
         rows: dict[str, int] = {}
@@ -109,20 +112,9 @@ class HybridRetriever:
 
     @classmethod
     def from_parts(
-        cls,
-        parts: Parts,
-        embedder: Embedder | None = None,
-        *,
-        depth: int = 100,
-        stem: Callable[[list[str]], list[str]] | None = None,
+        cls, parts: Parts, embedder: Embedder | None = None, *, depth: int = 100
     ) -> HybridRetriever:
-        """Create a retriever from the parts of another.
-
-        Args:
-            parts: the parts of the other retriever.
-            embedder: its embedder; None leaves only the mode ``lexical``.
-            depth: as in the constructor.
-            stem: its stemmer.
+        """Create a retriever, without a stemmer, from the parts of another.
 
         Raises:
             InputError: the depth is out of range.
@@ -132,7 +124,7 @@ class HybridRetriever:
         retriever.embedder = embedder
         check_numbers(depth=(depth, 1))
         retriever.depth = depth
-        retriever.stem = stem
+        retriever.stem = None
         retriever._index = parts.words
         retriever._row_of = parts.row_of
         retriever._vectors = parts.vectors
@@ -180,14 +172,6 @@ class HybridRetriever:
             return self._by_vectors(query, k)
         lists = [self._by_vectors(query, self.depth), self._by_words(query, self.depth)]
         return reciprocal_rank_fusion(lists, rrf_k=rrf_k)[:k]
-
-    def _index_words(self, index: Any, texts: list[str]) -> bool:
-        tokens = self._words(texts)
-        if not any(tokens):
-            return False
-        with _quiet("bm25s"):
-            index.index(tokens, show_progress=False)
-        return True
 
     def _words(self, texts: list[str]) -> list[list[str]]:
         known: dict[str, str] = {}  # one object for each distinct word, which saves memory

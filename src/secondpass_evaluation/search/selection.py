@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -41,21 +41,17 @@ class Selection:
     Attributes:
         include: a file is read only if one of these matches; empty: every file.
         exclude: a file is not read if one of these matches.
-
-    Raises:
-        InputError: a pattern is not a string, or is empty.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, patterns in (("include", self.include), ("exclude", self.exclude)):
-            for pattern in patterns:
+        for name in ("include", "exclude"):
+            for pattern in getattr(self, name):
                 if not isinstance(pattern, str) or not pattern.strip("/"):
-                    raise InputError(
-                        f"{name}: must be patterns of paths, such as *.md, not {describe(pattern)}"
-                    )
+                    what = f"must be patterns of paths, such as *.md, not {describe(pattern)}"
+                    raise InputError(f"{name}: {what}")
 
     def has(self, path: str) -> bool:
         """Whether a file is to be read."""
@@ -72,16 +68,9 @@ ALL = Selection()
 
 
 def selection_by(include: str | Iterable[str], exclude: str | Iterable[str]) -> Selection:
-    """The selection of these patterns; a string is one pattern.
-
-    Raises:
-        InputError: a pattern is not a string, or is empty.
-    """
-    return Selection(_as_tuple(include), _as_tuple(exclude))
-
-
-def _as_tuple(patterns: str | Iterable[str]) -> tuple[str, ...]:
-    return (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    """The selection of these patterns; a string is one pattern."""
+    given = ((each,) if isinstance(each, str) else tuple(each) for each in (include, exclude))
+    return Selection(*given)
 
 
 def selection_of(source: Mapping[str, Any]) -> Selection:
@@ -100,11 +89,6 @@ def is_index(folder: AnyPath) -> bool:
         return False
 
 
-def is_sphinx(files: Collection[str]) -> bool:
-    """Whether a folder with files of these names is the top of a Sphinx site."""
-    return _SPHINX_MARK in files
-
-
 def sphinx_leaves_out(name: str) -> bool:
     """Whether a file or folder at the top of a Sphinx site is not one of its pages."""
     return name in _SPHINX_FOLDERS or any(
@@ -113,15 +97,7 @@ def sphinx_leaves_out(name: str) -> bool:
 
 
 def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
-    """The files of a folder, sorted by name in each folder, without indexes.
-
-    Args:
-        path: the folder, or a single file, for which there are no patterns.
-        selection: patterns of the files.
-
-    Raises:
-        OSError: the path does not exist, or the folder cannot be read.
-    """
+    """The files of a folder, sorted by name in each folder, without indexes."""
     if not path.is_dir():
         os.stat(path)  # raises if it does not exist
         yield path.name, path, "" if path.is_file() else _NOT_FOLLOWED
@@ -131,7 +107,7 @@ def entries_of(path: Path, selection: Selection = ALL) -> Iterator[Entry]:
     for folder_name, folders, files in os.walk(path, onerror=unreadable.append):
         folder = Path(folder_name)
         inside = folder.relative_to(path)
-        sphinx = is_sphinx(files)
+        sphinx = _SPHINX_MARK in files
         links = [name for name in folders if (folder / name).is_symlink()]
         folders[:] = sorted(
             name

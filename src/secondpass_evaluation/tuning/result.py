@@ -11,12 +11,10 @@ from secondpass.formats.shared import AnyPath, Run
 from secondpass.ranking.shared import Blend
 from secondpass.settings.shared import with_hidden_keys
 from secondpass_evaluation.provenance import TUNED, write_config
-from secondpass_evaluation.report import page, svg
+from secondpass_evaluation.report import page
 from secondpass_evaluation.report.markdown import escaped, table_text
-from secondpass_evaluation.report.svg import ACCENT, LARGE, MUTED, PAPER, figure, inline
 from secondpass_evaluation.report.tables import settings_table
 from secondpass_evaluation.report.text import (
-    NONE,
     Cell,
     Column,
     Row,
@@ -24,11 +22,10 @@ from secondpass_evaluation.report.text import (
     Tone,
     counted,
     in_milliseconds,
+    interval,
     number,
     p_value,
     row,
-    shortened,
-    shortened_name,
 )
 from secondpass_evaluation.results import percentile
 from secondpass_evaluation.tuning.selection import Held
@@ -36,15 +33,10 @@ from secondpass_evaluation.tuning.selection import Held
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A reranker with one depth and one blend.
+    """A reranker with one depth (None: all candidates) and one blend (None: the scores alone).
 
-    Attributes:
-        depth: number of candidates that the method judges; None: all.
-        blend: None: the method's scores alone.
-        config: the configuration of the reranker with this depth and blend.
-        run: query id -> document id -> score.
-        seconds: seconds of the second pass, for each query.
-        cost: mean cost of a query, at the configured prices; 0 for local models, None if unknown.
+    ``config`` has both; ``seconds`` are those of the second pass, for each query; ``cost`` is the
+    mean of a query at the configured prices, 0 for local models, None if unknown.
     """
 
     depth: int | None
@@ -73,8 +65,6 @@ class Trial:
     """One reranker that was tried, with the depth and blend that are best for it.
 
     Attributes:
-        name: name of the reranker.
-        status: ``adopted``; ``tried``; or ``not_tried``, with the reason.
         reason: why it was not adopted, or not tried.
         config: of the best variant; None if it was not tried.
         variants: number of depths and blends that were compared within the limits.
@@ -101,38 +91,12 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; keys are hidden."""
-        record = {name: getattr(self, name) for name in self.__slots__}
-        record["config"] = None if self.config is None else with_hidden_keys(self.config)
-        record["held"] = None if self.held is None else asdict(self.held)
-        record["statuses"] = dict(self.statuses)
-        return record
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A variant that nothing beats in quality, time and cost at once.
-
-    Attributes:
-        name: name of the reranker, or of the first stage for the first stage alone.
-        setting: depth and blend, in words.
-        mean: of the measure over all queries.
-        seconds: 95th percentile of the seconds of the second pass.
-        cost: of a query; None if it is not known.
-        config: None for the first stage.
-    """
-
-    name: str
-    setting: str
-    mean: float
-    seconds: float
-    cost: float | None
-    config: Mapping[str, Any] | None = field(default=None, repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; keys are hidden."""
-        record = {name: getattr(self, name) for name in self.__slots__}
-        record["config"] = None if self.config is None else with_hidden_keys(self.config)
-        return record
+        return {
+            **{name: getattr(self, name) for name in self.__slots__},
+            "config": None if self.config is None else with_hidden_keys(self.config),
+            "held": None if self.held is None else asdict(self.held),
+            "statuses": dict(self.statuses),
+        }
 
 
 _ZERO = 5e-5
@@ -144,10 +108,8 @@ class Tuning:
     """The result of :func:`~secondpass_evaluation.tune`, and its reports.
 
     Attributes:
-        suite: name of the suite.
         queries: number of judged queries with different texts.
         stage: the first stage whose candidates were reranked.
-        measure: name of the measure.
         baseline: mean of the measure for the first stage.
         adopted: name of the adopted reranker; None: keep the first stage.
         config: its configuration with depth and blend; None if none is adopted.
@@ -159,7 +121,6 @@ class Tuning:
         detectable: the mean gain that all these queries together would detect more often than not.
             None: something is adopted, or nothing could be tried.
         trials: the rerankers that were tried, and those that could not be.
-        front: the variants that no other beats in quality, time and cost at once, cheapest first.
         settings: of the choice: limits, folds, seed, date, versions, machine, ….
         notes: remarks on the data and the limits that affect the figures.
     """
@@ -175,7 +136,6 @@ class Tuning:
     more_queries: int | None
     detectable: float | None
     trials: tuple[Trial, ...]
-    front: tuple[Point, ...] = field(repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
@@ -229,50 +189,44 @@ class Tuning:
             "config": None if self.config is None else with_hidden_keys(self.config),
             "gain": None if self.gain is None else asdict(self.gain),
             "trials": [trial.to_dict() for trial in self.trials],
-            "front": [point.to_dict() for point in self.front],
             "settings": dict(self.settings),
             "notes": list(self.notes),
         }
 
     def to_markdown(self) -> str:
-        """The verdict, the rerankers that were tried, and the front."""
-        queries = counted(self.queries, "judged query", "judged queries")
-        parts = [f"# {escaped(self.suite)}: {queries}", f"**{escaped(self.verdict)}**"]
+        """The verdict, and the rerankers that were tried."""
+        parts = [f"# {escaped(self.suite)}: {self._queries}", f"**{escaped(self.verdict)}**"]
         parts += [f"> {escaped(note)}" for note in self.notes]
         for table in tables(self):
             parts += [f"## {escaped(table.title)}", *map(escaped, table.notes), table_text(table)]
         return "\n\n".join(parts) + "\n"
 
     def to_html(self) -> str:
-        """One page without external resources; with a plot if matplotlib is installed."""
-        has_plots = svg.available()
-        plot = front_plot(self) if has_plots else None
-        caption = "Grey: the first stage. The line joins what no other variant beats."
-        figures = {"front": [page.Figure(plot, caption)]} if plot else {}
-        script = page.sort_script()
-        return page.render(
+        """One page without external resources."""
+        origin = [str(self.settings[name]) for name in ("date", "command") if name in self.settings]
+        return page.render_page(
             "tuning.html.j2",
-            tuning=self,
-            verdict=self.verdict,
+            title=f"{self.suite}: {self._queries}",
+            subtitle=f"Choice of a reranker behind {self.stage}",
+            origin=" \N{MIDDLE DOT} ".join(origin),
+            answer=self.verdict,
+            because="",
             verdict_class="pays" if self.adopted else "",
-            queries=counted(self.queries, "judged query", "judged queries"),
-            origin=" \N{MIDDLE DOT} ".join(
-                str(self.settings[name]) for name in ("date", "command") if name in self.settings
-            ),
+            notes=self.notes,
             tables=tables(self),
-            figures=figures,
-            has_plots=has_plots,
+            figures={},
             settings=settings_table(self.settings),
+            configs={},
             comments=[] if self.config is None else self.provenance(),
-            script=script,
-            script_hash=page.csp_hash(script),
         )
 
     def _repr_html_(self) -> str:
         """The verdict and the tables, in notebooks."""
-        return page.render(
-            "tuning_fragment.html.j2", tuning=self, verdict=self.verdict, tables=tables(self)
-        )
+        return page.render_fragment(self.verdict, "", self.notes, tables(self))
+
+    @property
+    def _queries(self) -> str:
+        return counted(self.queries, "judged query", "judged queries")
 
     def provenance(self) -> list[str]:
         """The comments of :meth:`write`: data, queries, gain, interval, versions."""
@@ -288,7 +242,7 @@ class Tuning:
         lines = [
             f"{TUNED}, {settings.get('date', '')}.",
             self.verdict,
-            f"Data: {self.suite}, {counted(self.queries, 'judged query', 'judged queries')}, "
+            f"Data: {self.suite}, {self._queries}, "
             f"candidates of the first stage, {self.stage}, {self.measure} {self.baseline:.4f} "
             "without reranking.",
             *(f"Note: {note}" for note in self.notes),
@@ -306,12 +260,9 @@ class Tuning:
     def write(self, path: AnyPath, *, force: bool = False) -> None:
         """Write the configuration as YAML, with its provenance as comments.
 
-        Args:
-            path: the file, ``.yaml`` or ``.yml``.
-            force: overwrite the file if there is one.
-
         Raises:
-            InputError: nothing was adopted, the path is wrong, or the file exists.
+            InputError: nothing was adopted, the path is not that of a YAML file, or the file exists
+                and ``force`` is not set.
             ConfigurationError: the configuration holds a key, which no file may.
             OSError: the file cannot be written.
         """
@@ -342,53 +293,33 @@ def _power(tuning: Tuning) -> str:
 
 
 def tables(tuning: Tuning) -> list[Table]:
-    """The rerankers that were tried, those that were not, and the front."""
+    """The rerankers that were tried, and those that were not."""
     tried = [trial for trial in tuning.trials if trial.held is not None]
     others = [trial for trial in tuning.trials if trial.held is None]
-    confidence = tuning.settings.get("confidence", 0.95)
-    heads = ("held-out gain", f"{confidence * 100:g}% interval", "corrected p", "ms", "cost")
+    heads = (
+        Column("reranker", "text"),
+        Column("best setting", "text"),
+        *map(
+            Column, ("held-out gain", f"{_percent(tuning)} interval", "corrected p", "ms", "cost")
+        ),
+        Column("outcome", "text"),
+    )
     note = (
         f"Held-out gains: {tuning.measure} above the first stage on queries that had no part in "
         "the choice of depth and blend. Their intervals are approximate, and count with one more "
         "query that loses, or gains, what the first stage has. Milliseconds: the 95th "
         "percentile of the second pass; cost: of 1,000 queries."
     )
-    name = Column("reranker", "text")
+    reasons = tuple(row(trial.name, trial.reason) for trial in others)
     sections = [
-        Table(
-            "tried",
-            "Tried",
-            (name, Column("best setting", "text"), *map(Column, heads), Column("outcome", "text")),
-            tuple(_trial_row(trial) for trial in tried),
-            (note,) if tried else (),
-        ),
-        Table(
-            "not-tried",
-            "Not tried",
-            (name, Column("reason", "text")),
-            tuple(row(trial.name, trial.reason) for trial in others),
-        ),
-        Table(
-            "front",
-            "Quality, time and cost",
-            (name, Column("setting", "text"), *map(Column, (tuning.measure, "ms", "cost"))),
-            tuple(
-                row(
-                    point.name if point.config is not None else f"first stage, {point.name}",
-                    point.setting,
-                    f"{point.mean:.4f}",
-                    in_milliseconds(point.seconds),
-                    _cost(point.cost),
-                )
-                for point in tuning.front
-            ),
-            (
-                "Variants that no other equals or beats in quality, time and cost together. The "
-                "means are over all queries, so the highest are likely to be too high.",
-            ),
-        ),
+        Table("tried", "Tried", heads, tuple(map(_trial_row, tried)), (note,)),
+        Table("not-tried", "Not tried", (heads[0], Column("reason", "text")), reasons),
     ]
     return [table for table in sections if table.rows]
+
+
+def _percent(tuning: Tuning) -> str:
+    return f"{tuning.settings.get('confidence', 0.95) * 100:g}%"
 
 
 def _trial_row(trial: Trial) -> Row:
@@ -399,12 +330,11 @@ def _trial_row(trial: Trial) -> Row:
         tone = "gain"
     elif held.high is not None and held.high < 0:
         tone = "loss"
-    interval = NONE if held.low is None else f"{held.low:+.4f} to {held.high:+.4f}"
     return row(
         trial.name,
         trial.setting,
         Cell(f"{held.mean:+.4f}", tone),
-        Cell(interval, tone),
+        Cell(interval(held.low, held.high), tone),
         p_value(held.p),
         in_milliseconds(trial.seconds),
         _cost(trial.cost),
@@ -431,8 +361,7 @@ def _gain(tuning: Tuning, held: Held) -> str:
     text = f"{held.mean:+.4f}"
     if held.low is None:
         return text
-    confidence = tuning.settings.get("confidence", 0.95)
-    return f"{text} ({confidence * 100:g}% interval {held.low:+.4f} to {held.high:+.4f})"
+    return f"{text} ({_percent(tuning)} interval {interval(held.low, held.high)})"
 
 
 def _p(held: Held) -> str:
@@ -443,41 +372,3 @@ def _tried(tuning: Tuning) -> str:
     trials = [trial for trial in tuning.trials if trial.held is not None]
     variants = counted(sum(trial.variants for trial in trials), "variant", "variants")
     return f"{variants} of {counted(len(trials), 'reranker', 'rerankers')}"
-
-
-_LEGEND_ROW = 0.19
-"""Inches."""
-
-
-def front_plot(tuning: Tuning) -> str | None:
-    """The front as SVG; None if it is the first stage alone."""
-    points = tuning.front
-    if len(points) < 2:
-        return None
-    width, height = LARGE
-    titles = {}
-    with figure(width, height + _LEGEND_ROW * len(points)) as (drawing, axes):
-        seconds = [point.seconds * 1000 for point in points]
-        upper = [max(point.mean for point in points[: index + 1]) for index in range(len(points))]
-        axes.step(seconds, upper, where="post", color=MUTED, linewidth=0.9, zorder=1)
-        for index, (x, point) in enumerate(zip(seconds, points, strict=True)):
-            is_first = point.config is None
-            name = f"{shortened_name(point.name, 30)}, {point.setting}"
-            (mark,) = axes.plot(
-                [x], [point.mean], "s" if is_first else "o", markersize=7, zorder=3,
-                color=MUTED if is_first else ACCENT,
-                markerfacecolor=PAPER if is_first else ACCENT, label=f"{index + 1}  {name}",
-            )  # fmt: skip
-            mark.set_gid(f"hover-{index}")
-            cost = "" if not point.cost else f", {point.cost * 1000:,.2f} per 1,000 queries"
-            text = f"{index + 1} {point.name}, {point.setting}: {point.mean:.4f}, {x:,.4g} ms{cost}"
-            titles[f"hover-{index}"] = text
-            axes.annotate(str(index + 1), (x, point.mean), (6, -3), textcoords="offset points",
-                          fontsize=8.5)  # fmt: skip
-        axes.margins(x=0.1, y=0.14)
-        axes.grid(axis="y")
-        axes.set_xlabel("milliseconds of the second pass, 95th percentile")
-        axes.set_ylabel(shortened(tuning.measure, 30))
-        drawing.legend(loc="outside lower left", frameon=False, fontsize=8.5, borderaxespad=0,
-                       labelspacing=0.3)  # fmt: skip
-        return inline(drawing, "front-", ". ".join(titles.values()), titles)

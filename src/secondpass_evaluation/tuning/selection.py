@@ -80,14 +80,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The result of nested cross-validation.
+    """The result of nested cross-validation, by name of a method.
 
     Attributes:
-        methods: name of a method -> held-out gains if only its variant is chosen.
+        methods: held-out gains if only its variant is chosen.
         together: held-out gains if the method is also chosen in the training folds. Its p is the
             smallest p of the methods.
-        variants: name of a method -> index of the variant that is best on all queries.
-        critical: name of a method -> the statistic that it has to exceed.
+        variants: index of the variant that is best on all queries.
+        critical: the statistic that it has to exceed.
         loss: the loss on one more query that p and intervals count with.
     """
 
@@ -108,20 +108,7 @@ def select(
     confidence: float,
     seed: int,
 ) -> Selection:
-    """Choose variants by cross-validation, and test the held-out gains of each method.
-
-    Args:
-        gains: name of a method -> gains of its variants on the queries (variants x queries), for
-            at most :data:`MOST_METHODS` methods. Of variants with the same mean, the first is
-            chosen.
-        loss: the loss on one more query to count with, 0 or more: the first stage's mean.
-        folds: number of outer folds.
-        repeats: number of random divisions into folds; held-out gains are averaged over them.
-        resamples: number of random sign vectors. With the observed signs, that many plus one
-            statistics are compared.
-        confidence: of intervals; a method is significant if p is at most ``1 - confidence``.
-        seed: of the folds and signs.
-    """
+    """Choose variants by cross-validation, and test the held-out gains of each method."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -186,15 +173,6 @@ def queries_needed(held: Held, critical: float, gain: float, loss: float) -> int
     ``critical + 0.84``: by the normal approximation, for the observed deviation (Cohen,
     "Statistical power analysis for the behavioral sciences", 2nd edition, 1988). The probability is
     0.8 for a single variant; it is lower if variants have to be chosen.
-
-    Args:
-        held: held-out gains of a pilot.
-        critical: the statistic that has to be exceeded.
-        gain: the true mean gain, above 0.
-        loss: as for :func:`select`.
-
-    Returns:
-        None if the gains do not vary and there is no loss, so that it cannot be estimated.
     """
     from scipy import stats
 
@@ -219,18 +197,7 @@ def _signs(rng: np.random.Generator, count: int, queries: int, copies: int) -> I
 def _held_out(
     gains: Sequence[Array], signs: Array, splits: Sequence[Any], sets: Sequence[Sequence[int]]
 ) -> Iterator[tuple[Array, Array]]:
-    """The arguments of :func:`_statistic` for each set of methods.
-
-    Args:
-        gains: of each method, variants x queries.
-        signs: sign vectors x queries.
-        splits: the fold of each query, for each repetition.
-        sets: indices of methods.
-
-    Yields:
-        The held-out gains (sign vectors x queries) and, for each sign vector, the sum of their
-        squares over the queries; both averaged over the splits.
-    """
+    """The arguments of :func:`_statistic` for each set of methods."""
     import numpy as np
 
     folds = 1 + max(int(split.max()) for split in splits)

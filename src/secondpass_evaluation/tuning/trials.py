@@ -35,13 +35,10 @@ class Attempt:
     """A reranker to try.
 
     Attributes:
-        name: name of the reranker.
-        config: its configuration.
         reason: why it is not tried; empty if it is.
         asks: whether it calls a service.
         depths: the depths of its variants; empty if the configuration is tried unchanged.
         pointwise: whether smaller depths can be computed from the rankings of the largest.
-        variants: the variants that were computed.
         statuses: number of rankings by report status, over all runs.
     """
 
@@ -61,12 +58,7 @@ class Attempt:
 
 
 def named(specs: Mapping[str, Spec] | Sequence[Spec] | Spec | None) -> Any:
-    """The rerankers to try, as for ``compare``; names of models become cross-encoders.
-
-    Args:
-        specs: presets, YAML files, configurations, rerankers, and names of cross-encoders on the
-            Hugging Face Hub or their folders. None: the presets of local models.
-    """
+    """The rerankers to try, as for ``compare``; names of models become cross-encoders."""
     if specs is None:
         return {name: name for name in INSTALLED}
     if isinstance(specs, str | PathLike | Reranker):
@@ -89,15 +81,7 @@ def prepare(
     depths: Sequence[int] | None,
     cost: float | None,
 ) -> Attempt:
-    """Choose the depths of a reranker, or the reason why it is not tried.
-
-    Args:
-        name: name of the reranker.
-        reranker: the reranker.
-        observed: the suite and the first stage.
-        depths: the requested depths; None: chosen by the cost of calls.
-        cost: maximum cost of a query; None: no limit.
-    """
+    """Choose the depths of a reranker, or the reason why it is not tried."""
     attempt = Attempt(name)
     try:
         config = reranker.to_config()
@@ -144,23 +128,20 @@ def measure_attempt(attempt: Attempt, observed: Observations) -> None:
     """Run an attempt and compute its variants; an error becomes its reason.
 
     If a depth fails, the variants of earlier depths remain.
-
-    Args:
-        attempt: the reranker to run.
-        observed: the suite and the first stage.
     """
     try:
-        if not attempt.depths:
-            _measure_unchanged(attempt, observed)
-            return
-        for depth in attempt.runs:
-            reranker = bare(attempt.config, depth)
+        for depth in attempt.runs or (None,):  # None: the configuration itself is tried
+            name = attempt.name if depth is None else f"{attempt.name}@{depth}"
+            reranker = load(attempt.config) if depth is None else bare(attempt.config, depth)
             try:
                 _warm(reranker)
-                rankings = observed.rankings(f"{attempt.name}@{depth}", reranker)
-                if _failed(attempt, rankings, reranker.method.name):
+                rankings = observed.rankings(name, reranker)
+                if _failed(attempt, rankings, None if depth is None else reranker.method.name):
                     break
-                _add_variants(attempt, observed, reranker, depth, rankings)
+                if depth is None:
+                    _add_unchanged(attempt, reranker, rankings)
+                else:
+                    _add_variants(attempt, observed, reranker, depth, rankings)
             finally:
                 reranker.close()
     except SecondPassError as error:
@@ -179,21 +160,12 @@ def _warm(reranker: Reranker) -> None:
         raise ModelLoadError(type(error).__name__) from None
 
 
-def _measure_unchanged(attempt: Attempt, observed: Observations) -> None:
-    """Add the configuration itself as the only variant."""
-    reranker = load(attempt.config)
-    try:
-        _warm(reranker)
-        rankings = observed.rankings(attempt.name, reranker)
-        if _failed(attempt, rankings):
-            return
-        depth = reranker.depth
-        run = ranking_to_run(rankings)
-        seconds = tuple(ranking.report.seconds for ranking in rankings.values())
-        cost = _cost(rankings, attempt.asks)
-        attempt.variants.append(Variant(depth, reranker.blend, attempt.config, run, seconds, cost))
-    finally:
-        reranker.close()
+def _add_unchanged(attempt: Attempt, reranker: Reranker, rankings: Mapping[str, Ranking]) -> None:
+    run = ranking_to_run(rankings)
+    seconds = tuple(ranking.report.seconds for ranking in rankings.values())
+    cost = _cost(rankings, attempt.asks)
+    depth, blend = reranker.depth, reranker.blend
+    attempt.variants.append(Variant(depth, blend, attempt.config, run, seconds, cost))
 
 
 def _failed(attempt: Attempt, rankings: Mapping[str, Ranking], method: str | None = None) -> bool:
@@ -216,8 +188,7 @@ def _add_variants(
     run_depth: int,
     rankings: Mapping[str, Ranking],
 ) -> None:
-    config = attempt.config
-    method = reranker.method
+    config, method = attempt.config, reranker.method
     own = load(config)  # its blend may come from defaults of a preset
     own.close()
     blends = [None, *(Blend(weight, "minmax") for weight in WEIGHTS)]
@@ -227,6 +198,8 @@ def _add_variants(
     for depth in attempt.depths if attempt.pointwise else (run_depth,):
         share = depth / run_depth
         seconds = tuple(ranking.report.seconds * share for ranking in rankings.values())
+        price = None if cost is None else cost * share
+        top_k = min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k
         for blend in blends:
             run = replayed_run(
                 rankings,
@@ -235,18 +208,10 @@ def _add_variants(
                 blend,
                 depth=depth,
                 scale=method.scale,
-                top_k=min(own.top_k or depth, depth) if own.tail == "drop" else own.top_k,
+                top_k=top_k,
             )
-            attempt.variants.append(
-                Variant(
-                    depth,
-                    blend,
-                    _configured(config, depth, blend),
-                    run,
-                    seconds,
-                    None if cost is None else cost * share,
-                )
-            )
+            configured = _configured(config, depth, blend)
+            attempt.variants.append(Variant(depth, blend, configured, run, seconds, price))
 
 
 def _configured(config: Mapping[str, Any], depth: int, blend: Blend | None) -> dict[str, Any]:

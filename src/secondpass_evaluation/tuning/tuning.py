@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from secondpass import InputError
 from secondpass.formats.shared import Run, check_numbers
@@ -17,12 +17,11 @@ from secondpass_evaluation.first_stages import FirstStage, Retriever
 from secondpass_evaluation.journal import Journal
 from secondpass_evaluation.measures import evaluate, ranking_to_run, relevance_of
 from secondpass_evaluation.observations import Observations
-from secondpass_evaluation.progress import progress_bar
 from secondpass_evaluation.rerankers import Spec, close_created, create_rerankers
 from secondpass_evaluation.suites import Suite
 from secondpass_evaluation.tuning import selection as selections
-from secondpass_evaluation.tuning.result import Point, Trial, Tuning, Variant
-from secondpass_evaluation.tuning.selection import MOST_METHODS, Held
+from secondpass_evaluation.tuning.result import Trial, Tuning, Variant
+from secondpass_evaluation.tuning.selection import MOST_METHODS
 from secondpass_evaluation.tuning.trials import Attempt, bare, measure_attempt, named, prepare
 
 SMALLEST_GAIN = 0.01
@@ -39,24 +38,20 @@ def tune(
     depth: int = 100,
     depths: Sequence[int] | None = None,
     latency: float | None = None,
-    latency_of: Literal["p95", "mean"] = "p95",
     cost: float | None = None,
     measure: str = "nDCG@10",
     smallest_gain: float = SMALLEST_GAIN,
-    confidence: float = 0.95,
     seed: int = 0,
     concurrency: int = 1,
-    not_run: Mapping[str, str] | None = None,
-    progress: Progress | bool | None = None,
+    progress: Progress | None = None,
     journal: Journal | None = None,
     expected: Callable[[ExpectedComparison], object] | None = None,
 ) -> Tuning:
     """Choose a reranker, its depth and its blend, or keep the first stage.
 
-    Depth and blend of each reranker, and the reranker itself, are chosen by nested cross-validation
-    over the queries. A reranker is adopted only if its gain on held-out queries is significant,
-    corrected for everything that was tried, and at least ``smallest_gain``. Queries with the same
-    text count as one. See
+    All are chosen by nested cross-validation over the queries, of which equal texts count as one. A
+    reranker is adopted only if its gain on held-out queries is significant, corrected for
+    everything that was tried, and at least ``smallest_gain``. See
     :mod:`secondpass_evaluation.tuning.selection` for the statistics and their assumptions.
 
     The method runs once for all blends, as they are computed from its scores, and once for all
@@ -65,33 +60,27 @@ def tune(
     only for its own blend and depth, so they are left out.
 
     Args:
-        suite: queries, judgements, and a corpus or candidates; at least 30 judged queries with
-            different texts.
+        suite: with at least 30 judged queries with different texts.
         rerankers: by name or without: presets, YAML files, configurations, names of cross-encoders.
             None: the presets of local models, ``lexical``, ``embedded`` and ``default``.
-        retriever: searches the corpus. None: BM25 and the embedded model's vectors.
-        behind: the first stage. None: the first of ``given``, ``hybrid``, ``lexical`` and
-            ``vector`` that can run.
+        retriever: as for :func:`~secondpass_evaluation.compare`.
+        behind: one first stage.
         depth: maximum number of candidates of each query.
         depths: numbers of candidates to rerank. None: 20, 50, 100 and the configuration's own; for
             services their own, and smaller ones that need no further calls.
-        latency: maximum seconds of a second pass. Rerankers and variants above it are not chosen.
-            None: no limit.
-        latency_of: the statistic that ``latency`` limits: the 95th percentile, or the mean. Times
-            are measured here, or were measured when the journal was written; for depths that are
-            computed, they are scaled in proportion.
+        latency: maximum seconds of 95 % of the second passes. Rerankers and variants above it are
+            not chosen. Times are measured here, or were measured when the journal was written; for
+            depths that are computed, they are scaled in proportion. None: no limit.
         cost: maximum cost of a query, at the configured prices. A service that is expected to cost
             more is not called. None: no limit.
         measure: name as in ir_measures.
         smallest_gain: in units of the measure, 0 or more.
-        confidence: of intervals and the test, from 0.5 to 0.999.
         seed: of the folds and the test.
         concurrency: number of rankings at a time. Times then include waiting for each other.
-        not_run: rerankers that the caller could not create, with the reasons.
-        progress: as for :func:`~secondpass_evaluation.compare`.
+        progress: called after each query.
         journal: receives each finished ranking; rankings that it has are reused.
-        expected: called with the expected calls, tokens and cost before a language model or a
-            rerank API is called. An exception that it raises passes through, before any call.
+        expected: called before a language model or a rerank API is called. An exception that it
+            raises passes through.
 
     Raises:
         InputError: an argument is wrong; there are too few queries; or no relevant document is
@@ -104,51 +93,43 @@ def tune(
         suite,
         depths=depths,
         latency=latency,
-        latency_of=latency_of,
         cost=cost,
         smallest_gain=smallest_gain,
-        confidence=confidence,
         seed=seed,
     )
     created, missing = create_rerankers(named(rerankers))
-    missing |= not_run or {}
     try:
         check_rerankers(created, missing)
-        with progress_bar(progress) as show:
-            observed = Observations(
-                suite,
-                retriever=retriever,
-                behind=behind,
-                depth=depth,
-                concurrency=concurrency,
-                progress=show,
-                journal=journal,
-            )
-            before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
-            check_candidates(observed)
-            attempts = [
-                prepare(name, reranker, observed, depths, cost)
-                for name, (reranker, _) in created.items()
-            ]
-            _announce(attempts, observed, expected)
-            for attempt in attempts:
-                if not attempt.reason:
-                    measure_attempt(attempt, observed)
+        observed = Observations(
+            suite,
+            retriever=retriever,
+            behind=behind,
+            depth=depth,
+            concurrency=concurrency,
+            progress=progress,
+            journal=journal,
+        )
+        before = evaluate(ranking_to_run(observed.candidates), suite.qrels, [measure])
+        check_candidates(observed)
+        attempts = [
+            prepare(name, reranker, observed, depths, cost)
+            for name, (reranker, _) in created.items()
+        ]
+        _announce(attempts, observed, expected)
+        for attempt in attempts:
+            if not attempt.reason:
+                measure_attempt(attempt, observed)
     finally:
         close_created(created)
     attempts += [Attempt(name, reason=reason) for name, reason in missing.items()]
     for attempt in attempts:
-        keep_within(attempt, latency, latency_of, cost)
-    limits = {
-        "latency": latency,
-        "latency_of": None if latency is None else latency_of,
-        "cost": cost,
-    }
+        keep_within(attempt, latency, cost)
     settings = {
         "depth": depth,
-        **{name: value for name, value in limits.items() if value is not None},
+        **({} if latency is None else {"latency": latency, "latency_of": "p95"}),
+        **({} if cost is None else {"cost": cost}),
         "smallest_gain": smallest_gain,
-        "confidence": confidence,
+        "confidence": CONFIDENCE,
         "folds": FOLDS,
         "repeats": REPEATS,
         "resamples": RESAMPLES,
@@ -185,6 +166,8 @@ def _announce(
 
 
 FOLDS, REPEATS, RESAMPLES = 5, 4, 1_999
+CONFIDENCE = 0.95
+"""Of intervals and the test."""
 
 
 def choose(
@@ -194,15 +177,7 @@ def choose(
     measure: str,
     settings: Mapping[str, Any],
 ) -> Tuning:
-    """Select a reranker and its variant by the gains of all variants.
-
-    Args:
-        observed: the suite and the first stage.
-        before: query id -> value of the measure for the first stage.
-        attempts: the rerankers with their variants.
-        measure: name as in ir_measures.
-        settings: ``confidence``, ``smallest_gain`` and ``seed``, and others for the record.
-    """
+    """Select a reranker and its variant by the gains of all variants."""
     import numpy as np
 
     suite = observed.suite
@@ -219,7 +194,7 @@ def choose(
         for attempt in attempts
         if attempt.variants
     }
-    level, smallest = settings["confidence"], settings["smallest_gain"]
+    smallest = settings["smallest_gain"]
     selection = adopted = None
     if values:
         selection = selections.select(
@@ -228,27 +203,23 @@ def choose(
             folds=FOLDS,
             repeats=REPEATS,
             resamples=RESAMPLES,
-            confidence=level,
+            confidence=CONFIDENCE,
             seed=settings["seed"],
         )
-        adopted = selections.winner(selection, smallest_gain=smallest, confidence=level)
-    gain = 0.0
-    if selection is not None and adopted is not None:
-        gain = selection.methods[adopted].mean
+        adopted = selections.winner(selection, smallest_gain=smallest, confidence=CONFIDENCE)
     trials = []
     for attempt in attempts:
+        statuses = dict(attempt.statuses)
         if selection is None or attempt.name not in values:
-            statuses = dict(attempt.statuses)
             trials.append(Trial(attempt.name, "not_tried", attempt.reason, statuses=statuses))
             continue
         held, index = selection.methods[attempt.name], selection.variants[attempt.name]
-        variant = attempt.variants[index]
-        is_adopted = attempt.name == adopted
+        variant, is_adopted = attempt.variants[index], attempt.name == adopted
         trials.append(
             Trial(
                 attempt.name,
                 "adopted" if is_adopted else "tried",
-                "" if is_adopted else _why_not(held, adopted, smallest, level, gain),
+                "" if is_adopted else _why_not(selection, attempt.name, adopted, smallest),
                 variant.config,
                 len(attempt.variants),
                 variant.label,
@@ -256,7 +227,7 @@ def choose(
                 held,
                 variant.p95,
                 variant.cost,
-                dict(attempt.statuses),
+                statuses,
             )
         )
     more = target = None
@@ -274,26 +245,27 @@ def choose(
         more,
         target,
         tuple(trials),
-        _front(observed.stage, float(base.mean()), attempts, values),
         settings=settings,
         notes=(*suite.notes, *repetition_notes(suite.queries), *_failures(attempts)),
     )
 
 
 def _why_not(
-    held: Held, adopted: str | None, smallest: float, confidence: float, gain: float
+    selection: selections.Selection, name: str, adopted: str | None, smallest: float
 ) -> str:
-    """Why a reranker was not adopted; ``gain`` is the mean gain of the adopted one."""
+    """Why a reranker was not adopted."""
+    held = selection.methods[name]
     if not held.changed:
         return "it changes the measure of no query"
     if held.mean <= 0:
         return "no gain on held-out queries"
-    if held.p > 1 - confidence + 1e-12:
+    if held.p > 1 - CONFIDENCE + 1e-12:
         return "its gain may be chance"
     if held.mean < smallest:
         return f"its gain is below {smallest:g}, the smallest that counts"
     if adopted is not None:
-        return f"{adopted} gains {'more' if gain > held.mean + 1e-9 else 'as much'}"
+        is_more = selection.methods[adopted].mean > held.mean + 1e-9
+        return f"{adopted} gains {'more' if is_more else 'as much'}"
     return f"the gain of the whole choice is below {smallest:g}, the smallest that counts"
 
 
@@ -332,63 +304,22 @@ def _failures(attempts: Sequence[Attempt]) -> Iterator[str]:
             )
 
 
-def _front(
-    stage: str, baseline: float, attempts: Sequence[Attempt], values: Mapping[str, Any]
-) -> tuple[Point, ...]:
-    """The Pareto front of quality, time and cost, including the first stage; fastest first."""
-    points = [Point(stage, "no second pass", baseline, 0.0, 0.0)]
-    for attempt in attempts:
-        for index, variant in enumerate(attempt.variants):
-            mean = float(values[attempt.name][index].mean())
-            points.append(
-                Point(attempt.name, variant.label, mean, variant.p95, variant.cost, variant.config)
-            )
-
-    def key(point: Point) -> tuple[float, float, float]:
-        return (-point.mean, point.seconds, math.inf if point.cost is None else point.cost)
-
-    kept: list[Point] = []
-    for point in sorted(points, key=key):
-        own = key(point)
-        if not any(all(map(float.__le__, key(other), own)) for other in kept):
-            kept.append(point)
-    return tuple(sorted(kept, key=lambda point: (point.seconds, point.mean)))
-
-
-LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.5, 0.999
-"""With a higher confidence, nothing could be adopted on the fewest queries or with the number of
-random signs, whatever the gains."""
-
 FEWEST_QUERIES = 30
 """With fewer, a loss on one query in ten would often not show."""
 
 
-def keep_within(
-    attempt: Attempt, latency: float | None, latency_of: str, cost: float | None
-) -> None:
-    """Remove the variants beyond the limits; sets the attempt's reason if none is left.
-
-    Args:
-        attempt: with its variants.
-        latency: maximum seconds of a query; None: no limit.
-        latency_of: ``p95`` or ``mean`` of the seconds.
-        cost: maximum cost of a query; None: no limit.
-    """
-
-    def seconds(variant: Variant) -> float:
-        if latency_of == "p95":
-            return variant.p95
-        return math.fsum(variant.seconds) / max(1, len(variant.seconds))
+def keep_within(attempt: Attempt, latency: float | None, cost: float | None) -> None:
+    """Remove the variants beyond the limits; sets the attempt's reason if none is left."""
 
     def price(variant: Variant) -> float:
         return math.inf if variant.cost is None else variant.cost
 
     variants = attempt.variants
     if latency is not None and variants:
-        attempt.variants = [item for item in variants if seconds(item) <= latency]
+        attempt.variants = [item for item in variants if item.p95 <= latency]
         if not attempt.variants:
-            fastest = min(map(seconds, variants))
-            attempt.reason = f"takes {fastest:.3g} s a query ({latency_of}), more than {latency:g}"
+            fastest = min(item.p95 for item in variants)
+            attempt.reason = f"takes {fastest:.3g} s a query (p95), more than {latency:g}"
     if cost is not None and attempt.variants:
         variants = attempt.variants
         attempt.variants = [item for item in variants if price(item) <= cost]
@@ -405,17 +336,11 @@ def check_arguments(
     *,
     depths: Sequence[int] | None,
     latency: float | None,
-    latency_of: str,
     cost: float | None,
     smallest_gain: float,
-    confidence: float,
     seed: int,
 ) -> None:
-    """Check the arguments of ``tune``.
-
-    Raises:
-        InputError: one is wrong, or there are too few queries.
-    """
+    """Check the arguments of ``tune``."""
     if not isinstance(suite, Suite):
         raise InputError(f"suite: give one of load_suite or make_suite, not {describe(suite)}")
     if depths is not None and (isinstance(depths, str) or not isinstance(depths, Sequence)):
@@ -425,17 +350,9 @@ def check_arguments(
         raise InputError("depths: give at least one")
     limits = {"latency": latency, "cost": cost, "smallest_gain": smallest_gain}
     for name, value in limits.items():
-        if value is None:
-            continue
-        if not _is_number(value) or value < 0:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (is_number and 0 <= value < math.inf):
             raise InputError(f"{name}: must be a number of 0 or more, not {describe(value)}")
-    if latency_of not in {"p95", "mean"}:
-        raise InputError(f"latency_of: must be p95 or mean, not {describe(latency_of)}")
-    if not _is_number(confidence) or not LOWEST_CONFIDENCE <= confidence <= HIGHEST_CONFIDENCE:
-        raise InputError(
-            f"confidence: must be a number from {LOWEST_CONFIDENCE} to {HIGHEST_CONFIDENCE}, "
-            f"not {describe(confidence)}"
-        )
     count = distinct_count(suite.queries)
     if count < FEWEST_QUERIES:
         what = "judged queries" if count == len(suite.queries) else "different judged queries"
@@ -446,11 +363,7 @@ def check_arguments(
 
 
 def check_candidates(observed: Observations) -> None:
-    """Check that a reranker can gain anything.
-
-    Raises:
-        InputError: no candidate is relevant.
-    """
+    """Check that a reranker can gain anything."""
     qrels = observed.suite.qrels
     if not any(
         relevance_of(item, qrels[query]) > 0
@@ -464,18 +377,8 @@ def check_candidates(observed: Observations) -> None:
 
 
 def check_rerankers(created: Collection[str], missing: Collection[str]) -> None:
-    """Check the names of the rerankers, and of those that cannot run, before any of them runs.
-
-    Raises:
-        InputError: there are none, or too many to test together; or a name is in both.
-    """
+    """Check the names of the rerankers, and of those that cannot run, before any of them runs."""
     if not created and not missing:
         raise InputError("rerankers: give at least one")
     if len(created) > MOST_METHODS:
         raise InputError(f"rerankers: at most {MOST_METHODS} can be compared, not {len(created)}")
-    if both := next((name for name in created if name in missing), None):
-        raise InputError(f"not_run: has {both}, which is among the rerankers; leave one out")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

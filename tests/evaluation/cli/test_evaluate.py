@@ -4,14 +4,14 @@ import json
 import platform
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from fruit_suite import QUERIES, announced, systems
 from secondpass import ConfigurationError
-from secondpass_evaluation.cli.suite_options import loadable_rerankers, reranker_specs
+from secondpass_evaluation.cli.suite_options import configurations, reranker_specs
 from terminals import on_a_terminal
 
 
@@ -175,29 +175,22 @@ def test_names_of_rerankers(presets, configs, compared, models, specs):
 
 
 @pytest.mark.parametrize("argument", ["=lexical", "name="])
-def test_half_a_comparison_is_refused(argument):
-    with pytest.raises(ConfigurationError, match="write NAME=WHAT, or WHAT alone"):
+def test_half_a_comparison_is_refused(argument, capsys):
+    with pytest.raises(typer.Exit):
         reranker_specs(None, None, [argument], None)
+    assert "write NAME=WHAT, or WHAT alone" in capsys.readouterr().err
 
 
-def test_rerankers_that_cannot_be_loaded_have_a_reason(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    specs = {"words": "lexical", "model": "embedded"}
-    loadable, not_run = loadable_rerankers(specs, ["depth=7"], None)
-    assert loadable.keys() == {"words"}
-    assert loadable["words"]["depth"] == 7
-    assert 'pip install "secondpass[embedded]"' in not_run["model"]
-    assert loadable_rerankers({}, None, None) == (
-        {},
-        {"rerank": "no reranker; give --preset or --config"},
-    )
-    assert loadable_rerankers({"words": "lexical"}, None, 3)[0]["words"]["depth"] == 3
+def test_settings_and_depth_are_laid_over_each_configuration():
+    specs = {"words": "lexical", "own": {"method": "lexical"}}
+    configs = configurations(specs, ["dedupe=true"], 3)
+    assert [(one["dedupe"], one["depth"]) for one in configs.values()] == [(True, 3)] * 2
 
 
 def test_a_wrong_configuration_is_named(tmp_path):
     path = tmp_path / "wrong.yaml"
     path.write_text("method: lexical\ndept: 3\n")
     with pytest.raises(ConfigurationError, match=r"wrong\.yaml: dept"):
-        loadable_rerankers({"a": path}, None, None)
+        configurations({"a": path})
     with pytest.raises(ConfigurationError, match=r"^b: dept"):
-        loadable_rerankers({"b": {"method": "lexical", "dept": 3}}, None, None)
+        configurations({"b": {"method": "lexical", "dept": 3}})

@@ -17,14 +17,14 @@ from secondpass_evaluation import (
     load_suite,
     open_index,
 )
-from secondpass_evaluation.cli.first_stages import CachedEmbedder, IndexStage
+from secondpass_evaluation.cli.first_stages import CachedEmbedder
 from secondpass_evaluation.cli.suite_options import (
     DocumentOptions,
     SuiteOptions,
+    VectorOptions,
     cache_folder,
     grouped,
 )
-from secondpass_evaluation.first_stages import FirstStages
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.indexing import build_index
 
@@ -33,10 +33,10 @@ from secondpass_evaluation.search.indexing import build_index
 def opened(suite):
     """The suite of some options, and the retriever over its corpus by stages."""
 
-    def opened(name=suite, *, stages=("lexical",), limit=None, qrels=None, **options):
+    def opened(name=suite, *, limit=None, qrels=None, **options):
         parts = SuiteOptions(qrels=qrels, documents=DocumentOptions(**options))
         found = parts.open(name, limit=limit, depth=2)
-        return found.suite, found.retriever(stages, None, lambda *_: None)
+        return found.suite, found.retriever(VectorOptions(), lambda *_: None)
 
     return opened
 
@@ -45,11 +45,10 @@ def ids(retriever, query="sweet fruit"):
     return [candidate.id for candidate in retriever.retrieve(query, 5, "lexical")]
 
 
-def test_the_corpus_is_searched_for_stages_that_search(opened):
+def test_the_corpus_is_searched(opened):
     found, retriever = opened()
     assert (list(found.queries), len(found.corpus)) == (list(QUERIES), len(DOCUMENTS))
     assert ids(retriever)[0] == "pear"
-    assert opened(stages=["given"])[1] is None
 
 
 def test_candidates_may_be_those_of_a_run(secondpass, suite, write):
@@ -86,13 +85,6 @@ def test_a_group_is_one_parameter_and_its_options_stand_in_its_place():
     assert list(options) == ["first", "a", "b", "c", "d", "last"]
     command(first=5, a=6, b=7, c="x", d=True, last="y")
     assert calls == [(5, Outer(6, Inner(7, "x"), True), "y")]
-
-
-def test_the_default_stages_run_beside_one_that_rerankers_run_behind(suite):
-    found = SuiteOptions().open(suite, limit=None, depth=2)
-    retriever = found.retriever(None, None, lambda *_: None, behind=["lexical"])
-    search = FirstStages(found.suite, retriever, 2, lambda *_: None)
-    assert [search.retrieved(stage).reason for stage in found.default_stages] == [""] * 3
 
 
 # ---------------------------------------------------------------------- ``secondpass eval --corpu
@@ -171,8 +163,6 @@ def test_rerankers_behind_an_index_read_titles(asked, tmp_path):
     suite = load_suite(asked, corpus=index.corpus)
     compare(Reranker(reading), suite, retriever=index, first_stages=["lexical"])
     assert "Cats\nA cat sleeps for most of the day." in reading.texts
-    wrapped = IndexStage(index, {"lexical"}).retrieve("cat", 1, "lexical")
-    assert [one.text for one in wrapped] == ["Cats\nA cat sleeps for most of the day."]
 
 
 # ---------------------------------------------------------------------- vectors of a corpus
@@ -239,8 +229,8 @@ def test_the_cache_folder(monkeypatch, platform, variable, folder):
 class Lengths:
     """Embeds a text as its length."""
 
-    def __init__(self, name="lengths"):
-        self.name, self.texts = name, []
+    def __init__(self):
+        self.texts = []
 
     def embed(self, texts):
         self.texts += texts
@@ -249,8 +239,8 @@ class Lengths:
 
 def embedded(folder, texts, name="lengths"):
     """The vectors, and the texts that were not read from the cache."""
-    embedder = Lengths(name)
-    vectors = CachedEmbedder(embedder, folder, lambda _done, _total: None).embed(texts)
+    embedder = Lengths()
+    vectors = CachedEmbedder(embedder, name, folder).embed(texts)
     return vectors.ravel().tolist(), sorted(embedder.texts)
 
 
@@ -264,7 +254,6 @@ def test_each_list_of_texts_has_its_own_file(tmp_path):
 
 def test_a_single_text_is_not_cached(tmp_path):
     assert embedded(tmp_path, ["query"]) == ([5], ["query"])
-    assert embedded(None, ["a", "bc"]) == ([1, 2], ["a", "bc"])
     assert [*tmp_path.iterdir()] == []
 
 

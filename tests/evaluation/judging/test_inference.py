@@ -15,7 +15,7 @@ from sampling import examples
 from secondpass.errors import InputError
 from secondpass_evaluation import Result, corrected_difference, corrected_mean, evaluate, kappa
 from secondpass_evaluation.experiment import corrected_results
-from secondpass_evaluation.judging.inference import fewest_people
+from secondpass_evaluation.significance import fewest_queries
 
 VALUES = st.lists(
     st.tuples(st.floats(0, 1, allow_subnormal=False), st.floats(0, 1, allow_subnormal=False)),
@@ -227,7 +227,7 @@ def test_figures_are_those_of_the_queries_that_both_judged(measure):
 
 @pytest.mark.parametrize(
     "people",
-    [None, dict([*PEOPLE.items()][: fewest_people() - 1]), {f"z{n}": {"a": 1} for n in range(9)}],
+    [None, dict([*PEOPLE.items()][: fewest_queries() - 1]), {f"z{n}": {"a": 1} for n in range(9)}],
     ids=["people", "few", "other queries"],
 )
 def test_nothing_is_corrected_without_enough_queries(people):

@@ -10,7 +10,6 @@ from secondpass import Candidate
 from secondpass.errors import InputError
 from secondpass.formats.errors import FormatError
 from secondpass_evaluation import write_qrels
-from secondpass_evaluation.judging.inference import fewest_people
 from secondpass_evaluation.judging.judged_texts import (
     changed_documents,
     keep_hashes,
@@ -27,6 +26,7 @@ from secondpass_evaluation.judging.labels import (
     read_people,
     with_people,
 )
+from secondpass_evaluation.significance import fewest_queries
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def test_complete_queries_begin_the_order(people, complete):
     [
         (0, "the figures stand on its grades alone"),
         (1, f"1 of 3 queries is judged by a person, too few to correct its grades ("
-            f"{fewest_people()} are needed)"),
+            f"{fewest_queries()} are needed)"),
         (2, "2 of 3 queries are judged by a person, too few"),
-        (fewest_people(), "figures that are called corrected stand on both"),
+        (fewest_queries(), "figures that are called corrected stand on both"),
     ],
 )  # fmt: skip
 def test_the_note_says_what_figures_stand_on(count, note):

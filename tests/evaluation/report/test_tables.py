@@ -148,7 +148,7 @@ def table(*items, **options):
 
 
 def test_nothing_corrected():
-    assert (corrected(make()).rows, corrected(make()).columns) == ((), ())
+    assert (corrected(make()).rows, corrected(make()).notes) == ((), ())
 
 
 def test_figures_of_a_system():

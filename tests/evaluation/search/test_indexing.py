@@ -124,27 +124,6 @@ def test_an_older_reader_version_rebuilds(docs, tmp_path) -> None:
     assert not build_index(docs, folder, LetterEmbedder()).made
 
 
-@pytest.mark.parametrize(("embedder", "version"), [(LetterEmbedder(), 1), (None, 2)])
-def test_older_format_is_refused_but_keeps_its_vectors(docs, tmp_path, embedder, version) -> None:
-    folder = tmp_path / "index"
-    build_index(docs, folder, embedder, passage_size=99)
-    manifest = read_manifest(folder)
-    write_manifest(folder, {**manifest, "version": version})
-    options = "--passage-size 99" if embedder else "--passage-size 99 --words-only"
-    for stale_ok in (False, True):
-        with pytest.raises(IndexFaultError) as error:
-            open_index(folder, embedder, stale_ok=stale_ok)
-        assert str(error.value) == (
-            f"{folder}: its format is version {version}; this program reads 3. "
-            f"To rebuild it, run: secondpass index {docs} --into {folder} {options}"
-        )
-    built = build_index(docs, folder, embedder, passage_size=99)
-    assert (built.made, built.kept) == (True, built.vectors)
-    assert len(open_index(folder, embedder).corpus) == manifest["counts"]["passages"]
-    assert len([*folder.glob("parts-*")]) == 1
-    assert not build_index(docs, folder, embedder, passage_size=99).made
-
-
 def test_vectors_of_unchanged_texts_are_kept(docs, tmp_path) -> None:
     build_index(docs, tmp_path / "index", LetterEmbedder())
     (docs / "new.txt").write_text("A new text.")

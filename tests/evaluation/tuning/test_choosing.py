@@ -2,14 +2,12 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from secondpass import InputError
 from secondpass_evaluation.tuning.selection import Selection
 from secondpass_evaluation.tuning.trials import Attempt, Variant
 from secondpass_evaluation.tuning.tuning import (
-    _front,
     _more,
     check_rerankers,
     choose,
@@ -18,7 +16,7 @@ from secondpass_evaluation.tuning.tuning import (
 from tuning_results import held
 from tuning_suites import LAST
 
-SETTINGS = {"confidence": 0.95, "smallest_gain": 0.01, "seed": 0}
+SETTINGS = {"smallest_gain": 0.01, "seed": 0}
 BEST = {query: {f"d{query[1:]}-5": 1.0} for query in LAST.queries}
 WORST = {query: {f"d{query[1:]}-0": 1.0} for query in LAST.queries}
 
@@ -50,7 +48,6 @@ def test_the_best_variant_of_the_best_reranker_is_adopted():
 def test_nothing_to_choose_from():
     found = chosen(Attempt("missing", reason="no key"))
     assert (found.adopted, found.gain, found.more_queries) == (None, None, None)
-    assert [point.name for point in found.front] == ["given"]
 
 
 def test_failures_are_noted_of_what_was_tried():
@@ -62,30 +59,6 @@ def test_failures_are_noted_of_what_was_tried():
         "a was not tried at all depths: out of memory",
         "a: of 1,204 rankings, 1,200 degraded, 1 partial; its figures include these",
     )
-
-
-def front(*variants):
-    """The front of variants with these means, seconds and costs."""
-    attempt = Attempt("a", variants=[variant(n, {}, s, c) for n, (_, s, c) in enumerate(variants)])
-    values = {"a": np.array([[mean] for mean, *_ in variants])}
-    return [point.config and point.config["depth"] for point in _front("s", 0.5, [attempt], values)]
-
-
-@pytest.mark.parametrize(
-    ("variants", "expected"),
-    [
-        ([], [None]),
-        ([(0.4, 1.0, 0.0)], [None]),
-        ([(0.6, 1.0, 0.0), (0.7, 2.0, 0.0)], [None, 0, 1]),
-        ([(0.6, 2.0, 0.0), (0.7, 1.0, 0.0)], [None, 1]),
-        ([(0.6, 1.0, 0.1), (0.6, 2.0, 0.0)], [None, 0, 1]),
-        ([(0.6, 1.0, None), (0.6, 1.0, 9.0)], [None, 1]),
-        ([(0.6, 1.0, 0.0), (0.6, 1.0, 0.0)], [None, 0]),
-    ],
-    ids=["none", "worse", "slower", "dominated", "cheaper", "unknown cost", "equal"],
-)
-def test_the_front_is_what_nothing_beats(variants, expected):
-    assert front(*variants) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,9 +84,9 @@ def timed(depth, *seconds, cost=0.0):
     return Variant(depth, None, {}, {}, seconds, cost)
 
 
-def within(*variants, latency=None, latency_of="p95", cost=None):
+def within(*variants, latency=None, cost=None):
     attempt = Attempt("a", variants=[*variants])
-    keep_within(attempt, latency, latency_of, cost)
+    keep_within(attempt, latency, cost)
     return [item.depth for item in attempt.variants], attempt.reason
 
 
@@ -126,9 +99,7 @@ CHEAP, DEAR, UNKNOWN = (timed(n, 0.1, cost=cost) for n, cost in ((10, 0.1), (20,
     [
         ([FAST, SLOW], {}, [10, 100], ""),
         ([FAST, SLOW], {"latency": 0.5}, [10], ""),
-        ([FAST, SLOW], {"latency": 0.5, "latency_of": "mean"}, [10, 100], ""),
         ([FAST, SLOW], {"latency": 0.05}, [], "takes 0.1 s a query (p95), more than 0.05"),
-        ([SLOW], {"latency": 0.4, "latency_of": "mean"}, [], "takes 0.5 s a query (mean), more"),
         ([CHEAP, DEAR, UNKNOWN], {"cost": 1.0}, [10], ""),
         ([DEAR, UNKNOWN], {"cost": 1.0}, [], "costs 2 a query, and the limit is 1"),
         ([UNKNOWN], {"cost": 1.0}, [], "its cost is unknown, and the limit is 1"),
@@ -148,7 +119,6 @@ def test_variants_within_the_limits(variants, limits, depths, reason):
     [
         ("", "", "give at least one"),
         ("abcdefghi", "", "at most 8 can be compared, not 9"),
-        ("ab", "bc", "not_run: has b, which is among"),
     ],
 )
 def test_names_of_rerankers(created, missing, message):

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports import Parsed, check, without
+from reports import check
 from secondpass_evaluation.report.text import NONE
-from secondpass_evaluation.tuning.result import front_plot, tables
+from secondpass_evaluation.tuning.result import tables
+from secondpass_evaluation.tuning.selection import Selection
 from secondpass_evaluation.tuning.tuning import _why_not
 from tuning_results import ADOPTED, TRIED, held, kept, tuning
 
@@ -26,7 +27,8 @@ from tuning_results import ADOPTED, TRIED, held, kept, tuning
     ],
 )
 def test_why_a_reranker_is_not_adopted(gains, adopted, gain, reason):
-    assert _why_not(gains, adopted, 0.01, 0.95, gain).startswith(reason)
+    selection = Selection({"own": gains, "a": held(gain)}, gains, {}, {}, 0.0)
+    assert _why_not(selection, "own", adopted, 0.01).startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_comments_of_the_configuration():
 
 
 def test_tables():
-    tried, not_tried, front = tables(tuning())
+    tried, not_tried = tables(tuning())
     assert [[cell.text for cell in row] for row in tried.rows] == [
         ["words", "depth 20, no blend", "+0.1000", "+0.0500 to +0.1500", "0.010", "12.3", "2.00",
          "adopted"],
@@ -100,11 +102,7 @@ def test_tables():
     ]  # fmt: skip
     assert [row[2].tone for row in tried.rows] == ["gain", "loss"]
     assert [[cell.text for cell in row] for row in not_tried.rows] == [["far", "no key"]]
-    assert [[cell.text for cell in row] for row in front.rows] == [
-        ["first stage, lexical", "no second pass", "0.4000", "0.000", "0.00"],
-        ["words", "depth 20, no blend", "0.6000", "12.3", "2.00"],
-    ]
-    assert [table.key for table in tables(tuning(trials=(), front=()))] == []
+    assert [table.key for table in tables(tuning(trials=()))] == []
 
 
 def test_plain_values_without_keys():
@@ -117,26 +115,9 @@ def test_plain_values_without_keys():
 
 
 def test_pages():
-    with without("matplotlib"):
-        page = check(tuning(suite="<script>").to_html())
+    page = check(tuning(suite="<script>").to_html())
     assert any("Adopt words" in text for text in page.texts)
     markdown = tuning(suite="<script>", notes=("a note",)).to_markdown()
     assert "<script>" not in markdown + tuning(suite="<script>")._repr_html_()
     assert "> a note" in markdown
     assert {ADOPTED.name, TRIED.name} <= {*page.cells}
-
-
-# ---------------------------------------------------------------------- the plot of quality again
-
-
-def test_each_point_is_numbered_named_and_described():
-    pytest.importorskip("matplotlib")
-    svg = Parsed(front_plot(tuning()))
-    texts = {text.strip() for text in svg.texts}
-    assert {"1", "2", "1  lexical, no second pass", "2  words, depth 20, no blend"} <= texts
-    assert "2 words, depth 20, no blend: 0.6000, 12.3 ms, 2.00 per 1,000 queries" in texts
-    (label,) = svg.all("aria-label")
-    assert label.startswith("1 lexical, no second pass: 0.4000, 0 ms. 2 words")
-
-
-# ---------------------------------------------------------------------- records of what was tried
