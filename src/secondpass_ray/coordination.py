@@ -135,9 +135,5 @@ class Coordinator:
 
 
 def amounts_of(record: Mapping[str, float]) -> Amounts:
-    """The amounts in a JSON record.
-
-    Raises:
-        ValueError, LookupError, TypeError: the record is malformed.
-    """
+    """The amounts in a JSON record."""
     return Amounts(float(record["tokens"]), float(record["cost"]))

@@ -49,11 +49,6 @@ class JobInput:
             folder: of the job.
             rows: maximum number of rows of a block.
             progress: called while the input is read.
-
-        Raises:
-            FormatError: the input is not JSON lines, Parquet or a run with these documents. Rows
-                are checked in full only when they are ranked.
-            InputError, OSError: a file cannot be read, or a copy cannot be written.
         """
         if self.run is not None and self.queries is not None and self.corpus is not None:
             lines = run_lines(self.run, read_queries(self.queries), self.corpus, progress)
@@ -81,21 +76,13 @@ class JobInput:
         return blocks, _combined(hashes)
 
     def hash(self) -> str:
-        """The hash of the names and contents of all files, in order.
-
-        Raises:
-            InputError, OSError: a file cannot be read.
-        """
+        """The hash of the names and contents of all files, in order."""
         if self.run is not None:
             return _combined(hash_of(str(path)) for path in (self.run, self.queries, self.corpus))
         return _combined(_named(file, hash_of(file.name)) for file in self._files())
 
     def stamps(self) -> dict[str, tuple[int, int | None]]:
-        """Sizes and times of the files that workers read; empty for a run, which is copied.
-
-        Raises:
-            InputError, OSError: a file cannot be reached.
-        """
+        """Sizes and times of the files that workers read; empty for a run, which is copied."""
         names = [] if self.run is not None else [file.name for file in self._files()]
         return dict(zip(names, in_parallel(stamp, names), strict=True))
 
@@ -105,11 +92,7 @@ class JobInput:
         return [located(str(name)) for name in names if name is not None]
 
     def check(self) -> None:
-        """Check that there is an input, without reading it.
-
-        Raises:
-            InputError: a file does not exist, is a pipe or a device, or has an unknown format.
-        """
+        """Check that there is an input, without reading it."""
         if self.run is None:
             self._files()
         for path in (self.run, self.queries, self.corpus):

@@ -66,9 +66,6 @@ class PartWriter:
     Attributes:
         rows: number of rows so far.
         counts: their counts for the summary.
-
-    Raises:
-        OSError: the file cannot be created.
     """
 
     def __init__(self, folder: str, first: int) -> None:
@@ -92,11 +89,7 @@ class PartWriter:
         self.counts.update(counts)
 
     def finish(self) -> None:
-        """Write the counts, then the part; nothing if there are no rows.
-
-        Raises:
-            InputError, OSError: they cannot be written.
-        """
+        """Write the counts, then the part; nothing if there are no rows."""
         if not self.rows:
             return
         part = Part(self._first, self._first + self.rows - 1)
@@ -114,9 +107,6 @@ def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[st
     """The parts among the files of a folder, in order, and the names of useless files.
 
     Useless are parts whose rows are all in a larger one, and counts without a part.
-
-    Raises:
-        InputError: two parts overlap, and neither contains the other.
     """
     matches = filter(None, map(_NAME.fullmatch, files))
     candidates = [Part(int(match[1]), int(match[2])) for match in matches]
@@ -137,21 +127,13 @@ def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[st
 
 
 def count_parts(folder: str, parts: Sequence[Part], files: Mapping[str, int]) -> Counter[str]:
-    """The counts of parts for the summary. Files are read concurrently, as object stores are slow.
-
-    Raises:
-        InputError: a part has changed since it was written.
-    """
+    """The counts of parts for the summary."""
     counts = in_parallel(lambda part: read_counts(folder, part, files[part.name]), parts)
     return sum(counts, Counter())
 
 
 def read_counts(folder: str, part: Part, size: int) -> Counter[str]:
-    """The counts of a part of ``size`` bytes for the summary.
-
-    Raises:
-        InputError: the part has changed since it was written.
-    """
+    """The counts of a part of ``size`` bytes for the summary."""
     try:
         with open_file(joined(folder, part.counts_name(size))) as file:
             record = json.load(file)

@@ -36,12 +36,7 @@ class RerankServer:
         self._application = create_app(self._rerankers, known)
 
     async def __serve_build_asgi_app__(self) -> Starlette:
-        """The application. Its models are loaded before Serve sends requests to this replica.
-
-        Raises:
-            SecondPassError: a model cannot be loaded, or only a fallback of it. Serve then starts
-                another replica; during an update it keeps the old ones.
-        """
+        """The application. Its models are loaded before Serve sends requests to this replica."""
         for name, reranker in self._rerankers.items():
             try:
                 is_first = await reranker.awarm_up()

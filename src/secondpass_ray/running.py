@@ -64,10 +64,6 @@ class JobFolder:
 
     Args:
         name: path, or URI.
-
-    Raises:
-        InputError: it is a file, or another process uses the folder.
-        OSError: the folder cannot be created.
     """
 
     def __init__(self, name: str) -> None:
@@ -94,9 +90,6 @@ class JobFolder:
         Args:
             resume: continue a job in the folder.
             force: delete the files of a job in the folder.
-
-        Raises:
-            InputError: there is a job and neither is set, or the folder has other files.
         """
         files = self._files()
         if force:
@@ -131,11 +124,7 @@ class JobFolder:
         return dict(state)
 
     def check(self, state: Mapping[str, Any], made_of: Mapping[str, str]) -> None:
-        """Check that a job is continued with the input and settings that it was begun with.
-
-        Raises:
-            InputError: one of them differs; the message names it.
-        """
+        """Check that a job is continued with the input and settings that it was begun with."""
         before = state["made_of"]
         if other := [name for name in made_of if before.get(name) != made_of[name]]:
             problem = f"was begun with another {' and another '.join(other)}"
@@ -162,9 +151,6 @@ class JobFolder:
         """The finished parts, and their counts for the summary.
 
         Incomplete files of killed processes are deleted, and parts whose rows a larger part has.
-
-        Raises:
-            InputError: a part was changed, or two have rows in common.
         """
         files = self._files()
         parts, useless = parts_in(self.name, files)
@@ -173,11 +159,7 @@ class JobFolder:
         return parts, counts
 
     def spent(self) -> Amounts:
-        """The amounts that earlier runs with a budget have spent.
-
-        Raises:
-            InputError: the file with the amounts is damaged.
-        """
+        """The amounts that earlier runs with a budget have spent."""
         if SPENT not in self._files():
             return Amounts()
         try:
@@ -199,9 +181,6 @@ class JobFolder:
 
         Args:
             rows: number of rows that the parts must have.
-
-        Raises:
-            InputError: two parts have rows in common, or there are too few or too many rows.
         """
         files = self._files()
         parts, useless = parts_in(self.name, files)
@@ -293,13 +272,6 @@ def run_job(
         force: delete the job in the folder.
         progress: called with a label, the number of rows done, and the total.
         warn: called with each warning.
-
-    Raises:
-        ConfigurationError: the configuration holds a key.
-        InputError: an argument or the input is wrong, or the folder has another job.
-        JobError: the configuration is wrong, or a block could not be ranked.
-        MissingExtraError: Ray is not installed.
-        OSError: a file cannot be read or written.
     """
     check_keys(job.config)
     imported()
@@ -373,11 +345,7 @@ def _piece(rows: int, workers: int, most: int) -> int:
 
 
 def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> None:
-    """Add the outcome of a block to the result.
-
-    Raises:
-        JobError: the block failed.
-    """
+    """Add the outcome of a block to the result."""
     for message in outcome.warnings:
         warn(message)
     if outcome.failed:

@@ -40,11 +40,7 @@ class InputFile:
 
 
 def input_files(name: str) -> list[InputFile]:
-    """The file of a path or URI, or the files of known formats below a folder, by name.
-
-    Raises:
-        InputError: it does not exist, is a pipe or a device, or its format is not known.
-    """
+    """The file of a path or URI, or the files of known formats below a folder, by name."""
     kind = kind_of(name)
     if kind is None:
         raise InputError(f"{name}: there is no such file or folder")
@@ -75,10 +71,6 @@ def scan(file: InputFile, rows: int, progress: Callable[[int], None]) -> tuple[l
         file: an uncompressed file.
         rows: maximum number of rows of a block.
         progress: called with the number of rows so far.
-
-    Raises:
-        FormatError: the content does not have the format of the name.
-        InputError, OSError: it cannot be read.
     """
     if file.form == PARQUET:
         return _parquet_blocks(file, rows), hash_of(file.name)
@@ -113,11 +105,7 @@ def numbered(blocks: Sequence[Block], first: int) -> list[Block]:
 
 
 def hash_of(name: str) -> str:
-    """The hash of a file.
-
-    Raises:
-        InputError, OSError: it cannot be read.
-    """
+    """The hash of a file."""
     with open_file(name) as file:
         return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
@@ -129,11 +117,7 @@ def _form(name: str) -> str | None:
 
 
 def check_object(name: str, number: int, raw: bytes) -> None:
-    """Check that a line looks like a JSON object, without parsing it.
-
-    Raises:
-        FormatError: it does not.
-    """
+    """Check that a line looks like a JSON object, without parsing it."""
     text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
     if not text.lstrip().startswith(b"{"):
         raise FormatError(name, number, "must be a JSON object, which begins with {")

@@ -50,10 +50,6 @@ def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
         address: of an existing cluster; None: start one on this machine, which other machines
             cannot reach.
         cpus: minimum number of CPUs of a local cluster; None: those of the machine.
-
-    Raises:
-        InputError: no cluster answers at the address.
-        MissingExtraError: Ray is not installed.
     """
     ray = imported()
     if ray.is_initialized():
@@ -141,10 +137,6 @@ def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
         ray: the package, connected to the cluster.
         workers: the requested workers.
         spare: CPUs to leave free, unless the first worker needs them.
-
-    Raises:
-        InputError: the workers need more than the cluster has, or ``concurrency`` is below their
-            number.
     """
     available = ray.cluster_resources()
     cpus, gpus = int(available.get("CPU", 0)), workers.gpus

@@ -54,11 +54,7 @@ def is_uri(name: str) -> bool:
 
 
 def located(name: str) -> str:
-    """A name that is valid in every process: an absolute path, or the unchanged URI.
-
-    Raises:
-        InputError: the URI holds a user name, a password, or possibly a key in its query.
-    """
+    """A name that is valid in every process: an absolute path, or the unchanged URI."""
     if not is_uri(name):
         return os.path.abspath(name)
     if _AUTHORITY.match(name):
@@ -90,9 +86,6 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
     """Whether a path or URI is a file or a folder; None if it does not exist.
 
     Pipes and devices count as files.
-
-    Raises:
-        InputError: the URI cannot be reached.
     """
     if not is_uri(name):
         path = Path(name)
@@ -106,12 +99,7 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
 
 
 def stamp(name: str) -> tuple[int, int | None]:
-    """Size and modification time (ns) of a file; the time is None if a store has none.
-
-    Raises:
-        InputError: the URI cannot be reached.
-        OSError: there is no such path.
-    """
+    """Size and modification time (ns) of a file; the time is None if a store has none."""
     if not is_uri(name):
         status = os.stat(name)
         return status.st_size, status.st_mtime_ns
@@ -122,11 +110,7 @@ def stamp(name: str) -> tuple[int, int | None]:
 
 
 def files_in(folder: str) -> dict[str, int]:
-    """The files below a folder, by their names relative to it, with their sizes, in order.
-
-    Raises:
-        InputError: the folder cannot be read.
-    """
+    """The files below a folder, by their names relative to it, with their sizes, in order."""
     if not is_uri(folder):
         root = Path(folder)
         paths = (path for path in root.rglob("*") if path.is_file())
@@ -146,12 +130,7 @@ def files_in(folder: str) -> dict[str, int]:
 
 
 def open_file(name: str) -> BinaryIO:
-    """Open a file for reading.
-
-    Raises:
-        InputError: a URI cannot be opened.
-        OSError: a path cannot be opened.
-    """
+    """Open a file for reading."""
     if not is_uri(name):
         return open(name, "rb")
     with _errors_of(name):
@@ -164,9 +143,6 @@ class NewFile:
 
     Args:
         folder: path or URI of its folder.
-
-    Raises:
-        OSError: the temporary file cannot be created.
     """
 
     def __init__(self, folder: str) -> None:
@@ -189,21 +165,12 @@ class NewFile:
             self._temporary.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        """Add to the file.
-
-        Raises:
-            OSError: the data cannot be written.
-        """
+        """Add to the file."""
         with _naming(self._folder):
             self._file.write(data)
 
     def publish(self, name: str) -> None:
-        """Move the file to its name in the folder; an existing file is replaced.
-
-        Raises:
-            InputError: a URI cannot be written.
-            OSError: a path cannot be written.
-        """
+        """Move the file to its name in the folder; an existing file is replaced."""
         if self._temporary is not None:
             with _naming(self._folder):
                 flush_file(self._file)
@@ -224,23 +191,14 @@ class NewFile:
 
 
 def write_whole(folder: str, name: str, data: bytes) -> None:
-    """Write a file atomically.
-
-    Raises:
-        InputError, OSError: as for :class:`NewFile`.
-    """
+    """Write a file atomically."""
     with NewFile(folder) as new:
         new.write(data)
         new.publish(name)
 
 
 def delete(name: str) -> None:
-    """Delete a file, if it exists.
-
-    Raises:
-        InputError: a URI cannot be reached.
-        OSError: a path cannot be deleted.
-    """
+    """Delete a file, if it exists."""
     if not is_uri(name):
         Path(name).unlink(missing_ok=True)
         return
@@ -257,12 +215,7 @@ def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
 
 
 def make_folder(name: str) -> None:
-    """Create a folder and its parents.
-
-    Raises:
-        InputError: a URI cannot be reached.
-        OSError: a path cannot be created.
-    """
+    """Create a folder and its parents."""
     if not is_uri(name):
         Path(name).mkdir(parents=True, exist_ok=True)
         return

@@ -90,11 +90,7 @@ class Spending:
 
 
 def check_budget(reranker: Reranker, budget: Budget) -> None:
-    """Check that the use of a row can be planned or is limited, so that a budget is guaranteed.
-
-    Raises:
-        ConfigurationError: neither is the case.
-    """
+    """Check that the use of a row can be planned or is limited, so that a budget is guaranteed."""
     if not budget:
         return
     limits = reranker.limits

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from secondpass.formats import to_json
@@ -98,12 +99,29 @@ def from_span(text: str, span: Sequence[int] | None) -> str:
     return f"…{text[start:]}" if start else text
 
 
+def plain_table(*headings: str, numbers: Sequence[str] = ()) -> Table:
+    """A table without lines; columns of numbers follow those of texts."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def decode_argument(text: str) -> str:
     """Decode an argument as UTF-8, also where the locale has another encoding."""
     try:
         return os.fsencode(text).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text
+
+
+def check_usage(errors: Mapping[str, bool]) -> None:
+    """Exit with the first message that holds."""
+    for message, is_wrong in errors.items():
+        if is_wrong:
+            fail(message, USAGE_ERROR)
 
 
 def fail(message: str, code: int = ERROR) -> NoReturn:
@@ -128,11 +146,7 @@ def info(message: str) -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output.
-
-    Raises:
-        OSError: it is closed, or cannot be written.
-    """
+    """Write to standard output."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "is closed", "standard output")
     sys.stdout.write(text)

@@ -40,10 +40,6 @@ class Resumable:
     Attributes:
         done: number of requests whose output existed before.
         counts: sums of what :meth:`write` was called with, including those before.
-
-    Raises:
-        InputError: the output exists, has other settings, or another process is writing to it.
-        OSError: it cannot be read or written.
     """
 
     def __init__(
@@ -81,11 +77,7 @@ class Resumable:
                 self._file.close()
 
     def count_done(self, digests: Iterable[bytes]) -> int:
-        """Number of the next requests, from the first on, that are done already.
-
-        Raises:
-            InputError: the requests that are done were different.
-        """
+        """Number of the next requests, from the first on, that are done already."""
         self._start()
         count = 0
         for digest in digests:
@@ -112,11 +104,7 @@ class Resumable:
         self._save(file)
 
     def finish(self) -> None:
-        """Check that no request is missing at the end of the input.
-
-        Raises:
-            InputError: the output has more requests than the input.
-        """
+        """Check that no request is missing at the end of the input."""
         self._start()
         if self._read < self.done:
             problem = f"has {self.done} requests, but the input has only {self._read}"

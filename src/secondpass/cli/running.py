@@ -36,11 +36,7 @@ _interrupts: list[int] = []
 
 
 def run(app: Callable[[], Any]) -> None:
-    """Run the command.
-
-    Raises:
-        SystemExit: with the exit code.
-    """
+    """Run the command."""
     _use_utf8()
     try:
         with _log_warnings(), _count_interrupts():

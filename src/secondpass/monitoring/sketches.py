@@ -57,11 +57,7 @@ class BinCounts:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Any]) -> Self:
-        """The counts of :meth:`to_pairs`.
-
-        Raises:
-            ValueError: these are no such pairs.
-        """
+        """The counts of :meth:`to_pairs`."""
         bins: dict[int, int] = {}
         for pair in pairs:
             number, count = pair

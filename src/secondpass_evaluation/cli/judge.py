@@ -16,8 +16,10 @@ from secondpass.asking.shared import Expected
 from secondpass.cli.shared import (
     USAGE_ERROR,
     DryRun,
+    RerankerOptions,
     escaped,
     fail,
+    grouped,
     info,
     load_for,
     message_console,
@@ -37,11 +39,9 @@ from secondpass_evaluation.cli.suite_options import (
     Concurrency,
     DocumentOptions,
     OutputOptions,
-    RerankerOptions,
     Searched,
     Stage,
     VectorOptions,
-    grouped,
     loadable_rerankers,
     reranker_specs,
 )

@@ -12,6 +12,7 @@ import typer
 from secondpass.cli.shared import (
     USAGE_ERROR,
     fail,
+    grouped,
     info,
     on_terminal,
     print_json,
@@ -29,7 +30,6 @@ from secondpass_evaluation.cli.suite_options import (
     SuiteArgument,
     SuiteOptions,
     VectorOptions,
-    grouped,
     open_journal,
 )
 from secondpass_evaluation.environment import masked

@@ -10,6 +10,7 @@ import pytest
 
 from fruit_suite import DOCUMENTS, QUERIES, systems
 from secondpass import Candidate, Reranker
+from secondpass.cli.options import grouped
 from secondpass_evaluation import (
     IndexFaultError,
     StaleIndexError,
@@ -22,7 +23,6 @@ from secondpass_evaluation.cli.suite_options import (
     DocumentOptions,
     SuiteOptions,
     cache_folder,
-    grouped,
 )
 from secondpass_evaluation.first_stages import FirstStages
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
