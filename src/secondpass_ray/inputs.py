@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from secondpass import InputError
@@ -17,7 +17,6 @@ from secondpass_ray.scanning import (
     InputFile,
     hash_of,
     input_files,
-    numbered,
     scan,
 )
 from secondpass_ray.staging import packed_lines, run_lines, staged
@@ -26,14 +25,7 @@ from secondpass_ray.storage import in_parallel, is_within, located, stamp
 
 @dataclass(frozen=True, slots=True)
 class JobInput:
-    """The input of a job: a file or folder of requests, or a TREC run.
-
-    Attributes:
-        name: path or URI of a file or folder of JSON lines or Parquet; None for a run.
-        run: path of the run.
-        queries: path of its queries.
-        corpus: path of its documents.
-    """
+    """The input of a job: a path or URI of JSON lines or Parquet, or a TREC run."""
 
     name: str | None = None
     run: Path | None = None
@@ -41,14 +33,10 @@ class JobInput:
     corpus: Path | None = None
 
     def prepare(self, folder: str, rows: int, progress: Progress) -> tuple[list[Block], str]:
-        """Read the input once; return its blocks and its hash.
+        """Read the input once; return its blocks, of at most ``rows``, and its hash.
 
-        Files that cannot be read from the middle are copied to the folder.
-
-        Args:
-            folder: of the job.
-            rows: maximum number of rows of a block.
-            progress: called while the input is read.
+        Files that cannot be read from the middle are copied to the folder of the job. Rows are
+        checked in full only when they are ranked.
         """
         if self.run is not None and self.queries is not None and self.corpus is not None:
             lines = run_lines(self.run, read_queries(self.queries), self.corpus, progress)
@@ -56,23 +44,21 @@ class JobInput:
         blocks: list[Block] = []
         hashes: list[str] = []
         total = 0
+
+        def report(count: int) -> None:
+            progress("Reading the input", count, None)
+
         for file in self._files():
-            if file.form == PACKED_LINES:
-                file_blocks = [*staged(folder, file.name, packed_lines(file.name), total, rows)]
-                hashes.append(_named(file, hash_of(file.name)))
-            else:
-                before = total
-
-                def report(count: int, before: int = before) -> None:
-                    progress("Reading the input", before + count, None)
-
-                file_blocks, digest = scan(file, rows, report)
-                file_blocks = numbered(file_blocks, total)
-                hashes.append(_named(file, digest))
             source = self._relative(file.name)
-            blocks += [replace(block, source=source) for block in file_blocks]
-            total += sum(block.rows for block in file_blocks)
-            progress("Reading the input", total, None)
+            if file.form == PACKED_LINES:
+                blocks += staged(folder, source, packed_lines(file.name), total, rows)
+                digest = hash_of(file.name)
+            else:
+                found, digest = scan(file, source, rows, total, report)
+                blocks += found
+            hashes.append(_named(file, digest))
+            total = blocks[-1].first + blocks[-1].rows if blocks else 0
+            report(total)
         return blocks, _combined(hashes)
 
     def hash(self) -> str:

@@ -19,11 +19,7 @@ from secondpass_server.http.settings import ServerSettings
 class RerankServer:
     """A replica: the application, with rerankers built in its own process.
 
-    Args:
-        models: configurations by the model names that clients send. Their variables are read from
-            the environment of the replica.
-        settings: arguments of :class:`~secondpass_server.http.settings.ServerSettings`;
-            their variables are also read here.
+    Variables of the configurations and of the settings are read from its environment.
     """
 
     def __init__(

@@ -18,10 +18,10 @@ from typing import Any
 
 from secondpass import InputError, SecondPassError, __version__
 from secondpass.formats.shared import open_locked, tokens_and_cost
-from secondpass.types import Progress
+from secondpass.types import Progress, no_progress
 from secondpass_ray.blocks import Block
 from secondpass_ray.configurations import check_keys, with_share, within_budget
-from secondpass_ray.coordination import SPENT, Amounts, Budget, Coordinator, amounts_of
+from secondpass_ray.coordination import SPENT, Amounts, Budget, Coordinator
 from secondpass_ray.inputs import JobInput
 from secondpass_ray.parts import Part, Todo, count_parts, is_of_part, missing, parts_in
 from secondpass_ray.ranking import Choices
@@ -60,11 +60,7 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Typ
 
 
 class JobFolder:
-    """The output folder. A local folder is locked, so that one process at a time uses it.
-
-    Args:
-        name: path, or URI.
-    """
+    """The output folder. A local folder is locked, so that one process at a time uses it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -85,12 +81,7 @@ class JobFolder:
         self._stack.close()
 
     def state(self, *, resume: bool, force: bool) -> dict[str, Any] | None:
-        """The content of ``job.json``; None for a new job.
-
-        Args:
-            resume: continue a job in the folder.
-            force: delete the files of a job in the folder.
-        """
+        """The content of ``job.json``; None for a new job, for which ``force`` deletes the old."""
         files = self._files()
         if force:
             # The state first: parts without a state are never used for another job.
@@ -135,7 +126,7 @@ class JobFolder:
 
         Args:
             made_of: hashes of the input and the settings, which must not change.
-            blocks: blocks of the input.
+            blocks: of the input.
             piece: number of rows of a part.
         """
         state = {
@@ -164,7 +155,8 @@ class JobFolder:
             return Amounts()
         try:
             with open_file(joined(self.name, SPENT)) as file:
-                return amounts_of(json.load(file))
+                record = json.load(file)
+            return Amounts(float(record["tokens"]), float(record["cost"]))
         except _UNREADABLE:
             problem = f"{SPENT} was changed since it was written"
             raise InputError(f"{self.name}: {problem}; use --force to start again") from None
@@ -177,11 +169,7 @@ class JobFolder:
         )
 
     def finish(self, rows: int) -> None:
-        """Delete the copies of the input, and files that workers of earlier runs have left.
-
-        Args:
-            rows: number of rows that the parts must have.
-        """
+        """Check that the parts have these rows, and delete copies and what workers have left."""
         files = self._files()
         parts, useless = parts_in(self.name, files)
         if (written := sum(part.rows for part in parts)) != rows:
@@ -217,11 +205,7 @@ class Job:
     """The input, configuration and resources of a job.
 
     Attributes:
-        source: the input.
-        output: path or URI of the folder.
-        config: the configuration; its variables and keys are read by the workers.
-        choices: options of all rows.
-        workers: number and resources of the workers.
+        config: its variables and keys are read by the workers.
         budget: the limits of what it may spend, including earlier runs.
         context_hash: hash of the file that the context was read from.
         block: maximum number of rows of a block; None: by the method.
@@ -242,9 +226,8 @@ class JobResult:
     """The result of a job.
 
     Attributes:
-        rows: number of rows of the input.
-        done: number of rows in the output.
-        counts: their counts for the summary.
+        rows, done: numbers of rows of the input and of the output.
+        counts: of the rows, for the summary.
         workers: number of workers; 0 if nothing was left to do.
         exhausted: whether rows were left out because the budget is used up.
     """
@@ -261,7 +244,7 @@ def run_job(
     *,
     resume: bool = False,
     force: bool = False,
-    progress: Progress = lambda _label, _done, _total: None,
+    progress: Progress = no_progress,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> JobResult:
     """Rank all rows of an input, and write them to a folder.
@@ -272,6 +255,11 @@ def run_job(
         force: delete the job in the folder.
         progress: called with a label, the number of rows done, and the total.
         warn: called with each warning.
+
+    Raises:
+        ConfigurationError: the configuration holds a key.
+        InputError: an argument or the input is wrong, or the folder has another job.
+        JobError: the configuration is wrong, or a block could not be ranked.
     """
     check_keys(job.config)
     imported()
@@ -297,15 +285,16 @@ def run_job(
             if state is None:
                 most = job.block or (SERVICE_ROWS if facts["asks"] else LOCAL_ROWS)
                 blocks, digest = job.source.prepare(folder.name, most, progress)
-                piece = job.block or _piece(sum(it.rows for it in blocks), crew.count, most)
+                rows = sum(block.rows for block in blocks)
+                # Small enough that workers finish at about the same time.
+                piece = job.block or max(1, min(most, math.ceil(rows / (crew.count * PIECES))))
                 folder.begin({**made_of, "input": digest}, blocks, piece)
             else:
                 folder.check(state, {**made_of, "input": job.source.hash()})
                 blocks, piece = state["blocks"], state["piece"]
+                rows = sum(block.rows for block in blocks)
             parts, counts = folder.done()
-            result = JobResult(
-                sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
-            )
+            result = JobResult(rows, sum(part.rows for part in parts), counts)
             todo = [*missing(blocks, parts, job.block or piece)]
             if folder.lacks_copies(item.block for item in todo):
                 most = max(block.rows for block in blocks)
@@ -337,11 +326,6 @@ def _made_of(choices: Choices, context: str, configuration: str) -> dict[str, st
         "context": hash_of_value(context),
         "choice of options": hash_of_value(options),
     }
-
-
-def _piece(rows: int, workers: int, most: int) -> int:
-    """Number of rows of a part: small enough that workers finish at about the same time."""
-    return max(1, min(most, math.ceil(rows / (workers * PIECES))))
 
 
 def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> None:

@@ -70,14 +70,9 @@ def run_lines(
 def staged(
     folder: str, source: str, lines: Iterable[tuple[int, bytes]], first: int, rows: int
 ) -> Iterator[Block]:
-    """Copy lines to a folder, and yield their blocks.
+    """Copy numbered lines to a folder, and yield their blocks, of at most ``rows``.
 
-    Args:
-        folder: of the job.
-        source: name of the input in messages.
-        lines: numbers and contents.
-        first: number of the first row.
-        rows: maximum number of rows of a block.
+    ``source`` is their name in messages, ``first`` the number of the first row.
     """
     collected: list[bytes] = []
     count = size = 0

@@ -92,8 +92,7 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
         return "folder" if path.is_dir() else "file" if path.exists() else None
     from pyarrow.fs import FileType
 
-    with _errors_of(name):
-        system, path_ = _resolved(name)
+    with _store(name) as (system, path_):
         kind = system.get_file_info(path_).type
     return {FileType.File: "file", FileType.Directory: "folder"}.get(kind)  # type: ignore[return-value]
 
@@ -103,8 +102,7 @@ def stamp(name: str) -> tuple[int, int | None]:
     if not is_uri(name):
         status = os.stat(name)
         return status.st_size, status.st_mtime_ns
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         info = system.get_file_info(path)
         return info.size, info.mtime_ns
 
@@ -118,8 +116,7 @@ def files_in(folder: str) -> dict[str, int]:
         return dict(sorted(sizes.items()))
     from pyarrow.fs import FileSelector
 
-    with _errors_of(folder):
-        system, base = _resolved(folder)
+    with _store(folder) as (system, base):
         selector = FileSelector(base, allow_not_found=True, recursive=True)
         sizes = {
             PurePosixPath(info.path).relative_to(PurePosixPath(base)).as_posix(): info.size
@@ -133,17 +130,12 @@ def open_file(name: str) -> BinaryIO:
     """Open a file for reading."""
     if not is_uri(name):
         return open(name, "rb")
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         return cast("BinaryIO", io.BufferedReader(system.open_input_file(path), 1 << 20))
 
 
 class NewFile:
-    """A file that gets its name only when it is complete.
-
-    Args:
-        folder: path or URI of its folder.
-    """
+    """A file in a folder that gets its name only when it is complete."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -180,8 +172,7 @@ class NewFile:
         with _naming(self._folder):
             self._file.seek(0)
         target = joined(self._folder, name)
-        with _errors_of(target):
-            system, path = _resolved(target)
+        with _store(target) as (system, path):
             is_atomic = system.type_name in _ATOMIC_STORES
             written = path if is_atomic else f"{path.removesuffix(name)}{_temporary_name()}"
             with system.open_output_stream(written) as stream:
@@ -202,8 +193,7 @@ def delete(name: str) -> None:
     if not is_uri(name):
         Path(name).unlink(missing_ok=True)
         return
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         if kind_of(name) == "file":
             system.delete_file(path)
 
@@ -219,8 +209,7 @@ def make_folder(name: str) -> None:
     if not is_uri(name):
         Path(name).mkdir(parents=True, exist_ok=True)
         return
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         system.create_dir(path, recursive=True)
 
 
@@ -234,9 +223,10 @@ def _naming(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _errors_of(name: str) -> Iterator[None]:
+def _store(name: str) -> Iterator[tuple[Any, str]]:
+    """The file system of a URI, and the path in it; errors name the URI."""
     try:
-        yield
+        yield _resolved(name)
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, InputError):
             raise
@@ -247,7 +237,6 @@ def _errors_of(name: str) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _resolved(name: str) -> tuple[Any, str]:
-    """The file system of a URI, from pyarrow or fsspec, and the path in it."""
     import pyarrow
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
 

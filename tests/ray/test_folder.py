@@ -7,6 +7,7 @@ import pytest
 from job_blocks import blocks_of, written
 from secondpass.errors import InputError
 from secondpass_ray import storage
+from secondpass_ray.coordination import SPENT
 from secondpass_ray.parts import PartWriter
 from secondpass_ray.running import STATE, JobFolder
 from secondpass_ray.storage import files_in
@@ -47,6 +48,7 @@ def test_counts_stay_with_their_part(tmp_path):
 def opened(folder):
     folder.state(resume=True, force=False)
     folder.done()
+    folder.spent()
 
 
 def changed_part(folder):
@@ -70,6 +72,10 @@ def other_version(folder):
     (folder / STATE).write_text(json.dumps({**state, "format": 99}))
 
 
+def broken_amounts(folder):
+    (folder / SPENT).write_text('{"tokens": 1}')
+
+
 def no_state(folder):
     (folder / STATE).unlink()
 
@@ -82,6 +88,7 @@ def no_state(folder):
         (overlapping, "which have rows in common; delete one of them"),
         (broken_state, "is not a valid state of a job; use --force"),
         (other_version, "is not a valid state of a job; use --force"),
+        (broken_amounts, "spent.json was changed since it was written"),
         (no_state, "is not the folder of a job: it has no job.json"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -156,7 +156,7 @@ class RunOptions:
 
     run: Annotated[
         Path | None,
-        typer.Option(help="TREC run to rerank; the lines of a query must be consecutive."),
+        typer.Option(help="TREC run; the lines of a query must be consecutive."),
     ] = None
     queries: Annotated[
         Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
