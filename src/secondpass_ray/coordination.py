@@ -22,8 +22,6 @@ SPENT = "spent.json"
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Tokens and their cost."""
-
     tokens: float = 0.0
     cost: float = 0.0
 

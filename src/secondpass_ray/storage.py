@@ -40,7 +40,6 @@ _ATOMIC_STORES = frozenset({"s3", "gcs", "abfs"})
 
 
 def is_temporary(name: str) -> bool:
-    """Whether this is the name of an incomplete file."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -49,7 +48,6 @@ def _temporary_name() -> str:
 
 
 def is_uri(name: str) -> bool:
-    """Whether a name is a URI, not a local path."""
     return _URI.match(name) is not None
 
 
@@ -70,7 +68,6 @@ def located(name: str) -> str:
 
 
 def joined(folder: str, child: str) -> str:
-    """The name of a file in a folder."""
     if not is_uri(folder):
         return os.path.join(folder, child)
     base, mark, query = folder.partition("?")
@@ -127,7 +124,6 @@ def files_in(folder: str) -> dict[str, int]:
 
 
 def open_file(name: str) -> BinaryIO:
-    """Open a file for reading."""
     if not is_uri(name):
         return open(name, "rb")
     with _store(name) as (system, path):
@@ -157,7 +153,6 @@ class NewFile:
             self._temporary.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        """Add to the file."""
         with _naming(self._folder):
             self._file.write(data)
 
@@ -205,7 +200,6 @@ def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
 
 
 def make_folder(name: str) -> None:
-    """Create a folder and its parents."""
     if not is_uri(name):
         Path(name).mkdir(parents=True, exist_ok=True)
         return

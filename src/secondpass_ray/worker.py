@@ -231,18 +231,15 @@ def use_cpus(count: float) -> None:
 
 
 def dump_todo(todo: Todo) -> str:
-    """Rows of a block as JSON."""
     return json.dumps({"block": asdict(todo.block), "part": asdict(todo.part)})
 
 
 def parse_todo(text: str) -> Todo:
-    """The rows that :func:`dump_todo` has written."""
     record = json.loads(text)
     return Todo(Block(**record["block"]), Part(**record["part"]))
 
 
 def parse_outcome(text: str) -> Outcome:
-    """The outcome that a worker has written."""
     record = json.loads(text)
     record["counts"] = Counter(record["counts"])
     return Outcome(**record)
@@ -279,6 +276,5 @@ def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
 
 
 def hash_of_value(value: Any) -> str:
-    """The hash of a value."""
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

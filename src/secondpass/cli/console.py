@@ -44,7 +44,6 @@ def message_console() -> Console:
 
 
 def result_console() -> Console:
-    """The console for results."""
     console = _PipeConsole(highlight=False)
     return console if console.is_terminal else _PipeConsole(highlight=False, width=_WIDE)
 
@@ -125,35 +124,29 @@ def check_usage(errors: Mapping[str, bool]) -> None:
 
 
 def fail(message: str, code: int = ERROR) -> NoReturn:
-    """Print an error and exit."""
     print_error(message)
     raise typer.Exit(code)
 
 
 def print_error(message: str) -> None:
-    """Print an error."""
     message_console().print(Text("secondpass: ", style="bold red") + Text(escaped(message)))
 
 
 def warn(message: str) -> None:
-    """Print a warning."""
     message_console().print(Text("warning: ", style="yellow") + Text(escaped(message)))
 
 
 def info(message: str) -> None:
-    """Print a message."""
     message_console().print(Text(escaped(message)))
 
 
 def write(text: str) -> None:
-    """Write to standard output."""
     if sys.stdout is None:
         raise OSError(errno.EBADF, "is closed", "standard output")
     sys.stdout.write(text)
 
 
 def print_json(value: Any) -> None:
-    """Write a value to standard output as indented JSON."""
     write(to_json(value, indent=2) + "\n")
 
 

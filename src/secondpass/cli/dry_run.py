@@ -64,7 +64,6 @@ def _numbers(use: Expected) -> dict[str, Any]:
 
 
 def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
-    """A table with a row per model, and their total if there are several."""
     named = any(systems)
     table = plain_table(
         *(["system", "model"] if named else ["model"]),

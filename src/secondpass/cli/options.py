@@ -164,7 +164,6 @@ class RunOptions:
     corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None
 
     def check(self) -> None:
-        """Exit if one of them is missing."""
         parts = self.queries is not None, self.corpus is not None
         check_usage(
             {
@@ -200,7 +199,6 @@ class RankingOptions:
 
 
 def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] | None:
-    """Parse ``--order``: a name or a mapping. Exits if it is not an ordering."""
     order: Any = value
     if value is not None and value.lstrip().startswith("{"):
         try:

@@ -38,8 +38,6 @@ _TABLE_ROWS = 10
 
 
 class Format(StrEnum):
-    """Output formats."""
-
     jsonl = "jsonl"
     trec = "trec"
     table = "table"

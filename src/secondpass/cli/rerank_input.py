@@ -45,11 +45,9 @@ class RerankInput:
 
     @property
     def is_file(self) -> bool:
-        """Whether the input is a file, not standard input."""
         return str(self.file or self.trec.run or "-") != "-"
 
     def check(self) -> None:
-        """Exit if the options do not go together."""
         has_run = self.trec.run is not None
         check_usage(
             {

@@ -187,7 +187,6 @@ def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator
 
 
 def state_of(path: Path) -> Path:
-    """Path of the state file of an output."""
     return path.with_name(f"{path.name}.state")
 
 

@@ -36,7 +36,6 @@ _interrupts: list[int] = []
 
 
 def run(app: Callable[[], Any]) -> None:
-    """Run the command."""
     _use_utf8()
     try:
         with _log_warnings(), _count_interrupts():

@@ -48,7 +48,6 @@ class BinCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def merge(self, other: Self) -> None:
-        """Add the counts of another."""
         self.bins.update(other.bins)
 
     def to_pairs(self) -> list[list[int]]:
@@ -94,7 +93,6 @@ class Sketch(BinCounts):
 
     @property
     def count(self) -> int:
-        """Number of values."""
         return self.bins.total()
 
     def add(self, value: float) -> None:
@@ -126,7 +124,6 @@ class Sketch(BinCounts):
 
 
 def bin_of(value: float) -> int:
-    """The bin of a finite number."""
     size = abs(value)
     if size < SMALLEST:
         return 0

@@ -24,8 +24,6 @@ _GRACE = 25.0
 
 
 class Transport(StrEnum):
-    """How clients reach the server."""
-
     stdio = "stdio"
     http = "http"
 

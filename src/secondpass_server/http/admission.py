@@ -65,7 +65,6 @@ class Admission:
         self.seconds += (seconds - self.seconds) * (_WEIGHT if self.seconds else 1)
 
     def overloaded(self, reason: str) -> RequestError:
-        """The error of a request that is not admitted."""
         wait = min(max(1, round(self.seconds)), _LONGEST_WAIT)
         message = f"{reason}; try again in {wait} s"
         return RequestError(429, message, "overloaded", headers={"Retry-After": str(wait)})

@@ -62,8 +62,6 @@ def create_app(
 
 
 class _Server:
-    """The endpoints of an application."""
-
     def __init__(self, service: Service) -> None:
         self.service = service
         self.settings = service.settings
@@ -72,7 +70,6 @@ class _Server:
         self.metrics = Metrics()
 
     def application(self) -> Starlette:
-        """The application with all paths."""
         prefixes: dict[str, list[Shape]] = {
             "": [COMMON, SHAPES["mixedbread"]],
             **{f"/{name}": [shape] for name, shape in SHAPES.items()},
@@ -157,7 +154,6 @@ class _Server:
         return self._finished(request, response)
 
     def _check_client(self, request: Request) -> None:
-        """Check the Host header, the address and the key of the client."""
         if self.settings.local_names:
             match = _HOST.fullmatch(request.headers.get("host", ""))
             if match is None or not is_loopback(match[1]):

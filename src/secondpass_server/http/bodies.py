@@ -31,8 +31,6 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.S)
 
 
 class Body:
-    """The body of a request."""
-
     def __init__(self, request: Request, settings: ServerSettings) -> None:
         self._request = request
         self._settings = settings
@@ -40,7 +38,6 @@ class Body:
         self._ended = False
 
     def check_head(self) -> None:
-        """Check the headers that describe the body."""
         headers = self._request.headers
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         # Browsers send other types for pages of any origin without a preflight request.
@@ -58,7 +55,6 @@ class Body:
             raise self._too_long()
 
     async def read(self, slot: Slot) -> Any:
-        """The JSON value of the body."""
         raw = await self.read_bytes(slot)
         return parse(raw) if len(raw) <= LARGE_BYTES else await asyncio.to_thread(parse, raw)
 

@@ -95,11 +95,9 @@ class Fields:
         return value
 
     def model(self) -> str | None:
-        """The model's name."""
         return self.text("model", longest=500) or None
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean."""
         value = self._get(name, bool, "true or false")
         return default if value is None else value
 
@@ -111,7 +109,6 @@ class Fields:
         return value
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
-        """An object."""
         value: Mapping[str, Any] | None = self._get(name, dict, "an object")
         return value
 

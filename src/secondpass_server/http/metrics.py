@@ -20,8 +20,6 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Metrics:
-    """Counts requests, rankings and connections."""
-
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -68,7 +66,6 @@ class Metrics:
             self._seconds.observe(seconds)
 
     def add_ranking(self, model: str, ranking: Ranking, candidates: int) -> None:
-        """Count a ranking, its issues and its usage."""
         report, usage = ranking.report, ranking.report.usage
         self._rankings.labels(model, report.status).inc()
         for code in _codes(issue.code for issue in report.issues):

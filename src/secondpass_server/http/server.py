@@ -86,7 +86,6 @@ class Connections:
             self._idle[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection, if it is there."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
         self._tell()
@@ -126,7 +125,6 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
-        """Start the timer for the first request."""
         super().connection_made(transport)
         self._all.add(self)
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
@@ -158,7 +156,6 @@ class Connection(H11Protocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers."""
         self._all.remove(self)
         self._stop_timer()
         self._stop_read_timer()
@@ -268,7 +265,6 @@ class Plan:
         return create_app(rerankers, self.settings)
 
     def bind(self) -> socket.socket:
-        """A socket that listens on the address."""
         try:
             family, _, protocol, _, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -288,7 +284,6 @@ class Plan:
         return listening
 
     def url(self, listening: socket.socket) -> str:
-        """The URL of the server on this socket."""
         scheme = "http" if self.tls_certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listening.getsockname()[1]}"

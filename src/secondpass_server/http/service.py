@@ -82,7 +82,6 @@ class Service:
         self.ready = True
 
     async def close(self) -> None:
-        """Release all models and connections."""
         for reranker in self.rerankers.values():
             await reranker.aclose()
 

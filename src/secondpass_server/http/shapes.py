@@ -113,7 +113,6 @@ class Shape(ABC):
         return {"detail": error.message}
 
     def status(self, error: RequestError) -> int:
-        """The status of an error."""
         return self.invalid if error.status is None else error.status
 
 
@@ -176,7 +175,6 @@ class Cohere(Shape):
         }
 
     def error(self, error: RequestError) -> Any:
-        """See :meth:`Shape.error`."""
         return {"message": error.message}
 
 
@@ -189,7 +187,6 @@ class Common(Cohere):
     raw_scores = True
 
     def response(self, answer: Answer) -> Any:
-        """See :meth:`Shape.response`."""
         return {**super().response(answer), "model": answer.model, "usage": _usage(answer)}
 
     def error(self, error: RequestError) -> Any:
@@ -208,7 +205,6 @@ class Jina(Shape):
     returns_documents = True
 
     def response(self, answer: Answer) -> Any:
-        """See :meth:`Shape.response`."""
         return {
             "id": answer.id,
             "model": answer.model,
@@ -227,7 +223,6 @@ class Vllm(Jina):
     invalid = 400
 
     def error(self, error: RequestError) -> Any:
-        """See :meth:`Shape.error`."""
         return {"error": {"message": error.message, "type": error.kind, "code": self.status(error)}}
 
 
@@ -273,7 +268,6 @@ class Voyage(Shape):
     wraps_text = False
 
     def response(self, answer: Answer) -> Any:
-        """See :meth:`Shape.response`."""
         return {
             "object": "list",
             "data": self.rows(answer),
@@ -298,7 +292,6 @@ class Mixedbread(Shape):
     wraps_text = False
 
     def response(self, answer: Answer) -> Any:
-        """See :meth:`Shape.response`."""
         return {
             "usage": _usage(answer),
             "model": answer.model,
@@ -336,7 +329,6 @@ class Tei(Shape):
         return self.rows(answer)
 
     def error(self, error: RequestError) -> Any:
-        """See :meth:`Shape.error`."""
         message = error.message
         if isinstance(error, TooManyTextsError):  # clients read the number and send smaller batches
             message = f"batch size {error.count} > maximum allowed batch size {error.most}"

@@ -85,7 +85,6 @@ def run_workers(plan: Plan, listening: socket.socket, early: Sequence[int] = ())
 
 
 def _work(plan: Plan, listening: socket.socket) -> None:
-    """Serve in this worker."""
     with deferred_sigterm() as early:
         _block_sigterm(False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal

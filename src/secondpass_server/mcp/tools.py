@@ -125,7 +125,6 @@ class PackedText(Outcome):
 
 
 def _outcome(ranking: Ranking) -> dict[str, Any]:
-    """The fields of :class:`Outcome`."""
     report = ranking.report
     why_not = [f"{issue.code}: {issue.message}" for issue in report.issues]
     if report.skipped is not None:

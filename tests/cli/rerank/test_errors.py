@@ -4,6 +4,8 @@ import pytest
 
 from command_requests import LEXICAL, json_lines, requests
 
+GOOD = {"query": "x", "candidates": ["a", "b"]}
+
 
 @pytest.mark.parametrize(
     ("stdin", "told"),
@@ -16,8 +18,10 @@ from command_requests import LEXICAL, json_lines, requests
             b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}',
             "NaN is not a JSON number",
         ),
+        (json_lines([GOOD, GOOD | {"top_k": 0}]), "standard input:2: top_k: must be 1 or more"),
+        (json_lines([GOOD, GOOD | {"order": "larn"}]), "standard input:2: order: no ordering is"),
     ],
-    ids=range(5),
+    ids=range(7),
 )
 def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     outcome = secondpass(*LEXICAL, stdin=stdin)
@@ -48,6 +52,10 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
         (["--batch", "many"], 2, "--batch"),
         (["--format", "xml"], 2, "--format"),
         (["--nosuch"], 2, "--nosuch"),
+        (["--order", "lost_in_the_midle"], 2, "--order: no ordering is named 'lost_in_the_midle'"),
+        (["--order", "{type: tiers"], 2, "--order: write a name, or a mapping"),
+        (["--order", "{type: tiers}"], 2, "--order: "),
+        (["--order", ""], 2, "--order: no ordering is named ''"),
         (["-p", "lexical"], 2, "--preset: give it once"),
         (["-q", "x", "-q", "y"], 2, "--query: give it once"),
     ],

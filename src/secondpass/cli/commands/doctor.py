@@ -112,7 +112,6 @@ def doctor(
 
 
 def _family(name: str | None) -> str | None:
-    """The option, checked."""
     try:
         if name is not None:
             FAMILIES.resolve(name)

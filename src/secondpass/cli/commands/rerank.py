@@ -174,7 +174,6 @@ def rerank(
         windows = batches(_without_ids_of(requests, unexplained), batch, _BATCH_SIZE)
 
         def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
-            """Rank a batch that follows ``before`` requests."""
             call_options = [{**options, **item.options} for item in window]
             try:
                 return rerank_grouped(
