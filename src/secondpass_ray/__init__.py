@@ -20,11 +20,7 @@ _PACKAGES = ("prometheus_client", "pyarrow", "ray", "starlette", "uvicorn")
 
 
 def check_installed(needed_for: str) -> None:
-    """Check that the packages of the extra ``ray`` are installed.
-
-    Raises:
-        MissingExtraError: one is not.
-    """
+    """Check that the packages of the extra ``ray`` are installed."""
     require(_PACKAGES, "ray", needed_for)
 
 

@@ -61,12 +61,7 @@ class Row(NamedTuple):
 
 
 def read_rows(block: Block, first: int) -> Iterator[Row]:
-    """The rows of a block, from row ``first`` on.
-
-    Raises:
-        FormatError: the file has changed, and has another number of rows.
-        InputError, OSError: the file cannot be read.
-    """
+    """The rows of a block, from row ``first`` on."""
     number = block.first
     with open_file(block.file) as file:
         is_lines = block.form == "lines"

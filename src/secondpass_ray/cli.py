@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from secondpass.cli.shared import (
     ERROR,
-    USAGE_ERROR,
-    Config,
-    Context,
-    Depth,
-    Instruction,
-    Order,
-    Preset,
-    RunCorpus,
-    RunQueries,
-    Set,
+    Batch,
+    Quiet,
+    RankingOptions,
+    RerankerOptions,
+    RunOptions,
     Timings,
-    TopK,
     WithText,
-    configuration,
-    decode_argument,
+    check_usage,
     fail,
+    grouped,
     info,
-    parse_order,
     progress_bars,
     read_context,
     warn,
@@ -37,6 +29,7 @@ from secondpass.formats.shared import summary
 from secondpass_ray import check_installed
 
 
+@grouped
 def job(
     *,
     source: Annotated[
@@ -48,20 +41,12 @@ def job(
             help="Requests: JSON lines, also `.gz`, or Parquet; a file, a folder, or a URI.",
         ),
     ] = None,
-    run: Annotated[Path | None, typer.Option(help="TREC run, instead of `--input`.")] = None,
-    queries: RunQueries = None,
-    corpus: RunCorpus = None,
+    trec: RunOptions,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER", help="Folder, or its URI.")
     ],
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
-    top_k: TopK = None,
-    depth: Depth = None,
-    order: Order = None,
-    instruction: Instruction = None,
-    context: Context = None,
+    configured: RerankerOptions,
+    defaults: RankingOptions,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the job that is in the folder.")
     ] = False,
@@ -107,10 +92,8 @@ def job(
         int | None,
         typer.Option(min=1, metavar="ROWS", help="Rows to write, or to retry, at a time."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
-    ] = False,
+    batch: Batch = 64,
+    quiet: Quiet = False,
 ) -> None:
     """Rerank many requests on Ray, on a machine or a cluster.
 
@@ -131,26 +114,30 @@ def job(
     from secondpass_ray.running import Job, run_job
     from secondpass_ray.starting import Workers
 
-    _check(source, run, queries, corpus, resume=resume, force=force)
+    check_usage(
+        {
+            "--input: is missing; name requests, or a TREC run by --run": not source
+            and trec.run is None,
+            "--input, --run: give one of them": source is not None and trec.run is not None,
+            "--resume, --force: give one of them": resume and force,
+            "--concurrency: must be at least the number of --workers": bool(
+                workers and concurrency and workers > concurrency
+            ),
+        }
+    )
+    trec.check()
     check_installed("a job on Ray")
-    if workers is not None and concurrency is not None and workers > concurrency:
-        fail("--concurrency: must be at least the number of --workers", USAGE_ERROR)
-    config_values = configuration(preset, config, settings)
-    context_value, context_hash = read_context(context)
-    options: dict[str, Any] = {
-        "top_k": top_k,
-        "depth": depth,
-        "order": None if order is None else parse_order(load(config_values), order),
-        "instruction": None if instruction is None else decode_argument(instruction),
-    }
+    config = configured.read()
+    context, context_hash = read_context(defaults.context)
+    options = defaults.read(lambda: load(config))
     started = time.monotonic()
     with progress_bars(quiet) as progress:
         result = run_job(
             Job(
-                JobInput(source, run, queries, corpus),
+                JobInput(source, trec.run, trec.queries, trec.corpus),
                 output,
-                config_values,
-                Choices(options, context_value, text=text, timings=timings, batch=batch),
+                config,
+                Choices(options, context, text=text, timings=timings, batch=batch),
                 Workers(address, workers, threads, gpus, concurrency),
                 Budget(max_tokens, max_cost),
                 context_hash,
@@ -171,27 +158,3 @@ def job(
     }
     if messages := [message for message, is_wrong in errors.items() if is_wrong]:
         fail("; ".join(messages), ERROR)
-
-
-def _check(
-    source: str | None,
-    run: Path | None,
-    queries: Path | None,
-    corpus: Path | None,
-    *,
-    resume: bool,
-    force: bool,
-) -> None:
-    """Exit if the options do not go together."""
-    run_options = queries is not None, corpus is not None
-    errors = {
-        "--input: is missing; name requests, or a TREC run by --run": source is None
-        and run is None,
-        "--input, --run: give one of them": source is not None and run is not None,
-        "--run: needs --queries and --corpus": run is not None and not all(run_options),
-        "--queries, --corpus: need --run": run is None and any(run_options),
-        "--resume, --force: give one of them": resume and force,
-    }
-    for message, is_wrong in errors.items():
-        if is_wrong:
-            fail(message, USAGE_ERROR)

@@ -11,11 +11,7 @@ from secondpass_ray.coordination import Budget
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
-    """Check that a configuration has only names of variables, and no keys.
-
-    Raises:
-        ConfigurationError: it holds a key.
-    """
+    """Check that a configuration has only names of variables, and no keys."""
     if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from secondpass_ray.storage import write_whole
@@ -22,8 +22,6 @@ SPENT = "spent.json"
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Tokens and their cost."""
-
     tokens: float = 0.0
     cost: float = 0.0
 
@@ -60,12 +58,8 @@ class Coordinator:
 
     The maximum use of rows is reserved before they are ranked, and replaced by their actual use
     afterwards. If a worker was killed, its reservation counts as spent, as its use is unknown. The
-    folder always has the sum of both, so that it is not lost if the driver is killed.
-
-    Args:
-        folder: of the job.
-        budget: of the job.
-        spent: amounts of earlier runs.
+    folder always has the sum of both, so that it is not lost if the driver is killed. ``spent`` are
+    the amounts of earlier runs.
     """
 
     def __init__(self, folder: str, budget: Budget, spent: Amounts) -> None:
@@ -132,12 +126,3 @@ class Coordinator:
     def _save(self) -> None:
         record = asdict(sum(self._held.values(), self._spent))
         write_whole(self._folder, SPENT, json.dumps(record).encode() + b"\n")
-
-
-def amounts_of(record: Mapping[str, float]) -> Amounts:
-    """The amounts in a JSON record.
-
-    Raises:
-        ValueError, LookupError, TypeError: the record is malformed.
-    """
-    return Amounts(float(record["tokens"]), float(record["cost"]))

@@ -90,27 +90,17 @@ def rerank_dataset(
 
 
 class DatasetWorker:
-    """Ranks the rows of tables.
-
-    Args:
-        config: the configuration's mapping; its variables and keys are read in this process.
-        choices: options of all rows.
-        cpus: CPUs of the worker, and threads of its model.
-    """
+    """Ranks the rows of tables in a process of its own."""
 
     def __init__(self, config: Mapping[str, Any], choices: Mapping[str, Any], cpus: int) -> None:
         use_cpus(cpus)
         self._ranker = RowRanker(load(config), Choices(**choices))
 
     def __call__(self, table: Any) -> Any:
-        """Add the rankings to a table.
-
-        Raises:
-            RuntimeError: ranking failed; without text of rows, as Ray logs the message.
-        """
+        """Add the rankings to a table."""
         try:
             return self._ranked(table)
-        except Exception as error:
+        except Exception as error:  # without text of rows, as Ray logs the message
             raise RuntimeError(describe_error(error)) from None
 
     def _ranked(self, table: Any) -> Any:

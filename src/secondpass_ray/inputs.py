@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from secondpass import InputError
@@ -17,7 +17,6 @@ from secondpass_ray.scanning import (
     InputFile,
     hash_of,
     input_files,
-    numbered,
     scan,
 )
 from secondpass_ray.staging import packed_lines, run_lines, staged
@@ -26,14 +25,7 @@ from secondpass_ray.storage import in_parallel, is_within, located, stamp
 
 @dataclass(frozen=True, slots=True)
 class JobInput:
-    """The input of a job: a file or folder of requests, or a TREC run.
-
-    Attributes:
-        name: path or URI of a file or folder of JSON lines or Parquet; None for a run.
-        run: path of the run.
-        queries: path of its queries.
-        corpus: path of its documents.
-    """
+    """The input of a job: a path or URI of JSON lines or Parquet, or a TREC run."""
 
     name: str | None = None
     run: Path | None = None
@@ -41,19 +33,10 @@ class JobInput:
     corpus: Path | None = None
 
     def prepare(self, folder: str, rows: int, progress: Progress) -> tuple[list[Block], str]:
-        """Read the input once; return its blocks and its hash.
+        """Read the input once; return its blocks, of at most ``rows``, and its hash.
 
-        Files that cannot be read from the middle are copied to the folder.
-
-        Args:
-            folder: of the job.
-            rows: maximum number of rows of a block.
-            progress: called while the input is read.
-
-        Raises:
-            FormatError: the input is not JSON lines, Parquet or a run with these documents. Rows
-                are checked in full only when they are ranked.
-            InputError, OSError: a file cannot be read, or a copy cannot be written.
+        Files that cannot be read from the middle are copied to the folder of the job. Rows are
+        checked in full only when they are ranked.
         """
         if self.run is not None and self.queries is not None and self.corpus is not None:
             lines = run_lines(self.run, read_queries(self.queries), self.corpus, progress)
@@ -61,41 +44,31 @@ class JobInput:
         blocks: list[Block] = []
         hashes: list[str] = []
         total = 0
+
+        def report(count: int) -> None:
+            progress("Reading the input", count, None)
+
         for file in self._files():
-            if file.form == PACKED_LINES:
-                file_blocks = [*staged(folder, file.name, packed_lines(file.name), total, rows)]
-                hashes.append(_named(file, hash_of(file.name)))
-            else:
-                before = total
-
-                def report(count: int, before: int = before) -> None:
-                    progress("Reading the input", before + count, None)
-
-                file_blocks, digest = scan(file, rows, report)
-                file_blocks = numbered(file_blocks, total)
-                hashes.append(_named(file, digest))
             source = self._relative(file.name)
-            blocks += [replace(block, source=source) for block in file_blocks]
-            total += sum(block.rows for block in file_blocks)
-            progress("Reading the input", total, None)
+            if file.form == PACKED_LINES:
+                blocks += staged(folder, source, packed_lines(file.name), total, rows)
+                digest = hash_of(file.name)
+            else:
+                found, digest = scan(file, source, rows, total, report)
+                blocks += found
+            hashes.append(_named(file, digest))
+            total = blocks[-1].first + blocks[-1].rows if blocks else 0
+            report(total)
         return blocks, _combined(hashes)
 
     def hash(self) -> str:
-        """The hash of the names and contents of all files, in order.
-
-        Raises:
-            InputError, OSError: a file cannot be read.
-        """
+        """The hash of the names and contents of all files, in order."""
         if self.run is not None:
             return _combined(hash_of(str(path)) for path in (self.run, self.queries, self.corpus))
         return _combined(_named(file, hash_of(file.name)) for file in self._files())
 
     def stamps(self) -> dict[str, tuple[int, int | None]]:
-        """Sizes and times of the files that workers read; empty for a run, which is copied.
-
-        Raises:
-            InputError, OSError: a file cannot be reached.
-        """
+        """Sizes and times of the files that workers read; empty for a run, which is copied."""
         names = [] if self.run is not None else [file.name for file in self._files()]
         return dict(zip(names, in_parallel(stamp, names), strict=True))
 
@@ -105,11 +78,7 @@ class JobInput:
         return [located(str(name)) for name in names if name is not None]
 
     def check(self) -> None:
-        """Check that there is an input, without reading it.
-
-        Raises:
-            InputError: a file does not exist, is a pipe or a device, or has an unknown format.
-        """
+        """Check that there is an input, without reading it."""
         if self.run is None:
             self._files()
         for path in (self.run, self.queries, self.corpus):

@@ -35,7 +35,6 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Name of its file."""
         return f"part-{self.first:012d}-{self.last:012d}.jsonl"
 
     def counts_name(self, size: int) -> str:
@@ -44,7 +43,6 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
         return self.last - self.first + 1
 
 
@@ -57,19 +55,7 @@ class Todo:
 
 
 class PartWriter:
-    """Writes a part, which exists only after :meth:`finish`.
-
-    Args:
-        folder: of the job.
-        first: number of its first row.
-
-    Attributes:
-        rows: number of rows so far.
-        counts: their counts for the summary.
-
-    Raises:
-        OSError: the file cannot be created.
-    """
+    """Writes a part from row ``first`` on, which exists only after :meth:`finish`."""
 
     def __init__(self, folder: str, first: int) -> None:
         self.rows = 0
@@ -92,11 +78,7 @@ class PartWriter:
         self.counts.update(counts)
 
     def finish(self) -> None:
-        """Write the counts, then the part; nothing if there are no rows.
-
-        Raises:
-            InputError, OSError: they cannot be written.
-        """
+        """Write the counts, then the part; nothing if there are no rows."""
         if not self.rows:
             return
         part = Part(self._first, self._first + self.rows - 1)
@@ -114,9 +96,6 @@ def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[st
     """The parts among the files of a folder, in order, and the names of useless files.
 
     Useless are parts whose rows are all in a larger one, and counts without a part.
-
-    Raises:
-        InputError: two parts overlap, and neither contains the other.
     """
     matches = filter(None, map(_NAME.fullmatch, files))
     candidates = [Part(int(match[1]), int(match[2])) for match in matches]
@@ -137,32 +116,24 @@ def parts_in(folder: str, files: Mapping[str, int]) -> tuple[list[Part], list[st
 
 
 def count_parts(folder: str, parts: Sequence[Part], files: Mapping[str, int]) -> Counter[str]:
-    """The counts of parts for the summary. Files are read concurrently, as object stores are slow.
+    """The counts of parts for the summary; the sizes of the files show whether a part is as it was.
 
-    Raises:
-        InputError: a part has changed since it was written.
+    Files are read concurrently, as object stores are slow.
     """
-    counts = in_parallel(lambda part: read_counts(folder, part, files[part.name]), parts)
-    return sum(counts, Counter())
 
+    def read_counts(part: Part) -> Counter[str]:
+        try:
+            with open_file(joined(folder, part.counts_name(files[part.name]))) as file:
+                record = json.load(file)
+            if record["rows"] != part.rows:
+                raise ValueError
+            return Counter({str(name): int(number) for name, number in record["counts"].items()})
+        except (OSError, InputError, ValueError, LookupError, TypeError, AttributeError):
+            problem = f"{part.name} was changed since it was written"
+            message = f"{folder}: {problem}; delete it to rank its rows again"
+            raise InputError(message) from None
 
-def read_counts(folder: str, part: Part, size: int) -> Counter[str]:
-    """The counts of a part of ``size`` bytes for the summary.
-
-    Raises:
-        InputError: the part has changed since it was written.
-    """
-    try:
-        with open_file(joined(folder, part.counts_name(size))) as file:
-            record = json.load(file)
-        counts = Counter({str(name): int(number) for name, number in record["counts"].items()})
-        is_same = record["rows"] == part.rows
-    except (OSError, InputError, ValueError, LookupError, TypeError, AttributeError):
-        is_same, counts = False, Counter()
-    if not is_same:
-        problem = f"{part.name} was changed since it was written"
-        raise InputError(f"{folder}: {problem}; delete it to rank its rows again")
-    return counts
+    return sum(in_parallel(read_counts, parts), Counter())
 
 
 def missing(blocks: Iterable[Block], parts: Sequence[Part], rows: int) -> Iterator[Todo]:

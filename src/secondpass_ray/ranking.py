@@ -58,15 +58,7 @@ class RankedRows(NamedTuple):
 
 
 class RowRanker:
-    """Ranks rows with one reranker.
-
-    Args:
-        reranker: the reranker.
-        choices: the options of all rows.
-
-    Attributes:
-        warnings: about unknown keys of requests.
-    """
+    """Ranks rows with one reranker; ``warnings`` are about unknown keys of requests."""
 
     def __init__(self, reranker: Reranker, choices: Choices) -> None:
         self.reranker, self.choices = reranker, choices
@@ -129,12 +121,13 @@ class RowRanker:
 
     def _ranked(self, requests: Sequence[InputRequest]) -> list[Ranking]:
         default = self.choices.context
-        contexts = [default if item.context is None else item.context for item in requests]
         return rerank_grouped(
             self.reranker,
             [
-                Request(item.query, item.candidates, context)
-                for item, context in zip(requests, contexts, strict=True)
+                Request(
+                    item.query, item.candidates, default if item.context is None else item.context
+                )
+                for item in requests
             ],
             [{**self.choices.options, **item.options} for item in requests],
         )

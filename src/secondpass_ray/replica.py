@@ -19,11 +19,7 @@ from secondpass_server.http.settings import ServerSettings
 class RerankServer:
     """A replica: the application, with rerankers built in its own process.
 
-    Args:
-        models: configurations by the model names that clients send. Their variables are read from
-            the environment of the replica.
-        settings: arguments of :class:`~secondpass_server.http.settings.ServerSettings`;
-            their variables are also read here.
+    Variables of the configurations and of the settings are read from its environment.
     """
 
     def __init__(
@@ -36,12 +32,7 @@ class RerankServer:
         self._application = create_app(self._rerankers, known)
 
     async def __serve_build_asgi_app__(self) -> Starlette:
-        """The application. Its models are loaded before Serve sends requests to this replica.
-
-        Raises:
-            SecondPassError: a model cannot be loaded, or only a fallback of it. Serve then starts
-                another replica; during an update it keeps the old ones.
-        """
+        """The application. Its models are loaded before Serve sends requests to this replica."""
         for name, reranker in self._rerankers.items():
             try:
                 is_first = await reranker.awarm_up()

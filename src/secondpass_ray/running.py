@@ -18,10 +18,10 @@ from typing import Any
 
 from secondpass import InputError, SecondPassError, __version__
 from secondpass.formats.shared import open_locked, tokens_and_cost
-from secondpass.types import Progress
+from secondpass.types import Progress, no_progress
 from secondpass_ray.blocks import Block
 from secondpass_ray.configurations import check_keys, with_share, within_budget
-from secondpass_ray.coordination import SPENT, Amounts, Budget, Coordinator, amounts_of
+from secondpass_ray.coordination import SPENT, Amounts, Budget, Coordinator
 from secondpass_ray.inputs import JobInput
 from secondpass_ray.parts import Part, Todo, count_parts, is_of_part, missing, parts_in
 from secondpass_ray.ranking import Choices
@@ -60,15 +60,7 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Typ
 
 
 class JobFolder:
-    """The output folder. A local folder is locked, so that one process at a time uses it.
-
-    Args:
-        name: path, or URI.
-
-    Raises:
-        InputError: it is a file, or another process uses the folder.
-        OSError: the folder cannot be created.
-    """
+    """The output folder. A local folder is locked, so that one process at a time uses it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,15 +81,7 @@ class JobFolder:
         self._stack.close()
 
     def state(self, *, resume: bool, force: bool) -> dict[str, Any] | None:
-        """The content of ``job.json``; None for a new job.
-
-        Args:
-            resume: continue a job in the folder.
-            force: delete the files of a job in the folder.
-
-        Raises:
-            InputError: there is a job and neither is set, or the folder has other files.
-        """
+        """The content of ``job.json``; None for a new job, for which ``force`` deletes the old."""
         files = self._files()
         if force:
             # The state first: parts without a state are never used for another job.
@@ -131,11 +115,7 @@ class JobFolder:
         return dict(state)
 
     def check(self, state: Mapping[str, Any], made_of: Mapping[str, str]) -> None:
-        """Check that a job is continued with the input and settings that it was begun with.
-
-        Raises:
-            InputError: one of them differs; the message names it.
-        """
+        """Check that a job is continued with the input and settings that it was begun with."""
         before = state["made_of"]
         if other := [name for name in made_of if before.get(name) != made_of[name]]:
             problem = f"was begun with another {' and another '.join(other)}"
@@ -146,7 +126,7 @@ class JobFolder:
 
         Args:
             made_of: hashes of the input and the settings, which must not change.
-            blocks: blocks of the input.
+            blocks: of the input.
             piece: number of rows of a part.
         """
         state = {
@@ -162,9 +142,6 @@ class JobFolder:
         """The finished parts, and their counts for the summary.
 
         Incomplete files of killed processes are deleted, and parts whose rows a larger part has.
-
-        Raises:
-            InputError: a part was changed, or two have rows in common.
         """
         files = self._files()
         parts, useless = parts_in(self.name, files)
@@ -173,16 +150,13 @@ class JobFolder:
         return parts, counts
 
     def spent(self) -> Amounts:
-        """The amounts that earlier runs with a budget have spent.
-
-        Raises:
-            InputError: the file with the amounts is damaged.
-        """
+        """The amounts that earlier runs with a budget have spent."""
         if SPENT not in self._files():
             return Amounts()
         try:
             with open_file(joined(self.name, SPENT)) as file:
-                return amounts_of(json.load(file))
+                record = json.load(file)
+            return Amounts(float(record["tokens"]), float(record["cost"]))
         except _UNREADABLE:
             problem = f"{SPENT} was changed since it was written"
             raise InputError(f"{self.name}: {problem}; use --force to start again") from None
@@ -195,14 +169,7 @@ class JobFolder:
         )
 
     def finish(self, rows: int) -> None:
-        """Delete the copies of the input, and files that workers of earlier runs have left.
-
-        Args:
-            rows: number of rows that the parts must have.
-
-        Raises:
-            InputError: two parts have rows in common, or there are too few or too many rows.
-        """
+        """Check that the parts have these rows, and delete copies and what workers have left."""
         files = self._files()
         parts, useless = parts_in(self.name, files)
         if (written := sum(part.rows for part in parts)) != rows:
@@ -238,11 +205,7 @@ class Job:
     """The input, configuration and resources of a job.
 
     Attributes:
-        source: the input.
-        output: path or URI of the folder.
-        config: the configuration; its variables and keys are read by the workers.
-        choices: options of all rows.
-        workers: number and resources of the workers.
+        config: its variables and keys are read by the workers.
         budget: the limits of what it may spend, including earlier runs.
         context_hash: hash of the file that the context was read from.
         block: maximum number of rows of a block; None: by the method.
@@ -263,9 +226,8 @@ class JobResult:
     """The result of a job.
 
     Attributes:
-        rows: number of rows of the input.
-        done: number of rows in the output.
-        counts: their counts for the summary.
+        rows, done: numbers of rows of the input and of the output.
+        counts: of the rows, for the summary.
         workers: number of workers; 0 if nothing was left to do.
         exhausted: whether rows were left out because the budget is used up.
     """
@@ -282,7 +244,7 @@ def run_job(
     *,
     resume: bool = False,
     force: bool = False,
-    progress: Progress = lambda _label, _done, _total: None,
+    progress: Progress = no_progress,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> JobResult:
     """Rank all rows of an input, and write them to a folder.
@@ -298,8 +260,6 @@ def run_job(
         ConfigurationError: the configuration holds a key.
         InputError: an argument or the input is wrong, or the folder has another job.
         JobError: the configuration is wrong, or a block could not be ranked.
-        MissingExtraError: Ray is not installed.
-        OSError: a file cannot be read or written.
     """
     check_keys(job.config)
     imported()
@@ -325,15 +285,16 @@ def run_job(
             if state is None:
                 most = job.block or (SERVICE_ROWS if facts["asks"] else LOCAL_ROWS)
                 blocks, digest = job.source.prepare(folder.name, most, progress)
-                piece = job.block or _piece(sum(it.rows for it in blocks), crew.count, most)
+                rows = sum(block.rows for block in blocks)
+                # Small enough that workers finish at about the same time.
+                piece = job.block or max(1, min(most, math.ceil(rows / (crew.count * PIECES))))
                 folder.begin({**made_of, "input": digest}, blocks, piece)
             else:
                 folder.check(state, {**made_of, "input": job.source.hash()})
                 blocks, piece = state["blocks"], state["piece"]
+                rows = sum(block.rows for block in blocks)
             parts, counts = folder.done()
-            result = JobResult(
-                sum(block.rows for block in blocks), sum(part.rows for part in parts), counts
-            )
+            result = JobResult(rows, sum(part.rows for part in parts), counts)
             todo = [*missing(blocks, parts, job.block or piece)]
             if folder.lacks_copies(item.block for item in todo):
                 most = max(block.rows for block in blocks)
@@ -367,17 +328,8 @@ def _made_of(choices: Choices, context: str, configuration: str) -> dict[str, st
     }
 
 
-def _piece(rows: int, workers: int, most: int) -> int:
-    """Number of rows of a part: small enough that workers finish at about the same time."""
-    return max(1, min(most, math.ceil(rows / (workers * PIECES))))
-
-
 def _count(result: JobResult, outcome: Outcome, warn: Callable[[str], None]) -> None:
-    """Add the outcome of a block to the result.
-
-    Raises:
-        JobError: the block failed.
-    """
+    """Add the outcome of a block to the result."""
     for message in outcome.warnings:
         warn(message)
     if outcome.failed:

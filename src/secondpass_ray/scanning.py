@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
@@ -40,53 +40,52 @@ class InputFile:
 
 
 def input_files(name: str) -> list[InputFile]:
-    """The file of a path or URI, or the files of known formats below a folder, by name.
-
-    Raises:
-        InputError: it does not exist, is a pipe or a device, or its format is not known.
-    """
-    kind = kind_of(name)
+    """The file of a path or URI, or the files of known formats below a folder, by name."""
+    kind, known = kind_of(name), ", ".join(_SUFFIXES)
     if kind is None:
         raise InputError(f"{name}: there is no such file or folder")
     if kind == "file":
         if not is_uri(name) and not Path(name).is_file():
             raise InputError(f"{name}: {NOT_A_FILE}")
-        form = _form(name)
-        if form is None:
-            known = ", ".join(_SUFFIXES)
+        if (form := _form(name)) is None:
             raise InputError(f"{name}: its format is not known; the name must end in {known}")
         return [InputFile(name, form)]
-    files = []
-    for child in files_in(name):
-        form = _form(child)
-        hidden = any(part.startswith((".", "_")) for part in child.split("/"))
-        if form is not None and not hidden:
-            files.append(InputFile(joined(name, child), form))
+    files = [
+        InputFile(joined(name, child), form)
+        for child in files_in(name)
+        if (form := _form(child)) is not None
+        and not any(part.startswith((".", "_")) for part in child.split("/"))
+    ]
     if not files:
-        known = ", ".join(_SUFFIXES)
         raise InputError(f"{name}: has no file whose name ends in {known}")
     return files
 
 
-def scan(file: InputFile, rows: int, progress: Callable[[int], None]) -> tuple[list[Block], str]:
-    """The blocks of a file, numbered from row 0, and the hash of its content.
+def scan(
+    file: InputFile, source: str, rows: int, first: int, progress: Callable[[int], None]
+) -> tuple[list[Block], str]:
+    """The blocks of a file that is not compressed, and the hash of its content.
 
     Args:
-        file: an uncompressed file.
+        file: the file.
+        source: its name in messages.
         rows: maximum number of rows of a block.
-        progress: called with the number of rows so far.
-
-    Raises:
-        FormatError: the content does not have the format of the name.
-        InputError, OSError: it cannot be read.
+        first: number of its first row in the input.
+        progress: called with the number of rows of the input so far.
     """
     if file.form == PARQUET:
-        return _parquet_blocks(file, rows), hash_of(file.name)
+        return _parquet_blocks(file.name, source, rows, first), hash_of(file.name)
     digest = hashlib.sha256()
     blocks: list[Block] = []
-    start = position = 0
-    count = total = 0
+    start = position = count = 0
     line = number = 1
+
+    def end_block() -> None:
+        nonlocal first, start, line, count
+        blocks.append(Block(file.name, source, LINES, start, position, line, first, count))
+        first, start, line, count = first + count, position, number + 1, 0
+        progress(first)
+
     with open_file(file.name) as lines:
         for number, raw in enumerate(lines, 1):
             digest.update(raw)
@@ -96,28 +95,14 @@ def scan(file: InputFile, rows: int, progress: Callable[[int], None]) -> tuple[l
             check_object(file.name, number, raw)
             count += 1
             if count == rows or position - start >= BLOCK_BYTES:
-                blocks.append(
-                    Block(file.name, file.name, LINES, start, position, line, total, count)
-                )
-                total += count
-                start, line, count = position, number + 1, 0
-                progress(total)
+                end_block()
     if count:
-        blocks.append(Block(file.name, file.name, LINES, start, position, line, total, count))
+        end_block()
     return blocks, digest.hexdigest()
 
 
-def numbered(blocks: Sequence[Block], first: int) -> list[Block]:
-    """Blocks of one file, renumbered for an input that has ``first`` rows before it."""
-    return [replace(block, first=block.first + first) for block in blocks]
-
-
 def hash_of(name: str) -> str:
-    """The hash of a file.
-
-    Raises:
-        InputError, OSError: it cannot be read.
-    """
+    """The hash of a file."""
     with open_file(name) as file:
         return hashlib.file_digest(cast("BufferedReader", file), "sha256").hexdigest()
 
@@ -129,36 +114,26 @@ def _form(name: str) -> str | None:
 
 
 def check_object(name: str, number: int, raw: bytes) -> None:
-    """Check that a line looks like a JSON object, without parsing it.
-
-    Raises:
-        FormatError: it does not.
-    """
+    """Check that a line looks like a JSON object, without parsing it."""
     text = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
     if not text.lstrip().startswith(b"{"):
         raise FormatError(name, number, "must be a JSON object, which begins with {")
 
 
-def _parquet_blocks(file: InputFile, rows: int) -> list[Block]:
+def _parquet_blocks(name: str, source: str, rows: int, first: int) -> list[Block]:
     """Blocks of whole row groups; a block can have several small groups."""
     blocks: list[Block] = []
-    total = count = start = 0
-    sizes = [*_row_groups(file.name)]
-    for group, size in enumerate(sizes):
-        if count and count + size > rows:
-            blocks.append(_groups(file.name, start, group, total, count))
-            total, start, count = total + count, group, 0
+    line, start, count = 1, 0, 0
+    sizes = _row_groups(name)
+    for group, size in enumerate([*sizes, 0]):
+        if count and (count + size > rows or group == len(sizes)):
+            blocks.append(Block(name, source, PARQUET, start, group, line, first, count))
+            line, first, start, count = line + count, first + count, group, 0
         count += size
-    if count:
-        blocks.append(_groups(file.name, start, len(sizes), total, count))
     return blocks
 
 
-def _groups(name: str, start: int, stop: int, first: int, rows: int) -> Block:
-    return Block(name, name, PARQUET, start, stop, first + 1, first, rows)
-
-
-def _row_groups(name: str) -> Iterator[int]:
+def _row_groups(name: str) -> list[int]:
     """The number of rows of each row group of a Parquet file that has the columns of requests."""
     import pyarrow
     import pyarrow.parquet
@@ -177,4 +152,4 @@ def _row_groups(name: str) -> Iterator[int]:
         raise FormatError(name, None, problem)
     if twice := [column for column in columns if columns[column] > 1]:
         raise FormatError(name, None, f"has the column {twice[0]!r} twice")
-    yield from sizes
+    return sizes

@@ -131,14 +131,9 @@ def _name(source: Source) -> str:
 
 
 def _portable(name: str, source: Source) -> dict[str, Any]:
-    """A configuration with names of variables instead of values.
-
-    Raises:
-        ConfigurationError: it holds a key.
-    """
+    """A configuration with names of variables instead of keys."""
     config, about = read(source)
-    problems = [*literal_keys(config)]
-    if problems:
+    if problems := [*literal_keys(config)]:
         raise ConfigurationError(problems, f"{about} of the model {name!r}")
     return config
 

@@ -34,12 +34,7 @@ def is_copy(name: str) -> bool:
 
 
 def packed_lines(name: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a compressed file with their numbers, including blank ones.
-
-    Raises:
-        FormatError: it is not a gzip file of JSON objects.
-        InputError, OSError: it cannot be read.
-    """
+    """The lines of a compressed file with their numbers, including blank ones."""
     try:
         with open_file(name) as packed, gzip.GzipFile(fileobj=packed) as lines:
             number = 0
@@ -58,12 +53,7 @@ def packed_lines(name: str) -> Iterator[tuple[int, bytes]]:
 def run_lines(
     run: Path, queries: Mapping[str, str], corpus: Path, progress: Progress
 ) -> Iterator[tuple[int, bytes]]:
-    """The requests of a TREC run as lines of JSON, numbered from 1.
-
-    Raises:
-        FormatError: a file is malformed, or a query or document of the run is missing.
-        OSError: a file cannot be read.
-    """
+    """The requests of a TREC run as lines of JSON, numbered from 1."""
 
     def indexed(count: int) -> None:
         progress("Indexing the corpus", count, None)
@@ -80,17 +70,9 @@ def run_lines(
 def staged(
     folder: str, source: str, lines: Iterable[tuple[int, bytes]], first: int, rows: int
 ) -> Iterator[Block]:
-    """Copy lines to a folder, and yield their blocks.
+    """Copy numbered lines to a folder, and yield their blocks, of at most ``rows``.
 
-    Args:
-        folder: of the job.
-        source: name of the input in messages.
-        lines: numbers and contents.
-        first: number of the first row.
-        rows: maximum number of rows of a block.
-
-    Raises:
-        SecondPassError, OSError: a file cannot be read or written.
+    ``source`` is their name in messages, ``first`` the number of the first row.
     """
     collected: list[bytes] = []
     count = size = 0

@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
@@ -42,40 +42,31 @@ def imported() -> Any:
 
 @contextmanager
 def connected(address: str | None, cpus: float | None) -> Iterator[Any]:
-    """Ray, connected to a cluster within the block.
-
-    An existing connection of this process is used, and kept afterwards.
+    """Ray, connected to a cluster within the block; an existing connection is used, and kept.
 
     Args:
         address: of an existing cluster; None: start one on this machine, which other machines
             cannot reach.
         cpus: minimum number of CPUs of a local cluster; None: those of the machine.
-
-    Raises:
-        InputError: no cluster answers at the address.
-        MissingExtraError: Ray is not installed.
     """
     ray = imported()
     if ray.is_initialized():
         yield ray
         return
-    quiet: Mapping[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    options: dict[str, Any] = {"address": address}
+    if address is None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        options = {
+            "address": "local",
+            "num_cpus": max(usable_cpus(), math.ceil(cpus or 1)),
+            "include_dashboard": False,
+            "dashboard_host": "127.0.0.1",
+            "object_store_memory": _STORE_BYTES,
+        }
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        if address is None:
-            os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-            with _native_output_hidden():
-                ray.init(
-                    address="local",
-                    num_cpus=max(usable_cpus(), math.ceil(cpus or 1)),
-                    include_dashboard=False,
-                    dashboard_host="127.0.0.1",
-                    object_store_memory=_STORE_BYTES,
-                    **quiet,
-                )
-        else:
-            with _native_output_hidden():
-                ray.init(address=address, **quiet)
+        with _native_output_hidden():
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:  # Ray also raises plain exceptions, with messages of many lines
         if address is None:
             problem = "did not start on this machine; is it overloaded, or is its memory used up?"
@@ -137,14 +128,7 @@ class Crew:
 def crew(ray: Any, workers: Workers, *, spare: int = 0) -> Crew:
     """The workers that a cluster has resources for.
 
-    Args:
-        ray: the package, connected to the cluster.
-        workers: the requested workers.
-        spare: CPUs to leave free, unless the first worker needs them.
-
-    Raises:
-        InputError: the workers need more than the cluster has, or ``concurrency`` is below their
-            number.
+    ``spare`` CPUs are left free, unless the first worker needs them.
     """
     available = ray.cluster_resources()
     cpus, gpus = int(available.get("CPU", 0)), workers.gpus

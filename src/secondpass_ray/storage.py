@@ -40,7 +40,6 @@ _ATOMIC_STORES = frozenset({"s3", "gcs", "abfs"})
 
 
 def is_temporary(name: str) -> bool:
-    """Whether this is the name of an incomplete file."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -49,16 +48,11 @@ def _temporary_name() -> str:
 
 
 def is_uri(name: str) -> bool:
-    """Whether a name is a URI, not a local path."""
     return _URI.match(name) is not None
 
 
 def located(name: str) -> str:
-    """A name that is valid in every process: an absolute path, or the unchanged URI.
-
-    Raises:
-        InputError: the URI holds a user name, a password, or possibly a key in its query.
-    """
+    """A name that is valid in every process: an absolute path, or the unchanged URI."""
     if not is_uri(name):
         return os.path.abspath(name)
     if _AUTHORITY.match(name):
@@ -74,7 +68,6 @@ def located(name: str) -> str:
 
 
 def joined(folder: str, child: str) -> str:
-    """The name of a file in a folder."""
     if not is_uri(folder):
         return os.path.join(folder, child)
     base, mark, query = folder.partition("?")
@@ -90,43 +83,29 @@ def kind_of(name: str) -> Literal["file", "folder"] | None:
     """Whether a path or URI is a file or a folder; None if it does not exist.
 
     Pipes and devices count as files.
-
-    Raises:
-        InputError: the URI cannot be reached.
     """
     if not is_uri(name):
         path = Path(name)
         return "folder" if path.is_dir() else "file" if path.exists() else None
     from pyarrow.fs import FileType
 
-    with _errors_of(name):
-        system, path_ = _resolved(name)
+    with _store(name) as (system, path_):
         kind = system.get_file_info(path_).type
     return {FileType.File: "file", FileType.Directory: "folder"}.get(kind)  # type: ignore[return-value]
 
 
 def stamp(name: str) -> tuple[int, int | None]:
-    """Size and modification time (ns) of a file; the time is None if a store has none.
-
-    Raises:
-        InputError: the URI cannot be reached.
-        OSError: there is no such path.
-    """
+    """Size and modification time (ns) of a file; the time is None if a store has none."""
     if not is_uri(name):
         status = os.stat(name)
         return status.st_size, status.st_mtime_ns
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         info = system.get_file_info(path)
         return info.size, info.mtime_ns
 
 
 def files_in(folder: str) -> dict[str, int]:
-    """The files below a folder, by their names relative to it, with their sizes, in order.
-
-    Raises:
-        InputError: the folder cannot be read.
-    """
+    """The files below a folder, by their names relative to it, with their sizes, in order."""
     if not is_uri(folder):
         root = Path(folder)
         paths = (path for path in root.rglob("*") if path.is_file())
@@ -134,8 +113,7 @@ def files_in(folder: str) -> dict[str, int]:
         return dict(sorted(sizes.items()))
     from pyarrow.fs import FileSelector
 
-    with _errors_of(folder):
-        system, base = _resolved(folder)
+    with _store(folder) as (system, base):
         selector = FileSelector(base, allow_not_found=True, recursive=True)
         sizes = {
             PurePosixPath(info.path).relative_to(PurePosixPath(base)).as_posix(): info.size
@@ -146,28 +124,14 @@ def files_in(folder: str) -> dict[str, int]:
 
 
 def open_file(name: str) -> BinaryIO:
-    """Open a file for reading.
-
-    Raises:
-        InputError: a URI cannot be opened.
-        OSError: a path cannot be opened.
-    """
     if not is_uri(name):
         return open(name, "rb")
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         return cast("BinaryIO", io.BufferedReader(system.open_input_file(path), 1 << 20))
 
 
 class NewFile:
-    """A file that gets its name only when it is complete.
-
-    Args:
-        folder: path or URI of its folder.
-
-    Raises:
-        OSError: the temporary file cannot be created.
-    """
+    """A file in a folder that gets its name only when it is complete."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -189,21 +153,11 @@ class NewFile:
             self._temporary.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        """Add to the file.
-
-        Raises:
-            OSError: the data cannot be written.
-        """
         with _naming(self._folder):
             self._file.write(data)
 
     def publish(self, name: str) -> None:
-        """Move the file to its name in the folder; an existing file is replaced.
-
-        Raises:
-            InputError: a URI cannot be written.
-            OSError: a path cannot be written.
-        """
+        """Move the file to its name in the folder; an existing file is replaced."""
         if self._temporary is not None:
             with _naming(self._folder):
                 flush_file(self._file)
@@ -213,8 +167,7 @@ class NewFile:
         with _naming(self._folder):
             self._file.seek(0)
         target = joined(self._folder, name)
-        with _errors_of(target):
-            system, path = _resolved(target)
+        with _store(target) as (system, path):
             is_atomic = system.type_name in _ATOMIC_STORES
             written = path if is_atomic else f"{path.removesuffix(name)}{_temporary_name()}"
             with system.open_output_stream(written) as stream:
@@ -224,28 +177,18 @@ class NewFile:
 
 
 def write_whole(folder: str, name: str, data: bytes) -> None:
-    """Write a file atomically.
-
-    Raises:
-        InputError, OSError: as for :class:`NewFile`.
-    """
+    """Write a file atomically."""
     with NewFile(folder) as new:
         new.write(data)
         new.publish(name)
 
 
 def delete(name: str) -> None:
-    """Delete a file, if it exists.
-
-    Raises:
-        InputError: a URI cannot be reached.
-        OSError: a path cannot be deleted.
-    """
+    """Delete a file, if it exists."""
     if not is_uri(name):
         Path(name).unlink(missing_ok=True)
         return
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         if kind_of(name) == "file":
             system.delete_file(path)
 
@@ -257,17 +200,10 @@ def in_parallel(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
 
 
 def make_folder(name: str) -> None:
-    """Create a folder and its parents.
-
-    Raises:
-        InputError: a URI cannot be reached.
-        OSError: a path cannot be created.
-    """
     if not is_uri(name):
         Path(name).mkdir(parents=True, exist_ok=True)
         return
-    with _errors_of(name):
-        system, path = _resolved(name)
+    with _store(name) as (system, path):
         system.create_dir(path, recursive=True)
 
 
@@ -281,9 +217,10 @@ def _naming(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _errors_of(name: str) -> Iterator[None]:
+def _store(name: str) -> Iterator[tuple[Any, str]]:
+    """The file system of a URI, and the path in it; errors name the URI."""
     try:
-        yield
+        yield _resolved(name)
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, InputError):
             raise
@@ -294,7 +231,6 @@ def _errors_of(name: str) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _resolved(name: str) -> tuple[Any, str]:
-    """The file system of a URI, from pyarrow or fsspec, and the path in it."""
     import pyarrow
     from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
 

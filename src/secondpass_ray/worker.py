@@ -13,7 +13,7 @@ from functools import reduce
 from itertools import takewhile
 from typing import Any
 
-from secondpass import ConfigurationError, Limits, Problem, Reranker, SecondPassError, Usage
+from secondpass import ConfigurationError, Problem, Reranker, SecondPassError, Usage
 from secondpass.concurrency.processor import limit_cpus
 from secondpass.config import load
 from secondpass.formats.shared import InputRequest
@@ -36,10 +36,6 @@ class Spending:
     The maximum use of a row is that of its plan, including repairs, or the limits of the
     configuration, if they are lower. It is set as the limit of its ranking, so that retries and
     fallbacks cannot exceed it.
-
-    Args:
-        reranker: its limits are changed for each batch.
-        options: default call options; a request may have its own.
     """
 
     def __init__(self, reranker: Reranker, options: Mapping[str, Any]) -> None:
@@ -49,11 +45,14 @@ class Spending:
     def needs(self, requests: Sequence[InputRequest]) -> list[Amounts]:
         """The maximum use of each request: for all of them, that of the largest."""
         needs = [self._need(request) for request in requests]
-        most = Amounts(
-            max((need.tokens for need in needs), default=0.0),
-            max((need.cost for need in needs), default=0.0),
+        most = reduce(Amounts.or_more, needs, Amounts())
+        # A sum of the ranking may differ from that of its plan in the last digit.
+        tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
+        self._reranker.limits = changed(
+            self._limits,
+            tokens=tokens or self._limits.tokens,
+            cost=cost or self._limits.cost,
         )
-        self._reranker.limits = _limited(self._limits, most)
         return [most] * len(needs)
 
     def spent(self, usages: Sequence[Usage], need: Amounts) -> Amounts:
@@ -71,11 +70,9 @@ class Spending:
 
     def _need(self, request: InputRequest) -> Amounts:
         options = {**self._options, **request.options}
-        planner = self._reranker
-        planner.limits = self._limits
+        limits = self._reranker.limits = self._limits
         chosen: dict[str, Any] = {name: options.get(name) for name in _PLANNED}
-        plan = planner.plan(request.candidates, query=request.query, **chosen)
-        limits = self._limits
+        plan = self._reranker.plan(request.candidates, query=request.query, **chosen)
         if any(stage.calls is None for stage in plan.stages):  # then check_budget wants a limit
             return Amounts(limits.tokens or 0, limits.cost or 0)
         times = 1 + limits.repair
@@ -90,11 +87,7 @@ class Spending:
 
 
 def check_budget(reranker: Reranker, budget: Budget) -> None:
-    """Check that the use of a row can be planned or is limited, so that a budget is guaranteed.
-
-    Raises:
-        ConfigurationError: neither is the case.
-    """
+    """Check that the use of a row can be planned or is limited, so that a budget is guaranteed."""
     if not budget:
         return
     limits = reranker.limits
@@ -108,12 +101,6 @@ def check_budget(reranker: Reranker, budget: Budget) -> None:
             raise ConfigurationError([Problem(("limits", name), message)])
 
 
-def _limited(limits: Limits, most: Amounts) -> Limits:
-    # A sum of the ranking may differ from that of its plan in the last digit.
-    tokens, cost = int(most.tokens), most.cost * (1 + 1e-9)
-    return changed(limits, tokens=tokens or limits.tokens, cost=cost or limits.cost)
-
-
 OUTCOME, TODO = "outcome", "todo"
 """Columns of the JSON messages to and from a worker: positions and counts, never texts."""
 
@@ -124,8 +111,6 @@ class Outcome:
 
     Attributes:
         rows: number of rows that were written.
-        counts: their counts for the summary.
-        warnings: about unknown keys of requests.
         failed: why the block could not be ranked or written; empty otherwise.
         exhausted: whether rows were left out because the budget is used up.
     """
@@ -141,8 +126,8 @@ class BlockWorker:
     """Ranks blocks of the input, and writes parts of the output.
 
     Args:
-        config: the configuration's mapping; its variables and keys are read in this process.
-        choices: options of all rows.
+        config: its variables and keys are read in this process.
+        choices: arguments of :class:`~secondpass_ray.ranking.Choices`.
         folder: of the job.
         cpus: CPUs of the worker, and threads of its model.
         coordinator: the actor that all workers share.
@@ -178,7 +163,11 @@ class BlockWorker:
             todo = parse_todo(text)
             attempts, may_begin = self._ask("begin", todo.part.first)
             if attempts > MOST_ATTEMPTS:
-                return Outcome(failed=_lost(todo, attempts - 1))
+                return Outcome(
+                    failed=f"rows {todo.part.first} to {todo.part.last}: their worker was killed "
+                    f"{attempts - 1} times; perhaps they need more memory than there is: set "
+                    "--block to fewer rows, or fewer --workers"
+                )
             return self._ranked(todo) if may_begin else Outcome(exhausted=True)
         except Exception as error:
             return Outcome(failed=describe_error(error))
@@ -242,18 +231,15 @@ def use_cpus(count: float) -> None:
 
 
 def dump_todo(todo: Todo) -> str:
-    """Rows of a block as JSON."""
     return json.dumps({"block": asdict(todo.block), "part": asdict(todo.part)})
 
 
 def parse_todo(text: str) -> Todo:
-    """The rows that :func:`dump_todo` has written."""
     record = json.loads(text)
     return Todo(Block(**record["block"]), Part(**record["part"]))
 
 
 def parse_outcome(text: str) -> Outcome:
-    """The outcome that a worker has written."""
     record = json.loads(text)
     record["counts"] = Counter(record["counts"])
     return Outcome(**record)
@@ -289,15 +275,6 @@ def inspected(config: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         return {"error": describe_error(error)}
 
 
-def _lost(todo: Todo, attempts: int) -> str:
-    rows = f"rows {todo.part.first} to {todo.part.last}"
-    return (
-        f"{rows}: their worker was killed {attempts} times; perhaps they need more memory than "
-        "there is: set --block to fewer rows, or fewer --workers"
-    )
-
-
 def hash_of_value(value: Any) -> str:
-    """The hash of a value."""
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -66,10 +66,9 @@ class Packed:
     def to_dict(self) -> dict[str, Any]:
         """Return dicts, lists, strings and numbers, ready for JSON."""
         record = asdict(self)
-        record["sources"] = [
-            dict(source, span=_listed(source["span"])) for source in record["sources"]
-        ]
-        return record | {name: list(record[name]) for name in ("left_out", "repeated")}
+        for source in record["sources"]:
+            source["span"] = source["span"] and [*source["span"]]
+        return record | {name: [*record[name]] for name in ("sources", "left_out", "repeated")}
 
 
 def pack(
@@ -115,7 +114,19 @@ def pack(
             size = _size(head + part, count)
             if size <= tokens:
                 start = len(head)
-                sources.append(_source(item, len(sources) + 1, start, start + len(part), span))
+                sources.append(
+                    Source(
+                        len(sources) + 1,
+                        start,
+                        start + len(part),
+                        item.position,
+                        item.id,
+                        item.rank,
+                        item.final_score,
+                        span,
+                        _named(item),
+                    )
+                )
                 text, used = head + part, size
                 packed.add(part)
                 break
@@ -152,23 +163,3 @@ def _named(item: Ranked) -> dict[str, str]:
     metadata = item.candidate.metadata
     values = {key: metadata.get(key) for key in _NAMED}
     return {key: value for key, value in values.items() if isinstance(value, str) and value.strip()}
-
-
-def _source(
-    item: Ranked, number: int, start: int, stop: int, span: tuple[int, int] | None
-) -> Source:
-    return Source(
-        number,
-        start,
-        stop,
-        item.position,
-        item.id,
-        item.rank,
-        item.final_score,
-        span,
-        _named(item),
-    )
-
-
-def _listed(span: tuple[int, int] | None) -> list[int] | None:
-    return None if span is None else [*span]

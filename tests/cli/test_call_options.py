@@ -26,37 +26,6 @@ def expected(**settings):
     return [item.id for item in reranker.rerank("owl", CANDIDATES, **settings)]
 
 
-@pytest.mark.parametrize(
-    ("order", "problem"),
-    [
-        ("lost_in_the_midle", "--order: no ordering is named 'lost_in_the_midle'; did you mean"),
-        ("{type: tiers", "--order: write a name, or a mapping"),
-        ("{type: tiers}", "--order: "),
-        ("", "--order: no ordering is named ''"),
-    ],
-)
-def test_a_wrong_order_is_a_wrong_call(secondpass, tmp_path, order, problem):
-    target = tmp_path / "out"
-    call = (*LEXICAL, "--order", order, "--output", target)
-    told = secondpass(*call, stdin=json_lines([request()]))
-    assert (told.code, told.out) == (2, "")
-    assert problem in told.flat
-    assert not target.exists()
-
-
-@pytest.mark.parametrize(
-    ("own", "problem"),
-    [
-        ({"top_k": 0}, "top_k: must be 1 or more, not 0"),
-        ({"order": "larn"}, "order: no ordering is named 'larn'"),
-    ],
-)
-def test_a_wrong_setting_of_a_request_is_told_with_its_line(secondpass, own, problem):
-    told = secondpass(*LEXICAL, stdin=json_lines([request(), request(**own)]))
-    assert told.code == 1
-    assert f"standard input:2: {problem}" in told.flat
-
-
 def test_unknown_keys_are_told_once_and_ignored(secondpass):
     stdin = json_lines([request(), request(topk=1, answer="x"), request(topk=2)])
     told = secondpass(*LEXICAL, stdin=stdin)

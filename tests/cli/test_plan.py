@@ -5,6 +5,11 @@ import sys
 
 import pytest
 
+from secondpass import Reranker
+from secondpass.cli.commands.plan import print_strategies, strategies_of
+from secondpass.ranking.cost_plan import CostPlan, ExceededLimit, PlannedStage
+from terminals import on_a_terminal
+
 
 @pytest.fixture
 def listwise(write, unasked):
@@ -42,13 +47,23 @@ def test_strategies_are_compared(secondpass, listwise):
     found = json.loads(told.out)
     calls = {name: plan["total"]["calls"] for name, plan in found["strategies"].items()}
     assert {"graded": 5, "listwise": 9, "blocks": 11}.items() <= calls.items()
-    assert "cascade" not in calls
+    assert not calls.keys() & {"cascade", "lexical", "endpoint", "cross_encoder"}
+
+
+def test_json_can_be_asked_for_in_a_terminal(listwise):
+    assert json.loads(on_a_terminal("plan", "-c", str(listwise), "--json"))["stages"]
+    assert json.loads(on_a_terminal("plan", "-c", str(listwise), "--compare", "--json"))
+
+
+TEI = "method={type: endpoint, api: tei, base_url: 'http://127.0.0.1:9'}"
+NO_MODEL = "--compare: the configuration has no language model"
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["-p", "lexical", "--compare"], 1, "--compare: the configuration has no language model"),
+        (["-p", "lexical", "--compare"], 1, NO_MODEL),
+        (["-s", TEI, "--compare"], 1, NO_MODEL),
         (["-p", "nosuch"], 1, "nosuch"),
         (["-p", "lexical", "-n", "-1"], 2, "--candidates"),
         (["-p", "lexical", "--tokens-per-passage", "0"], 2, "--tokens-per-passage"),
@@ -87,3 +102,63 @@ def test_no_package_of_a_model_is_needed(secondpass, monkeypatch, settings, opti
         assert not found["not_run"]
     else:
         assert [stage["method"] for stage in found["stages"]] == asked
+
+
+# ---------------------------------------------------------------------- compared strategies
+
+LLM = {"type": "openai", "model": "m", "api_key": "k"}
+
+
+def test_strategies_that_need_only_a_language_model_are_compared():
+    cascade = {"type": "cascade", "stages": ["lexical", {"type": "listwise", "llm": LLM}]}
+    graded = {"type": "graded", "llm": {**LLM, "model": "other"}}
+    settings = {"depth": 40, "limits": {"calls": 9}, "passages": {"size": 50}}
+    reranker = Reranker(cascade, fallback=[graded], **settings)
+    rerankers, not_run = strategies_of(reranker)
+    assert not_run == {}
+    assert {"graded", "listwise", "blocks"} <= rerankers.keys()
+    for strategy in rerankers.values():
+        assert strategy.depth == 40
+        assert (strategy.limits, strategy.passages) == (reranker.limits, reranker.passages)
+        assert {llm.model for llm in strategy.method.language_models} == {"m"}
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Results are printed as for a terminal."""
+    monkeypatch.setattr("secondpass.cli.commands.plan.on_terminal", lambda _stream: True)
+
+
+def rows(capsys):
+    """The cells of each row, and the messages."""
+    printed = capsys.readouterr()
+    lines = [line.split("  ") for line in printed.out.splitlines()]
+    return [[cell.strip() for cell in line if cell.strip()] for line in lines], printed.err
+
+
+def test_notes_name_their_strategy(terminal, capsys):
+    calls = ExceededLimit("calls", 4, 5)
+    noted = CostPlan(5, (PlannedStage("graded by m", 5),), exceeded=(calls,))
+    print_strategies({"graded": noted}, {"blocks": "no\nlog"}, as_json=False)
+    (heading, row), messages = rows(capsys)
+    assert (heading[0], row[:2]) == ("strategy", ["graded", "5"])
+    *warnings, assumptions, choice = messages.splitlines()
+    assert warnings == [
+        "warning: blocks is not run: no log",
+        "warning: graded: limits.calls is 4, and the ranking needs 5",
+    ]
+    assert assumptions.startswith("5 candidates of about 0 tokens. Nothing was called.")
+    assert "shuffles" in choice
+
+
+@pytest.mark.parametrize("prices", [False, True], ids=["tokens", "cost"])
+def test_the_least_expensive_strategy_is_first(terminal, capsys, prices):
+    def plan(tokens, cost):
+        return CostPlan(9, (PlannedStage("m", 9, 1, 1, 9, tokens, 5, cost if prices else None),))
+
+    unknown = CostPlan(9, (PlannedStage("own", 9, None, None, 9),))
+    plans = {"own": unknown, "listwise": plan(30, 2), "graded": plan(20, 1)}
+    print_strategies(plans, {}, as_json=False)
+    table = rows(capsys)[0][1:]
+    assert [row[0] for row in table] == ["graded", "listwise", "own"]
+    assert table[2] == ["own", "9", "?", "?", "?", "?"]

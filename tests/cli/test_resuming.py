@@ -19,13 +19,26 @@ shared_folder = settings(
 )
 
 
-@pytest.mark.parametrize("output", ["in.jsonl", "link", "../{}/in.jsonl"])
-def test_output_does_not_overwrite_input(secondpass, write, tmp_path, monkeypatch, output):
+@pytest.mark.parametrize(
+    ("name", "option", "output"),
+    [
+        ("in.jsonl", None, "in.jsonl"),
+        ("in.jsonl", None, "link"),
+        ("in.jsonl", None, "../{}/in.jsonl"),
+        ("out.state", None, "out"),
+        ("out.answers.sqlite", None, "out"),
+        ("context.json", "--context", "context.json"),
+    ],
+)
+def test_output_does_not_overwrite_input(
+    secondpass, write, tmp_path, monkeypatch, name, option, output
+):
     monkeypatch.chdir(tmp_path)
-    file = write("in.jsonl", requests(2))
+    file = write(name, requests(2))
     before = file.read_bytes()
     (tmp_path / "link").symlink_to(file)
-    told = secondpass(*LEXICAL, file, "-o", output.format(tmp_path.name), "--force")
+    call = [file] if option is None else [option, file]
+    told = secondpass(*LEXICAL, *call, "-o", output.format(tmp_path.name), "--force")
     assert (told.code, "is an input file; name another output" in told.flat) == (2, True)
     assert file.read_bytes() == before
 

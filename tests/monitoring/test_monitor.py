@@ -76,27 +76,27 @@ def test_a_day_of_rankings(tmp_path):
     }
 
 
-def test_after_it_is_closed_nothing_is_counted(tmp_path):
-    with Monitor(tmp_path):
-        quiet().rerank("q", TEXTS)
-    quiet().rerank("q", TEXTS)
-    assert rankings(tmp_path) == {"ok": 1}
-
-
-def test_a_monitor_can_be_used_again(tmp_path):
+def test_it_counts_while_it_is_open_and_can_be_used_again(tmp_path):
     monitor = Monitor(tmp_path)
     for _ in range(3):
         with monitor:
             quiet().rerank("q", TEXTS)
+        quiet().rerank("q", TEXTS)
     assert rankings(tmp_path) == {"ok": 3}
 
 
-def test_a_ranking_that_ends_after_the_monitor_was_closed(tmp_path):
+def test_it_counts_once_however_often_it_is_registered(tmp_path):
     monitor = Monitor(tmp_path)
+    with monitor, pytest.raises(InputError, match="in a with block already"), monitor:
+        pass
+    with secondpass.observe(monitor), monitor:
+        quiet().rerank("q", TEXTS)
+        with secondpass.observe(monitor):
+            quiet().rerank("q", TEXTS)
     with secondpass.observe(monitor):
         monitor.close()
-        quiet().rerank("q", TEXTS)
-    assert rankings(tmp_path) == {"ok": 1}
+        quiet().rerank("q", TEXTS)  # ends after the monitor was closed
+    assert rankings(tmp_path) == {"ok": 3}
 
 
 def test_flush(tmp_path):
@@ -294,29 +294,12 @@ def test_whatever_fails_is_logged_and_nothing_is_lost(tmp_path, caplog, monkeypa
         ({"keep": 0}, "keep: must be None or an integer of at least 1, not 0"),
         ({"keep": 1.5}, "keep: must be None or an integer"),
         ({"keep": True}, "keep: must be None or an integer"),
+        ({"folder": __file__}, "is a file; give a folder"),
     ],
 )
 def test_wrong_arguments(tmp_path, arguments, message):
     with pytest.raises(InputError, match=message):
-        Monitor(tmp_path, **arguments)
-
-
-def test_it_does_not_count_twice(tmp_path):
-    monitor = Monitor(tmp_path)
-    with monitor, pytest.raises(InputError, match="in a with block already"), monitor:
-        pass
-    with monitor:
-        quiet().rerank("q", TEXTS)
-    assert rankings(tmp_path) == {"ok": 1}
-
-
-def test_a_monitor_that_is_registered_twice_counts_once(tmp_path):
-    with secondpass.observe(monitor := Monitor(tmp_path)), monitor:
-        quiet().rerank("q", TEXTS)
-        with secondpass.observe(monitor):
-            quiet().rerank("q", TEXTS)
-    monitor.close()
-    assert rankings(tmp_path) == {"ok": 2}
+        Monitor(**{"folder": tmp_path} | arguments)
 
 
 def test_the_lines_of_a_day_are_bounded(tmp_path, monkeypatch):
@@ -342,13 +325,6 @@ def test_folders_of_local_models_are_not_in_the_files(tmp_path):
     assert [key.reranker for key in read_days(tmp_path)] == ["bge-small"]
     for path in tmp_path.iterdir():
         assert "someone" not in path.read_text()
-
-
-def test_a_file_is_no_folder(tmp_path):
-    path = tmp_path / "days.jsonl"
-    path.touch()
-    with pytest.raises(InputError, match="is a file"):
-        Monitor(path)
 
 
 def test_importing_it_loads_little():

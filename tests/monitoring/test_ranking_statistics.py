@@ -79,16 +79,9 @@ def fail(_count):
     raise RuntimeError
 
 
-@pytest.mark.parametrize(
-    ("scores", "scorer", "names"),
-    [
-        ([], None, {"candidates.count"}),
-        ([1.0], Answering(fail), {"candidates.count"}),
-    ],
-    ids=["no candidates", "failed"],
-)
-def test_nothing_was_scored(scores, scorer, names):
-    assert statistics(scores, scorer=scorer).keys() == names
+@pytest.mark.parametrize(("scores", "scorer"), [([], None), ([1.0], Answering(fail))])
+def test_nothing_was_scored(scores, scorer):
+    assert statistics(scores, scorer=scorer).keys() == {"candidates.count"}
 
 
 def test_one_candidate():

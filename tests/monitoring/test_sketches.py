@@ -38,11 +38,7 @@ def test_bins_have_the_order_of_the_values(a, b):
     low, high = sorted((a, b))
     assert bin_of(low) <= bin_of(high)
     assert bin_of(-low) == -bin_of(low)
-
-
-@given(numbers)
-def test_few_bins(value):
-    assert abs(bin_of(value)) <= MOST_BINS // 2
+    assert abs(bin_of(low)) <= MOST_BINS // 2
 
 
 @pytest.mark.parametrize(
@@ -84,16 +80,9 @@ def test_pairs_and_back(values):
 @pytest.mark.parametrize(
     "pairs",
     [
-        [[1, 0]],
-        [[1, -1]],
-        [[1, 1.5]],
-        [[1.5, 1]],
-        [["1", 1]],
-        [[True, 1]],
-        [[1, 1], [1, 2]],
-        [[MOST_BINS, 1]],
-        [[1]],
-        [[1, 2, 3]],
+        *([[1, count]] for count in (0, -1, 1.5)),
+        *([[number, 1]] for number in (1.5, "1", True, MOST_BINS)),
+        *([[1, 1], [1, 2]], [[1]], [[1, 2, 3]]),
     ],
 )
 def test_other_pairs_are_errors(pairs):

@@ -62,7 +62,7 @@ def test_rows_are_the_lines_that_are_not_blank(tmp_path_factory, lines, size, ma
 def test_a_file_that_changes_is_noticed(tmp_path, change):
     path = tmp_path / "in.jsonl"
     path.write_bytes(b'{"query": "a longer line"}\n')
-    blocks, _ = scan(InputFile(str(path), LINES), 10, nothing)
+    blocks, _ = scan(InputFile(str(path), LINES), "in", 10, 0, nothing)
     path.write_bytes(change)
     with pytest.raises(FormatError, match="has changed since the job was started"):
         rows_of(blocks)

@@ -11,9 +11,9 @@ from secondpass_ray import storage
 from secondpass_ray.parts import (
     Part,
     PartWriter,
+    count_parts,
     missing,
     parts_in,
-    read_counts,
 )
 from secondpass_ray.storage import files_in
 from secondpass_ray.worker import describe_error
@@ -50,7 +50,7 @@ def test_a_part_is_there_whole_or_not_at_all(tmp_path):
     ((part,), useless) = parts_in(str(tmp_path), files)
     assert not useless
     assert (part.first, part.last, part.name) == (3, 4, "part-000000000003-000000000004.jsonl")
-    assert read_counts(str(tmp_path), part, files[part.name]) == {"ok": 2}
+    assert count_parts(str(tmp_path), [part], files) == {"ok": 2}
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -52,14 +53,19 @@ def text_of(request, ascii_only, twice):
     return text
 
 
-def rankings(path, size, folder, **choices):
-    ranker = RowRanker(Reranker.from_preset("lexical"), Choices({}, **choices))
+def ranked(folder, content, reranker=None, size=9, **choices):
+    """The lines of rows with this content, in blocks of this size, and their counts."""
+    path = folder / "in.jsonl"
+    path.write_bytes(content)
+    ranker = RowRanker(reranker or Reranker.from_preset("lexical"), Choices(**choices))
     blocks, _ = JobInput(str(path)).prepare(str(folder), size, lambda *_: None)
-    lines = []
+    lines, counts = [], Counter()
     for block in blocks:
         for batch in in_batches(read_rows(block, block.first), 3):
-            lines += ranker.lines(batch, [ranker.parse(row) for row in batch]).lines
-    return lines, ranker
+            found = ranker.lines(batch, [ranker.parse(row) for row in batch])
+            lines += found.lines
+            counts.update(found.counts)
+    return lines, counts
 
 
 def without_number(number, line):
@@ -80,14 +86,13 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
         text_of({**request, **({"query_id": number} if ids else {})}, *form)
         for number, (request, *form) in enumerate(found)
     ]
-    path = folder / "in.jsonl"
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
-    told = called("rerank", path, "-p", "lexical", "-o", folder / "out.jsonl")
-    ranked, _ = rankings(path, size, folder)
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
+    rows, _ = ranked(folder, content, size=size, options={})
+    told = called("rerank", folder / "in.jsonl", "-p", "lexical", "-o", folder / "out.jsonl")
     if told.code:  # such as an option that does not fit the candidates
-        assert any('"error"' in line for line in ranked)
+        assert any('"error"' in line for line in rows)
         return
-    plain = "".join(without_number(number, line) for number, line in enumerate(ranked))
+    plain = "".join(without_number(number, line) for number, line in enumerate(rows))
     assert plain.encode("utf-8", "backslashreplace") == (folder / "out.jsonl").read_bytes()
 
 
@@ -104,10 +109,8 @@ def test_lines_are_those_of_rerank(tmp_path_factory, found, ids, size):
 )
 def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
     good = json_lines(requests(2)).splitlines()
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(b"\n".join([good[0], line, good[1]]))
-    ranked, _ = rankings(path, 2, tmp_path)
-    records = [json.loads(one) for one in ranked]
+    rows, _ = ranked(tmp_path, b"\n".join([good[0], line, good[1]]), size=2, options={})
+    records = [json.loads(one) for one in rows]
     assert [record["row"] for record in records] == [0, 1, 2]
     assert records[1].keys() == {"row", "error"}
     assert records[1]["error"]["code"] == "not_a_request"
@@ -117,39 +120,30 @@ def test_a_row_that_is_no_request_harms_no_other(tmp_path, line, problem):
 
 
 def test_choices_apply_where_a_request_has_no_option(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_bytes(json_lines([{**requests(1)[0], "top_k": 3}, requests(2)[1]]))
-    ranker = RowRanker(Reranker.from_preset("lexical"), Choices({"top_k": 1}, text=False))
-    blocks, _ = JobInput(str(path)).prepare(str(tmp_path), 9, lambda *_: None)
-    rows = [*read_rows(blocks[0], 0)]
-    ranked = ranker.lines(rows, [ranker.parse(row) for row in rows])
-    records = [json.loads(line) for line in ranked.lines]
+    content = json_lines([{**requests(1)[0], "top_k": 3}, requests(2)[1]])
+    rows, counts = ranked(tmp_path, content, options={"top_k": 1}, text=False)
+    records = [json.loads(line) for line in rows]
     assert [len(record["ranking"]) for record in records] == [3, 1]
     assert "text" not in records[0]["ranking"][0]
-    assert ranked.counts == {"ok": 2}
+    assert counts == {"ok": 2}
 
 
 def test_a_strict_row_keeps_its_ranking_and_says_why(tmp_path):
-    path = tmp_path / "in.jsonl"
     given = [
         {"query": "q", "candidates": ["a", "b"]},
         {"query": "q", "candidates": ["a", "b"], "strict": True, "order": "lost_in_the_middle"},
     ]
-    path.write_bytes(json_lines(given))
 
     class Broken:
         def score_pairs(self, query, texts):
             return [float("nan")] * len(texts)
 
-    ranker = RowRanker(Reranker(Broken()), Choices({}))
-    blocks, _ = JobInput(str(path)).prepare(str(tmp_path), 9, lambda *_: None)
-    rows = [*read_rows(blocks[0], 0)]
-    ranked = ranker.lines(rows, [ranker.parse(row) for row in rows])
-    records = [json.loads(line) for line in ranked.lines]
+    rows, counts = ranked(tmp_path, json_lines(given), Reranker(Broken()), options={})
+    records = [json.loads(line) for line in rows]
     assert "error" not in records[0]
     assert records[1]["error"]["code"] == "not_complete"
     assert [len(record["ranking"]) for record in records] == [2, 2]
-    assert ranked.counts["not_complete"] == 1
+    assert counts["not_complete"] == 1
 
 
 def test_ray_is_imported_late():

@@ -45,5 +45,5 @@ def test_long_lines_end_a_block(tmp_path, monkeypatch):
     monkeypatch.setattr(scanning, "BLOCK_BYTES", 8)
     path = tmp_path / "in.jsonl"
     path.write_bytes(b'{"a": 1}\n' * 3)
-    blocks, _ = scan(InputFile(str(path), LINES), 100, lambda _: None)
+    blocks, _ = scan(InputFile(str(path), LINES), "in", 100, 0, nothing)
     assert [one.rows for one in blocks] == [1, 1, 1]

@@ -43,12 +43,12 @@ def http_client() -> httpx.Client:
 class Loopback:
     """An application under our server, from ``__enter__`` to ``__exit__``."""
 
-    def __init__(self, application: Any, plan: Plan, service: Service | None = None) -> None:
+    def __init__(self, application: Any, plan: Plan) -> None:
         self.application = application
         self._listening = plan.bind()
         self.port: int = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self._server = Server(plan.config(application), service, plan.drain)
+        self._server = Server(plan, application)
         self._thread = threading.Thread(target=self._run, name="loopback-server", daemon=True)
 
     def __enter__(self) -> Self:
@@ -116,7 +116,7 @@ class LoopbackServer(Loopback):
         )
         application = create_app(rerankers, plan.settings)
         self.service: Service = application.state.service
-        super().__init__(application, plan, self.service)
+        super().__init__(application, plan)
 
     def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
         """Send a JSON body."""

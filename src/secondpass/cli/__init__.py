@@ -8,11 +8,7 @@ from secondpass.errors import MissingExtraError
 
 
 def main() -> None:
-    """Run the command with the arguments in ``sys.argv``.
-
-    Raises:
-        SystemExit: with the exit code.
-    """
+    """Run the command with the arguments in ``sys.argv``."""
     try:
         from secondpass.cli.app import app
         from secondpass.cli.running import run

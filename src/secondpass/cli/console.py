@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from secondpass.formats import to_json
@@ -43,7 +44,6 @@ def message_console() -> Console:
 
 
 def result_console() -> Console:
-    """The console for results."""
     console = _PipeConsole(highlight=False)
     return console if console.is_terminal else _PipeConsole(highlight=False, width=_WIDE)
 
@@ -98,6 +98,16 @@ def from_span(text: str, span: Sequence[int] | None) -> str:
     return f"…{text[start:]}" if start else text
 
 
+def plain_table(*headings: str, numbers: Sequence[str] = ()) -> Table:
+    """A table without lines; columns of numbers follow those of texts."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table
+
+
 def decode_argument(text: str) -> str:
     """Decode an argument as UTF-8, also where the locale has another encoding."""
     try:
@@ -106,40 +116,37 @@ def decode_argument(text: str) -> str:
         return text
 
 
+def check_usage(errors: Mapping[str, bool]) -> None:
+    """Exit with the first message that holds."""
+    for message, is_wrong in errors.items():
+        if is_wrong:
+            fail(message, USAGE_ERROR)
+
+
 def fail(message: str, code: int = ERROR) -> NoReturn:
-    """Print an error and exit."""
     print_error(message)
     raise typer.Exit(code)
 
 
 def print_error(message: str) -> None:
-    """Print an error."""
     message_console().print(Text("secondpass: ", style="bold red") + Text(escaped(message)))
 
 
 def warn(message: str) -> None:
-    """Print a warning."""
     message_console().print(Text("warning: ", style="yellow") + Text(escaped(message)))
 
 
 def info(message: str) -> None:
-    """Print a message."""
     message_console().print(Text(escaped(message)))
 
 
 def write(text: str) -> None:
-    """Write to standard output.
-
-    Raises:
-        OSError: it is closed, or cannot be written.
-    """
     if sys.stdout is None:
         raise OSError(errno.EBADF, "is closed", "standard output")
     sys.stdout.write(text)
 
 
 def print_json(value: Any) -> None:
-    """Write a value to standard output as indented JSON."""
     write(to_json(value, indent=2) + "\n")
 
 

@@ -7,11 +7,17 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from secondpass.asking.planning import Expected, merged, total
-from secondpass.cli.console import info, on_terminal, one_line, print_json, result_console
+from secondpass.cli.console import (
+    info,
+    on_terminal,
+    one_line,
+    plain_table,
+    print_json,
+    result_console,
+)
 from secondpass.reranker import Reranker
 from secondpass.types import Request
 
@@ -22,13 +28,7 @@ NOTE = f"dry run: no model was called. {TOKENS}"
 def print_dry_run(
     reranker: Reranker, requests: Iterable[tuple[Request, Mapping[str, Any]]], *, as_json: bool
 ) -> None:
-    """Print calls, tokens and cost that ranking these requests is estimated to take.
-
-    Args:
-        reranker: what would rank them.
-        requests: with their call options.
-        as_json: whether to write JSON on a terminal, too.
-    """
+    """Print the estimated calls, tokens and cost of ranking requests with their call options."""
     queries = candidates = 0
     uses: list[Expected] = []
     for request, options in requests:
@@ -64,14 +64,11 @@ def _numbers(use: Expected) -> dict[str, Any]:
 
 
 def print_use_table(systems: Mapping[str, Sequence[Expected]]) -> None:
-    """A table with a row per model, and their total if there are several."""
-    table = Table(box=None, pad_edge=False)
     named = any(systems)
-    if named:
-        table.add_column("system", overflow="fold")
-    table.add_column("model", overflow="fold")
-    for heading in ("calls", "pairs", "tokens in, about", "tokens out, about", "cost, about"):
-        table.add_column(heading, justify="right")
+    table = plain_table(
+        *(["system", "model"] if named else ["model"]),
+        numbers=["calls", "pairs", "tokens in, about", "tokens out, about", "cost, about"],
+    )
     rows = [(name, use) for name, uses in systems.items() for use in uses]
     if len(rows) > 1:
         rows.append(("", total(use for _, use in rows)))

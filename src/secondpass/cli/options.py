@@ -1,16 +1,22 @@
-"""Options that several subcommands share, and the configuration that they name."""
+"""Options that several subcommands share, in groups, and the configuration that they name.
+
+A subcommand decorated with :func:`grouped` takes a group as one parameter.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from secondpass.cli.console import USAGE_ERROR, fail
+from secondpass.cli.console import USAGE_ERROR, check_usage, decode_argument, fail
 from secondpass.concurrency.lazy import running_nothing
 from secondpass.config import load, merged, preset, read_yaml
 from secondpass.errors import ConfigurationError, InputError
@@ -59,19 +65,11 @@ Instruction = Annotated[
         "an instruction.",
     ),
 ]
-TopK = Annotated[
-    int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
-]
 Depth = Annotated[int | None, typer.Option(min=1, help="Number of candidates to rerank.")]
-Context = Annotated[
-    Path | None, typer.Option(help="JSON or YAML file with context for every query.")
-]
-RunQueries = Annotated[
-    Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
-]
-RunCorpus = Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")]
 WithText = Annotated[bool, typer.Option("--text/--no-text", help="Include texts and metadata.")]
 Timings = Annotated[bool, typer.Option("--timings", help="Include durations.")]
+Batch = Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars and no summary.")]
 Explain = Annotated[
     list[str] | None,
     typer.Option(
@@ -88,10 +86,119 @@ DryRun = Annotated[
         help="Estimate calls, tokens and cost without calling a model. JSON in a pipe.",
     ),
 ]
+MonitorFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--monitor",
+        metavar="FOLDER",
+        help="Add statistics of scores, moves and errors to this folder, for `secondpass drift`.",
+    ),
+]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Take the fields of a parameter that is a dataclass as options, which stand in its place.
+
+    The command is called with the object.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    given = inspect.signature(command).parameters
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        command(**{name: _collected(name, hints[name], values) for name in given})
+
+    options = [
+        option
+        for name, parameter in given.items()
+        for option in _options(name, hints[name], parameter.default)
+    ]
+    called.__annotations__ = {option.name: option.annotation for option in options}
+    called.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return called
+
+
+def _options(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
+    """A parameter, or one for each field of a group."""
+    if not is_dataclass(hint):
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(name, kind, default=default, annotation=hint)
+        return
+    hints = get_type_hints(hint, include_extras=True)
+    for field in fields(hint):
+        yield from _options(field.name, hints[field.name], field.default)
+
+
+def _collected(name: str, hint: Any, values: dict[str, Any]) -> Any:
+    """The value of a parameter, or the group of the values of its fields."""
+    if not (isinstance(hint, type) and is_dataclass(hint)):
+        return values[name]
+    hints = get_type_hints(hint, include_extras=True)
+    return hint(**{part: _collected(part, hints[part], values) for part in hints})
+
+
+@dataclass(frozen=True)
+class RerankerOptions:
+    """Which reranker."""
+
+    preset: Preset = None
+    config: Config = None
+    settings: Set = None
+
+    def read(self) -> dict[str, Any]:
+        """The configuration; by default the preset ``default``."""
+        return configuration(self.preset, self.config, self.settings)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """A TREC run whose documents are the candidates."""
+
+    run: Annotated[
+        Path | None,
+        typer.Option(help="TREC run; the lines of a query must be consecutive."),
+    ] = None
+    queries: Annotated[
+        Path | None, typer.Option(help="Queries of the run: JSON lines, or `id<TAB>text`.")
+    ] = None
+    corpus: Annotated[Path | None, typer.Option(help="Documents of the run: JSON lines.")] = None
+
+    def check(self) -> None:
+        parts = self.queries is not None, self.corpus is not None
+        check_usage(
+            {
+                "--run: needs --queries and --corpus": self.run is not None and not all(parts),
+                "--queries, --corpus: need --run": self.run is None and any(parts),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """How each query is ranked, unless a request says otherwise."""
+
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="Number of results per query.")
+    ] = None
+    depth: Depth = None
+    order: Order = None
+    instruction: Instruction = None
+    context: Annotated[
+        Path | None, typer.Option(help="JSON or YAML file with context for every query.")
+    ] = None
+
+    def read(self, reranker: Callable[[], Reranker]) -> dict[str, Any]:
+        """The keywords of a call; ``reranker`` is called if there is an ordering to check."""
+        instruction = self.instruction
+        return {
+            "top_k": self.top_k,
+            "depth": self.depth,
+            "order": None if self.order is None else parse_order(reranker(), self.order),
+            "instruction": None if instruction is None else decode_argument(instruction),
+        }
 
 
 def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] | None:
-    """Parse ``--order``: a name or a mapping. Exits if it is not an ordering."""
     order: Any = value
     if value is not None and value.lstrip().startswith("{"):
         try:
@@ -105,24 +212,9 @@ def parse_order(reranker: Reranker, value: str | None) -> str | dict[str, Any] |
     return order  # type: ignore[no-any-return]
 
 
-MonitorFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--monitor",
-        metavar="FOLDER",
-        help="Add statistics of scores, moves and errors to this folder, for `secondpass drift`.",
-    ),
-]
-
-
 @contextmanager
 def monitored(folder: Path | None) -> Iterator[None]:
-    """Monitor the rankings made in the block; without a folder, do nothing.
-
-    Raises:
-        InputError: the path is that of a file.
-        OSError: the folder cannot be created.
-    """
+    """Monitor the rankings made in the block; without a folder, do nothing."""
     if folder is None:
         yield
         return
@@ -145,17 +237,9 @@ def configuration(
     *,
     base: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The configuration of the options.
+    """The configuration of ``--preset``, ``--config`` and ``--set``.
 
-    Args:
-        preset_name: value of ``--preset``.
-        file: value of ``--config``.
-        settings: values of ``--set``.
-        base: used without a preset and a file; None: the preset ``default``.
-
-    Raises:
-        ConfigurationError: there is no such preset, the file is malformed, or a setting is not
-            ``KEY=VALUE``.
+    Without a preset and a file it is the ``base``; without that, the preset ``default``.
     """
     if preset_name is not None and file is not None:
         fail("--preset, --config: give one of them", USAGE_ERROR)
@@ -173,27 +257,21 @@ def configuration(
         if key in keys:
             fail(f"--set {key}: give it once", USAGE_ERROR)
         keys.add(key)
-        config = merged(_with_method_mapping(config), values)
+        method = config.get("method")
+        if isinstance(method, str):  # a mapping, so that its settings can be overridden
+            config = {**config, "method": {"type": method}}
+        config = merged(config, values)
     return config
 
 
 def load_for(config: Mapping[str, Any], *, dry_run: bool) -> Reranker:
-    """The reranker of a configuration; a dry run does not need the packages of its models.
-
-    Raises:
-        ConfigurationError: every problem, with its place in the configuration.
-        MissingExtraError: a package is missing, and this is no dry run.
-    """
+    """The reranker of a configuration; a dry run does not need the packages of its models."""
     with running_nothing() if dry_run else nullcontext():
         return load(config)
 
 
 def _check_source(preset_name: str | None, file: Path | None) -> None:
-    """Check that there is such a preset or file; an error names the options that are meant.
-
-    Raises:
-        ConfigurationError: there is none, but the name has another meaning.
-    """
+    """Check that there is such a preset or file; an error names the options that are meant."""
     if file is not None and not file.exists():
         hint = registry.meaning(str(file), as_options=True)
         raise ConfigurationError(f"there is no such file{hint}", str(file))
@@ -232,9 +310,3 @@ def _parse_setting(setting: str) -> dict[str, Any]:
     for part in reversed(parts[1:]):
         value = {part: value}
     return {parts[0]: value}
-
-
-def _with_method_mapping(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose method is a mapping, so that its settings can be overridden."""
-    method = config.get("method")
-    return {**config, "method": {"type": method}} if isinstance(method, str) else dict(config)

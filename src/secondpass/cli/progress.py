@@ -25,8 +25,6 @@ from secondpass.cli.console import live_console, message_console, on_terminal, o
 
 
 class _Rate(ProgressColumn):
-    """Steps per second."""
-
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.1f}/s", style="progress.data.speed")

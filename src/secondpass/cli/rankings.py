@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from secondpass.cli.console import (
@@ -20,6 +19,7 @@ from secondpass.cli.console import (
     file_console,
     from_span,
     one_line,
+    plain_table,
     result_console,
     write,
 )
@@ -38,8 +38,6 @@ _TABLE_ROWS = 10
 
 
 class Format(StrEnum):
-    """Output formats."""
-
     jsonl = "jsonl"
     trec = "trec"
     table = "table"
@@ -47,16 +45,10 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Formatter:
-    """Formats rankings.
+    """Formats rankings; the attributes are options of the command.
 
-    Attributes:
-        format: the output format.
-        text: whether to include texts and metadata.
-        timings: whether to include durations.
-        tag: last field of a TREC run.
-        top_k: value of ``--top-k``.
-        explain: ids of candidates to explain, where a ranking has them.
-        to_file: whether the output is not the terminal.
+    ``to_file`` states that the output is not the terminal. Candidates are explained where a ranking
+    has them.
     """
 
     format: Format
@@ -74,11 +66,7 @@ class Formatter:
                 fail("--explain: a TREC run has no place for it; use jsonl or table", USAGE_ERROR)
 
     def check(self, number: int, request: InputRequest) -> None:
-        """Check that the ranking of a request can be written, before it is computed.
-
-        Raises:
-            FormatError: an id is missing or does not fit in a TREC run.
-        """
+        """Check that the ranking of a request can be written, before it is computed."""
         if self.format is not Format.trec:
             return
         query = _query_id(number, request)
@@ -124,9 +112,7 @@ class Formatter:
             status += f" (skipped: {ranking.report.skipped.reason})"
         if ranking.report.nothing_relevant:
             status += " (nothing relevant)"
-        table = Table(box=None, pad_edge=False)
-        for heading in ("#", "was", "score"):
-            table.add_column(heading, justify="right")
+        table = plain_table(numbers=["#", "was", "score"])
         table.add_column("id", overflow="fold")
         table.add_column("text", no_wrap=True, overflow="ellipsis")
         limit = request.options.get("top_k") or self.top_k or _TABLE_ROWS
@@ -166,8 +152,7 @@ def _query_id(number: int, request: InputRequest) -> str:
 class Stream:
     """Standard output, or an output that is not a regular file and cannot be resumed.
 
-    Attributes:
-        counts: sums of what :meth:`write` was called with.
+    It counts what :meth:`write` is called with.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from secondpass.cli.console import USAGE_ERROR, fail, on_terminal, warn
+from secondpass.cli.console import USAGE_ERROR, check_usage, fail, on_terminal, warn
+from secondpass.cli.options import RunOptions
 from secondpass.cli.resuming import answers_of, state_of
 from secondpass.errors import ConfigurationError
 from secondpass.formats.files import open_input
@@ -38,40 +39,33 @@ class RerankInput:
 
     file: Path | None
     query: str | None
-    run: Path | None
-    queries: Path | None
-    corpus: Path | None
-    lines: bool = False
+    lines: bool
     """Whether each line is the text of a candidate, not JSON."""
+    trec: RunOptions
 
     @property
     def is_file(self) -> bool:
-        """Whether the input is a file, not standard input."""
-        return str(self.file or self.run or "-") != "-"
+        return str(self.file or self.trec.run or "-") != "-"
 
-    def check(self, output: Path | None, *, resume: bool, force: bool) -> None:
-        """Exit if the options do not go together."""
-        run_options = self.queries is not None, self.corpus is not None
-        errors = {
-            "--query: is empty": self.query is not None and not self.query.strip(),
-            "--query, --run: give one of them": self.query is not None and self.run is not None,
-            "--lines: needs --query": self.lines and self.query is None,
-            "FILE, --run: give one of them": self.file is not None and self.run is not None,
-            "--run: needs --queries and --corpus": self.run is not None and not all(run_options),
-            "--queries, --corpus: need --run": self.run is None and any(run_options),
-            "--resume: needs --output": resume and output is None,
-            "--resume, --force: give one of them": resume and force,
-        }
-        for message, is_wrong in errors.items():
-            if is_wrong:
-                fail(message, USAGE_ERROR)
-        if self.file is None and self.run is None and on_terminal(sys.stdin):
+    def check(self) -> None:
+        has_run = self.trec.run is not None
+        check_usage(
+            {
+                "--query: is empty": self.query is not None and not self.query.strip(),
+                "--query, --run: give one of them": self.query is not None and has_run,
+                "--lines: needs --query": self.lines and self.query is None,
+                "FILE, --run: give one of them": self.file is not None and has_run,
+            }
+        )
+        self.trec.check()
+        if self.file is None and not has_run and on_terminal(sys.stdin):
             fail("missing FILE, or JSON lines on standard input (see --help)", USAGE_ERROR)
 
     def check_not_overwritten(self, output: Path, *others: Path | None) -> None:
         """Exit if the output or a file beside it is an input file or one of ``others``."""
+        inputs = (self.file, self.trec.run, self.trec.queries, self.trec.corpus, *others)
         for target in (output, state_of(output), answers_of(output)):
-            for file in (self.file, self.run, self.queries, self.corpus, *others):
+            for file in inputs:
                 if file is not None and file.exists() and target.exists() and target.samefile(file):
                     fail(
                         f"--output {output}: {file} is an input file; name another output",
@@ -82,11 +76,12 @@ class RerankInput:
         self, stack: ExitStack, reranker: Reranker, progress: Progress
     ) -> Iterator[InputRequest]:
         """Read the requests lazily; the stack closes the files."""
-        if self.run is not None and self.queries is not None and self.corpus is not None:
-            queries = read_queries(self.queries)
-            name, lines = _open(stack, self.run)
+        trec = self.trec
+        if trec.run is not None and trec.queries is not None and trec.corpus is not None:
+            queries = read_queries(trec.queries)
+            name, lines = _open(stack, trec.run)
             indexed = partial(_report_documents, progress)
-            corpus = stack.enter_context(CorpusFile(self.corpus, indexed))
+            corpus = stack.enter_context(CorpusFile(trec.corpus, indexed))
             return read_run_requests(lines, name, queries, corpus)
         text_needed = reranker.render.needs_text
         name, lines = _open(stack, self.file)
@@ -98,11 +93,7 @@ class RerankInput:
 
 
 def read_context(file: Path | None) -> tuple[Any, str]:
-    """The value of a JSON or YAML file, and the hash of the file.
-
-    Raises:
-        ConfigurationError: it is neither JSON nor YAML.
-    """
+    """The value of a JSON or YAML file, and the hash of the file."""
     if file is None:
         return None, ""
     raw = file.read_bytes()

@@ -40,16 +40,13 @@ class Resumable:
     Attributes:
         done: number of requests whose output existed before.
         counts: sums of what :meth:`write` was called with, including those before.
-
-    Raises:
-        InputError: the output exists, has other settings, or another process is writing to it.
-        OSError: it cannot be read or written.
     """
 
     def __init__(
         self, path: Path, made_of: Mapping[str, Any], *, resume: bool, force: bool
     ) -> None:
         self.path = path
+        self.state = state_of(path)
         self.made_of = {name: _hash(value) for name, value in made_of.items()}
         self.done = 0
         self.counts: Counter[str] = Counter()
@@ -67,11 +64,6 @@ class Resumable:
                 self._file.close()
                 raise
 
-    @property
-    def state(self) -> Path:
-        """Path of the state file."""
-        return state_of(self.path)
-
     def __enter__(self) -> Resumable:
         return self
 
@@ -81,11 +73,7 @@ class Resumable:
                 self._file.close()
 
     def count_done(self, digests: Iterable[bytes]) -> int:
-        """Number of the next requests, from the first on, that are done already.
-
-        Raises:
-            InputError: the requests that are done were different.
-        """
+        """Number of the next requests, from the first on, that are done already."""
         self._start()
         count = 0
         for digest in digests:
@@ -93,8 +81,7 @@ class Resumable:
             self._read += 1
             count += self._read <= self.done
             if self._read == self.done and self._chain != self._expected:
-                problem = f"its first {self.done} requests were different"
-                raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
+                raise self._refused(f"its first {self.done} requests were different")
         return count
 
     def write(self, text: str, counts: Mapping[str, int]) -> None:
@@ -112,17 +99,16 @@ class Resumable:
         self._save(file)
 
     def finish(self) -> None:
-        """Check that no request is missing at the end of the input.
-
-        Raises:
-            InputError: the output has more requests than the input.
-        """
+        """Check that no request is missing at the end of the input."""
         self._start()
         if self._read < self.done:
             problem = f"has {self.done} requests, but the input has only {self._read}"
-            raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
+            raise self._refused(problem)
         if not self._read and is_gzip(self.path):
             self.write("", {})  # an empty file is not a valid gzip file
+
+    def _refused(self, problem: str) -> InputError:
+        return InputError(f"{self.path}: {problem}; use --force to overwrite it")
 
     def _start(self) -> BinaryIO:
         """Open the output, cut it to what is done, and write the first state."""
@@ -165,19 +151,17 @@ class Resumable:
             self.counts.update({str(name): int(count) for name, count in state["counts"].items()})
         except FileNotFoundError:
             problem = f"cannot be resumed without its state file, {self.state.name}"
-            raise InputError(f"{self.path}: {problem}; use --force to overwrite it") from None
+            raise self._refused(problem) from None
         except _UNREADABLE:
             problem = "is not a valid state file"
             raise InputError(f"{self.state}: {problem}; use --force to start again") from None
         if other := [name for name in self.made_of if made_of.get(name) != self.made_of[name]]:
-            problem = f"was made with another {' and another '.join(other)}"
-            raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
+            raise self._refused(f"was made with another {' and another '.join(other)}")
         while size > 0 and (block := file.read(min(size, _BLOCK))):
             self._written.update(block)
             size -= len(block)
         if size or done < 0 or self._written.hexdigest() != written:
-            problem = "was changed since it was written"
-            raise InputError(f"{self.path}: {problem}; use --force to overwrite it")
+            raise self._refused("was changed since it was written")
         self.done = done
         if not done:  # the empty gzip member of an input without requests
             file.seek(0)
@@ -188,12 +172,8 @@ class Resumable:
 def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator[None]:
     """Store the answers of services beside an output, until it is complete.
 
-    A configured response cache is used instead of this file.
-
-    Args:
-        path: the output.
-        reranker: calls the services.
-        resume: whether to use answers of an interrupted run.
+    A configured response cache is used instead of this file. Answers of an interrupted run are used
+    with ``resume``.
     """
     if reranker.cache is not None:
         yield
@@ -207,7 +187,6 @@ def storing_answers(path: Path, reranker: Reranker, *, resume: bool) -> Iterator
 
 
 def state_of(path: Path) -> Path:
-    """Path of the state file of an output."""
     return path.with_name(f"{path.name}.state")
 
 

@@ -36,11 +36,6 @@ _interrupts: list[int] = []
 
 
 def run(app: Callable[[], Any]) -> None:
-    """Run the command.
-
-    Raises:
-        SystemExit: with the exit code.
-    """
     _use_utf8()
     try:
         with _log_warnings(), _count_interrupts():
@@ -100,12 +95,12 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
             return result
         except (typer.Exit, typer.Abort):
             raise
-        except KeyboardInterrupt:
-            fail(_stopped(kwargs), _stopped_code())
-        except Exception as error:
-            if _interrupts:  # a library may convert KeyboardInterrupt to another exception
-                fail(_stopped(kwargs), _stopped_code())
-            _report(error)
+        except (KeyboardInterrupt, Exception) as error:
+            # A library may convert KeyboardInterrupt to another exception.
+            if isinstance(error, Exception) and not _interrupts:
+                _report(error)
+            can_resume = "resume" in kwargs and kwargs.get("output")
+            fail("stopped; continue with --resume" if can_resume else "stopped", _stopped_code())
 
     return reported
 
@@ -113,13 +108,6 @@ def report_errors(command: Callable[P, T]) -> Callable[P, T]:
 def _stopped_code() -> int:
     """The exit code of the signal that came first; that of Ctrl-C if none was counted."""
     return _SIGNALS[signal.Signals(_interrupts[0])][1] if _interrupts else INTERRUPTED
-
-
-def _stopped(options: Mapping[str, Any]) -> str:
-    """The message after Ctrl-C; it says whether the command can be continued."""
-    if "resume" in options and options.get("output"):
-        return "stopped; continue with --resume"
-    return "stopped"
 
 
 def _reason(error: OSError) -> str | None:

@@ -214,7 +214,6 @@ def _parse(line: Line, record: Mapping[str, Any]) -> tuple[DayKey, DayCounts]:
 
 
 def is_day(value: object) -> bool:
-    """Whether a value is a day such as 2026-11-23."""
     try:
         return isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
     except ValueError:

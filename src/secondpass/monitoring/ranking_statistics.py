@@ -93,7 +93,6 @@ def _summarize(
 
 
 def _tied(ascending: Sequence[float]) -> int:
-    """Number of values that occur more than once."""
     same = [a == b for a, b in pairwise(ascending)]
     return sum(a or b for a, b in zip([False, *same], [*same, False], strict=True))
 
@@ -125,7 +124,6 @@ def _add_moves(
 
 
 def _add_stages(values: dict[str, float], trace: Trace, scored: Sequence[int]) -> None:
-    """Add the scores of a cascade's stages."""
     if not trace.stage_scores:
         return
     stages = [trace.stage_scores.get(position, ()) for position in scored]

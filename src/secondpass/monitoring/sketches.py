@@ -48,7 +48,6 @@ class BinCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def merge(self, other: Self) -> None:
-        """Add the counts of another."""
         self.bins.update(other.bins)
 
     def to_pairs(self) -> list[list[int]]:
@@ -57,11 +56,7 @@ class BinCounts:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[Any]) -> Self:
-        """The counts of :meth:`to_pairs`.
-
-        Raises:
-            ValueError: these are no such pairs.
-        """
+        """The counts of :meth:`to_pairs`."""
         bins: dict[int, int] = {}
         for pair in pairs:
             number, count = pair
@@ -98,7 +93,6 @@ class Sketch(BinCounts):
 
     @property
     def count(self) -> int:
-        """Number of values."""
         return self.bins.total()
 
     def add(self, value: float) -> None:
@@ -130,7 +124,6 @@ class Sketch(BinCounts):
 
 
 def bin_of(value: float) -> int:
-    """The bin of a finite number."""
     size = abs(value)
     if size < SMALLEST:
         return 0

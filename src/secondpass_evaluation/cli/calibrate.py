@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from secondpass.cli.shared import info, print_json, print_yaml, progress_bars, result_console
+from secondpass.cli.shared import (
+    RerankerOptions,
+    grouped,
+    info,
+    print_json,
+    print_yaml,
+    progress_bars,
+    result_console,
+)
 from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.suite_options import (
     Behind,
@@ -17,12 +25,10 @@ from secondpass_evaluation.cli.suite_options import (
     OutputOptions,
     QueryOptions,
     Rankings,
-    RerankerOptions,
     Seed,
     SuiteArgument,
     SuiteOptions,
     VectorOptions,
-    grouped,
     open_journal,
 )
 

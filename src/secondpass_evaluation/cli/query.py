@@ -22,11 +22,13 @@ from secondpass.cli.shared import (
     Instruction,
     MonitorFolder,
     Order,
+    RerankerOptions,
     decode_argument,
     escaped,
     explained,
     fail,
     from_span,
+    grouped,
     load_for,
     monitored,
     one_line,
@@ -44,10 +46,8 @@ from secondpass_evaluation import check_installed
 from secondpass_evaluation.cli.first_stages import open_for_search, warn_of_skipped
 from secondpass_evaluation.cli.suite_options import (
     PassageSize,
-    RerankerOptions,
     RerankTopN,
     StaleOk,
-    grouped,
 )
 from secondpass_evaluation.search.documents import PASSAGE_SIZE, read_source
 from secondpass_evaluation.search.embedders import CorpusEmbedder, default_embedder

@@ -1,20 +1,18 @@
 """Options that several subcommands share, in groups, and what each group describes.
 
-A subcommand decorated with :func:`grouped` takes a group as one parameter.
+A subcommand decorated with ``grouped`` takes a group as one parameter.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,9 +21,6 @@ from secondpass.cli.shared import (
     ERROR,
     USAGE_ERROR,
     AsJson,
-    Config,
-    Preset,
-    Set,
     configuration,
     fail,
     info,
@@ -190,19 +185,6 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class RerankerOptions:
-    """The configuration of a reranker."""
-
-    preset: Preset = None
-    config: Config = None
-    settings: Set = None
-
-    def read(self) -> dict[str, Any]:
-        """The configuration."""
-        return configuration(self.preset, self.config, self.settings)
-
-
-@dataclass(frozen=True)
 class QueryOptions:
     """How many queries are used, and how many at a time."""
 
@@ -244,47 +226,6 @@ class OutputOptions:
 
     as_json: AsJson = False
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False
-
-
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Take the fields of a parameter that is a dataclass as options, which stand in its place.
-
-    The command is called with the object.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    given = inspect.signature(command).parameters
-
-    @functools.wraps(command)
-    def called(**values: Any) -> None:
-        command(**{name: _collected(name, hints[name], values) for name in given})
-
-    options = [
-        option
-        for name, parameter in given.items()
-        for option in _options(name, hints[name], parameter.default)
-    ]
-    called.__annotations__ = {option.name: option.annotation for option in options}
-    called.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    return called
-
-
-def _options(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
-    """A parameter, or one for each field of a group."""
-    if not is_dataclass(hint):
-        kind = inspect.Parameter.KEYWORD_ONLY
-        yield inspect.Parameter(name, kind, default=default, annotation=hint)
-        return
-    hints = get_type_hints(hint, include_extras=True)
-    for field in fields(hint):
-        yield from _options(field.name, hints[field.name], field.default)
-
-
-def _collected(name: str, hint: Any, values: dict[str, Any]) -> Any:
-    """The value of a parameter, or the group of the values of its fields."""
-    if not (isinstance(hint, type) and is_dataclass(hint)):
-        return values[name]
-    hints = get_type_hints(hint, include_extras=True)
-    return hint(**{part: _collected(part, hints[part], values) for part in hints})
 
 
 def journal_path(

@@ -12,6 +12,7 @@ import typer
 from secondpass.cli.shared import (
     USAGE_ERROR,
     fail,
+    grouped,
     info,
     print_json,
     progress_bars,
@@ -30,7 +31,6 @@ from secondpass_evaluation.cli.suite_options import (
     SuiteOptions,
     VectorOptions,
     check_reranker,
-    grouped,
     journal_path,
     named_value,
     open_journal,

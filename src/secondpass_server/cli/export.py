@@ -14,6 +14,7 @@ from rich.text import Text
 from secondpass.cli.shared import (
     AsJson,
     one_line,
+    plain_table,
     print_json,
     progress_bars,
     result_console,
@@ -77,7 +78,7 @@ def export(
     `--into`. It is compared with the original on sample pairs, and rejected if fewer than 98 % of
     the ten best passages of the queries are the same.
     """
-    from secondpass.scorers.engines.exporting import ExportError, export
+    from secondpass.scorers.engines.exporting import LEAST_OVERLAP, ExportError, export
 
     sample = None if pairs is None else read_pairs(pairs)
     try:
@@ -115,7 +116,10 @@ def export(
         console = result_console()
         console.print(_table(exported.agreements))
         console.print(Text("\n" + one_line(next_step)))
-    _warn(exported.agreements)
+    for precision, measured in exported.agreements.items():
+        if measured.overlap is not None and measured.overlap < LEAST_OVERLAP:
+            hint = "" if precision == "float32" else "; set `precision: exact`"
+            warn(f"in {precision}, the ranking differs from that of the original{hint}")
 
 
 def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:
@@ -135,10 +139,8 @@ def _records(agreements: Mapping[str, Agreement]) -> dict[str, Any]:
 
 def _table(agreements: Mapping[str, Agreement]) -> Table:
     """The agreement in each precision; differences also in standard deviations of the scores."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("against the original")
-    for heading in ("pairs", "largest difference", "mean difference", "Kendall's tau", "top-10"):
-        table.add_column(heading, justify="right")
+    numbers = ("pairs", "largest difference", "mean difference", "Kendall's tau", "top-10")
+    table = plain_table("against the original", numbers=numbers)
     for precision, measured in agreements.items():
         table.add_row(
             precision,
@@ -172,25 +174,8 @@ def _next_step(exported: Exported, *, int8: bool) -> str:
     )
 
 
-def _warn(agreements: Mapping[str, Agreement]) -> None:
-    from secondpass.scorers.engines.exporting import LEAST_OVERLAP
-
-    for precision, measured in agreements.items():
-        if measured.overlap is not None and measured.overlap < LEAST_OVERLAP:
-            hint = "" if precision == "float32" else "; set `precision: exact`"
-            warn(f"in {precision}, the ranking differs from that of the original{hint}")
-
-
 def read_pairs(path: AnyPath) -> list[tuple[str, str]]:
-    """Read pairs from JSON lines with ``query`` and ``text``, both strings; other keys are ignored.
-
-    Returns:
-        (query, text) pairs in the order of the file.
-
-    Raises:
-        FormatError: a line is malformed, or there is none.
-        OSError: the file cannot be read.
-    """
+    """The (query, text) pairs of JSON lines with ``query`` and ``text``; other keys are ignored."""
     pairs = []
     for line, record in read_json_lines(path):
         for key in ("query", "text"):

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from secondpass import ConfigurationError
 from secondpass.cli.shared import Set, info
 from secondpass.config import load
 from secondpass_server.cli.served import (
@@ -25,8 +24,6 @@ _GRACE = 25.0
 
 
 class Transport(StrEnum):
-    """How clients reach the server."""
-
     stdio = "stdio"
     http = "http"
 
@@ -82,7 +79,7 @@ def mcp(
         server.run("stdio")
         return
     from secondpass_server.http.server import Plan
-    from secondpass_server.http.settings import ServerSettings, is_loopback
+    from secondpass_server.http.settings import ServerSettings
     from secondpass_server.http.workers import log_to_stderr
     from secondpass_server.mcp import http
 
@@ -91,11 +88,7 @@ def mcp(
         api_key_file=None if api_key_file is None else str(api_key_file),
         max_bytes=8 * _MIB,
     )
-    if not keys.demands_key and not is_loopback(host):
-        raise ConfigurationError(
-            f"--host {host}: other machines can reach it, so clients must send a key: set "
-            "--api-key-env or --api-key-file"
-        )
+    keys.check_host(host)
     server = create_server({name: load(value) for name, value in served.items()}, limits)
     application = http.create_app(server, keys, host)
     plan = Plan(served, keys, host=host, port=port, drain=0.0, grace=_GRACE)

@@ -60,10 +60,7 @@ def configurations(
 ) -> dict[str, dict[str, Any]]:
     """The configurations by model name, presets first; without any, the preset ``default``.
 
-    Args:
-        presets: ``NAME`` or ``NAME=MODEL``.
-        files: paths of YAML files, or ``PATH=MODEL``.
-        settings: values of ``--set``, which apply to all configurations.
+    Presets are ``NAME`` or ``NAME=MODEL``, files are ``PATH`` or ``PATH=MODEL``.
     """
     configs: dict[str, dict[str, Any]] = {}
     for model, preset, file in _sources(presets, files):

@@ -6,9 +6,5 @@ from secondpass.concurrency.lazy import require
 
 
 def check_installed() -> None:
-    """Check that the packages of the extra ``serve`` are installed.
-
-    Raises:
-        MissingExtraError: one is not.
-    """
+    """Check that the packages of the extra ``serve`` are installed."""
     require(("prometheus_client", "starlette", "uvicorn"), "serve", "the server")

@@ -22,11 +22,7 @@ class Slot:
         self.bytes = 0
 
     def add(self, count: int) -> None:
-        """Count bytes of the body that have arrived.
-
-        Raises:
-            RequestError: the bodies of all running requests together are too large.
-        """
+        """Count bytes of the body that have arrived; refuse them if all bodies are too large."""
         admission = self._admission
         # A single request is always admitted; its body has its own limit.
         if admission.bytes + count > admission.max_bytes and admission.bytes > self.bytes:
@@ -41,7 +37,6 @@ class Admission:
     Attributes:
         requests: number of running requests.
         bytes: bytes of their bodies.
-        max_bytes: maximum of ``bytes``.
         seconds: moving average of the durations of requests.
     """
 
@@ -54,11 +49,7 @@ class Admission:
 
     @contextmanager
     def slot(self) -> Iterator[Slot]:
-        """Admit a request for the duration of the block.
-
-        Raises:
-            RequestError: too many requests are running; status 429, with ``Retry-After``.
-        """
+        """Admit a request for the duration of the block, or refuse it with status 429."""
         if self.requests >= self._max_requests:
             raise self.overloaded(f"{self._max_requests} requests are under way")
         slot = Slot(self)
@@ -74,8 +65,6 @@ class Admission:
         self.seconds += (seconds - self.seconds) * (_WEIGHT if self.seconds else 1)
 
     def overloaded(self, reason: str) -> RequestError:
-        """The error of a request that is not admitted."""
         wait = min(max(1, round(self.seconds)), _LONGEST_WAIT)
-        headers = {"Retry-After": str(wait)}
         message = f"{reason}; try again in {wait} s"
-        return RequestError(429, message, "overloaded", headers=headers)
+        return RequestError(429, message, "overloaded", headers={"Retry-After": str(wait)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import re
 import time
@@ -26,11 +27,7 @@ from secondpass_server.http.bodies import (
     error_headers,
     wait_for_disconnect,
 )
-from secondpass_server.http.errors import (
-    ClientGoneError,
-    IncompleteError,
-    RequestError,
-)
+from secondpass_server.http.errors import ClientGoneError, IncompleteError, RequestError
 from secondpass_server.http.fields import Fields
 from secondpass_server.http.keys import Keys
 from secondpass_server.http.metrics import Metrics
@@ -41,6 +38,7 @@ from secondpass_server.http.shapes import COMMON, SHAPES, Answer, Shape, shape_o
 _GONE = 499
 """Status in the metrics of a request whose client has disconnected; nothing is sent."""
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]+)(?::[0-9]*)?")
+"""The Host header: a name, and perhaps a port."""
 
 
 def create_app(
@@ -64,29 +62,23 @@ def create_app(
 
 
 class _Server:
-    """The endpoints of an application."""
-
     def __init__(self, service: Service) -> None:
         self.service = service
         self.settings = service.settings
         self.keys = Keys(self.settings)
         self.admission = Admission(self.settings)
-        self.metrics = Metrics(self.admission)
+        self.metrics = Metrics()
 
     def application(self) -> Starlette:
-        """The application with all paths."""
-        mixedbread = SHAPES["mixedbread"]
-        routes = [
-            Route(path, self._endpoint(shape, by_body=shape is COMMON), methods=["POST"])
-            for shape in (COMMON, mixedbread)
-            for path in shape.paths
-        ]
-        routes += [
-            Route(f"/{name}{path}", self._endpoint(shape), methods=["POST"])
-            for name, shape in SHAPES.items()
-            for path in shape.paths
-        ]
-        for prefix in ("", *(f"/{name}" for name in SHAPES)):
+        prefixes: dict[str, list[Shape]] = {
+            "": [COMMON, SHAPES["mixedbread"]],
+            **{f"/{name}": [shape] for name, shape in SHAPES.items()},
+        }
+        routes = []
+        for prefix, shapes in prefixes.items():
+            for shape in shapes:
+                endpoint = functools.partial(self._rerank, shape)
+                routes += [Route(prefix + path, endpoint, methods=["POST"]) for path in shape.paths]
             routes.append(Route(f"{prefix}/v1/models", self._guarded(self._models)))
             routes.append(Route(f"{prefix}/health", self._health))
         routes += [
@@ -118,24 +110,16 @@ class _Server:
 
     # ------------------------------------------------------------------ rerank requests
 
-    def _endpoint(
-        self, shape: Shape, *, by_body: bool = False
-    ) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            return await self._rerank(request, shape, by_body)
-
-        return endpoint
-
-    async def _rerank(self, request: Request, shape: Shape, by_body: bool) -> Response:
+    async def _rerank(self, shape: Shape, request: Request) -> Response:
         arrived = time.monotonic()
         body = Body(request, self.settings)
         try:
             self._check_client(request)
             body.check_head()
             with self.admission.slot() as slot:
-                self.metrics.set_under_way()
+                self.metrics.under_way.set(self.admission.requests)
                 fields = Fields(await body.read(slot), self.settings)
-                if by_body:
+                if shape is COMMON:
                     shape = shape_of(fields)
                 rerank_request = shape.read(fields)
                 answer = await self.service.rank(
@@ -165,18 +149,14 @@ class _Server:
             internal = RequestError(500, "internal error", "internal_error")
             response = _json(shape.error(internal), 500, CLOSE)
         finally:
-            self.metrics.set_under_way()
+            self.metrics.under_way.set(self.admission.requests)
         self.metrics.add_request(shape.name, response.status_code, time.monotonic() - arrived)
         return self._finished(request, response)
 
     def _check_client(self, request: Request) -> None:
-        """Check the Host header, the address and the key of the client.
-
-        Raises:
-            RequestError: one of them is not accepted.
-        """
         if self.settings.local_names:
-            if not is_loopback(_host(request)):
+            match = _HOST.fullmatch(request.headers.get("host", ""))
+            if match is None or not is_loopback(match[1]):
                 message = "the Host header must name this machine, as localhost or 127.0.0.1 do"
                 raise RequestError(421, message, "misdirected")
             if request.client is not None and not is_loopback(request.client.host):
@@ -234,12 +214,14 @@ class _Server:
         return self._finished(request, _json({"status": "ok"}))
 
     async def _ready(self, request: Request) -> Response:
-        ready = self.service.ready and not self.service.draining
-        if self.service.draining:
-            state = "draining"
-        else:
-            state = "ready" if ready else "a model failed" if self.service.failed else "loading"
-        return self._finished(request, _json({"status": state}, 200 if ready else 503))
+        states = {
+            "draining": self.service.draining,
+            "ready": self.service.ready,
+            "a model failed": self.service.failed,
+            "loading": True,
+        }
+        state = next(name for name, holds in states.items() if holds)
+        return self._finished(request, _json({"status": state}, 200 if state == "ready" else 503))
 
     async def _http_error(self, request: Request, error: Exception) -> Response:
         """Answer unknown paths and methods in the format of the API with the path's prefix."""
@@ -254,12 +236,6 @@ class _Server:
         headers = await error_headers(converted, Body(request, self.settings))
         self.metrics.add_request("none", error.status_code)
         return self._finished(request, _json(shape.error(converted), error.status_code, headers))
-
-
-def _host(request: Request) -> str:
-    """The name in the Host header, without the port; empty if it is not valid."""
-    match = _HOST.fullmatch(request.headers.get("host", ""))
-    return match[1] if match else ""
 
 
 def _response(shape: Shape, answer: Answer) -> Response:

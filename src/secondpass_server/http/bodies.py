@@ -31,13 +31,6 @@ _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.S)
 
 
 class Body:
-    """The body of a request.
-
-    Args:
-        request: whose body it is.
-        settings: of the server.
-    """
-
     def __init__(self, request: Request, settings: ServerSettings) -> None:
         self._request = request
         self._settings = settings
@@ -45,11 +38,6 @@ class Body:
         self._ended = False
 
     def check_head(self) -> None:
-        """Check the headers that describe the body.
-
-        Raises:
-            RequestError: it is not JSON, is compressed, has an ambiguous length, or is too long.
-        """
         headers = self._request.headers
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         # Browsers send other types for pages of any origin without a preflight request.
@@ -67,25 +55,11 @@ class Body:
             raise self._too_long()
 
     async def read(self, slot: Slot) -> Any:
-        """The JSON value of the body.
-
-        Raises:
-            RequestError: as for :meth:`read_bytes`, or it is not JSON.
-            ClientGoneError: the client has disconnected.
-        """
         raw = await self.read_bytes(slot)
         return parse(raw) if len(raw) <= LARGE_BYTES else await asyncio.to_thread(parse, raw)
 
     async def read_bytes(self, slot: Slot) -> bytes:
-        """The body.
-
-        Args:
-            slot: counts the bytes.
-
-        Raises:
-            RequestError: it is too long or arrives too slowly.
-            ClientGoneError: the client has disconnected.
-        """
+        """The body; the slot counts its bytes."""
         chunks = bytearray()
         try:
             async with asyncio.timeout(self._settings.body_timeout):
@@ -139,12 +113,8 @@ async def wait_for_disconnect(receive: Receive) -> Message:
 
 
 def parse(raw: bytes) -> Any:
-    """The value of a JSON text in UTF-8.
-
-    Raises:
-        RequestError: it is not JSON, has NaN or infinities, or too many values.
-    """
-    if _separators(raw) > _MAX_VALUES and _count_values(raw) > _MAX_VALUES:
+    """The value of a JSON text in UTF-8."""
+    if _separators(raw) > _MAX_VALUES and _separators(_STRINGS.sub(b"", raw)) > _MAX_VALUES:
         message = f"the body has too many JSON values; at most {_MAX_VALUES} are accepted"
         raise RequestError(413, message, "too_large")
     try:
@@ -154,10 +124,6 @@ def parse(raw: bytes) -> Any:
     except (ValueError, RecursionError):
         # Without the parser's message, which may quote the body.
         raise RequestError(400, "the body is not valid JSON") from None
-
-
-def _count_values(raw: bytes) -> int:
-    return _separators(_STRINGS.sub(b"", raw))
 
 
 def _separators(raw: bytes) -> int:

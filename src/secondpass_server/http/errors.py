@@ -36,13 +36,7 @@ class RequestError(Exception):
 
 
 class TooManyTextsError(RequestError):
-    """A request has more texts than the server accepts.
-
-    Args:
-        field: name of the field with the texts.
-        count: number of texts in the request.
-        most: maximum number of texts.
-    """
+    """A request has more texts than the server accepts."""
 
     def __init__(self, field: str, count: int, most: int) -> None:
         self.count = count
@@ -51,15 +45,7 @@ class TooManyTextsError(RequestError):
 
 
 class IncompleteError(RequestError):
-    """A ranking failed, or is not complete although the request demands it.
-
-    Args:
-        status: 504 if the deadline was the reason, else 503.
-        message: what is wrong.
-        model: name of the reranker.
-        ranking: what was found.
-        headers: of the response.
-    """
+    """A ranking failed, or is not complete although the request demands it."""
 
     def __init__(
         self, status: int, message: str, model: str, ranking: Ranking, headers: Mapping[str, str]

@@ -21,17 +21,8 @@ _MOST_FIELDS = 100
 class RerankRequest:
     """A rerank request of any API.
 
-    Attributes:
-        query: the query.
-        texts: the texts to rank.
-        documents: the documents as the client sent them, to be returned.
-        model: the name in the request; None if it has none.
-        top_n: number of results; None: all.
-        instruction: what counts as relevant in this request.
-        return_documents: whether the response has the documents.
-        raw_scores: whether scores are requested as the model gives them.
-        span_threshold: lowest score of documents whose spans are requested; None: no spans.
-        unused: names of fields that have no effect.
+    ``documents`` are as the client sent them, to be returned. ``span_threshold`` is the lowest
+    score of documents whose spans are requested, and ``unused`` names fields that have no effect.
     """
 
     query: str = field(repr=False)
@@ -49,12 +40,7 @@ class RerankRequest:
 class Fields:
     """Reads the fields of a JSON object and remembers which were read. None counts as absent.
 
-    Args:
-        body: the parsed body.
-        settings: of the server.
-
-    Raises:
-        RequestError: the body is not an object.
+    What is wrong is a ``RequestError``, which has the name of the field and no text of the request.
     """
 
     def __init__(self, body: Any, settings: ServerSettings) -> None:
@@ -67,16 +53,17 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self._body
 
-    def _get(self, name: str) -> Any:
+    def _get(self, name: str, kind: type, wanted: str) -> Any:
+        """The value of a field, checked; None if it is absent."""
         self._read.add(name)
-        return self._body.get(name)
+        value = self._body.get(name)
+        is_right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+        if value is None or is_right:
+            return value
+        raise RequestError(None, f"{name}: must be {wanted}, not {_kind(value)}")
 
     def expect(self, name: str, behaviour: bool) -> None:
-        """Check a boolean that has no effect; it is `unused` unless it equals the behaviour.
-
-        Raises:
-            RequestError: it is not a boolean.
-        """
+        """Check a boolean that has no effect; it is `unused` unless it equals the behaviour."""
         if self.flag(name, behaviour) != behaviour:
             self._read.discard(name)
 
@@ -91,88 +78,46 @@ class Fields:
         return tuple(names[:_MOST_NAMES])
 
     def text(self, name: str, *, longest: int | None = None) -> str | None:
-        """A string.
-
-        Raises:
-            RequestError: it is not a string, or too long.
-        """
-        value = self._get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise RequestError(None, f"{name}: must be a string, not {_kind(value)}")
-        limit = self._settings.max_query_characters if longest is None else longest
-        if len(value) > limit:
-            message = f"{name}: has {len(value)} characters; at most {limit} are accepted"
-            raise RequestError(None, message)
+        """A string, by default at most as long as a query may be."""
+        value: str | None = self._get(name, str, "a string")
+        limit = longest or self._settings.max_query_characters
+        if value is not None:
+            _check_length(name, value, limit)
         return value
 
-    def query(self, name: str = "query") -> str:
-        """The query.
-
-        Raises:
-            RequestError: it is absent or blank, or as for :meth:`text`.
-        """
-        value = self.text(name)
+    def query(self) -> str:
+        """The query, which is not blank."""
+        value = self.text("query")
         if value is None:
-            raise RequestError(None, f"{name}: is required")
+            raise RequestError(None, "query: is required")
         if not value.strip():
-            raise RequestError(None, f"{name}: must not be blank")
+            raise RequestError(None, "query: must not be blank")
         return value
 
     def model(self) -> str | None:
-        """The model's name."""
         return self.text("model", longest=500) or None
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean.
-
-        Raises:
-            RequestError: it is not a boolean.
-        """
-        value = self._get(name)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            raise RequestError(None, f"{name}: must be true or false, not {_kind(value)}")
-        return value
+        value = self._get(name, bool, "true or false")
+        return default if value is None else value
 
     def count(self, name: str) -> int | None:
-        """A whole number of 1 or more.
-
-        Raises:
-            RequestError: it is not such a number.
-        """
-        value = self._get(name)
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise RequestError(None, f"{name}: must be a whole number, not {_kind(value)}")
-        if value < 1:
+        """A whole number of 1 or more."""
+        value: int | None = self._get(name, int, "a whole number")
+        if value is not None and value < 1:
             raise RequestError(None, f"{name}: must be 1 or more")
         return value
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
-        """An object.
-
-        Raises:
-            RequestError: it is not an object.
-        """
-        value = self._get(name)
-        if value is not None and not isinstance(value, dict):
-            raise RequestError(None, f"{name}: must be an object, not {_kind(value)}")
+        value: Mapping[str, Any] | None = self._get(name, dict, "an object")
         return value
 
     def names(self, name: str) -> list[str] | None:
-        """A list of strings that is not empty.
-
-        Raises:
-            RequestError: it is not such a list, or too long.
-        """
-        value = self._get(name)
+        """A list of strings that is not empty."""
+        value: list[str] | None = self._get(name, list, "a list of strings")
         if value is None:
             return None
-        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+        if not value or not all(isinstance(item, str) for item in value):
             raise RequestError(None, f"{name}: must be a list of strings")
         if len(value) > _MOST_FIELDS:
             message = f"{name}: has {len(value)} names; at most {_MOST_FIELDS} are accepted"
@@ -189,21 +134,15 @@ class Fields:
             objects: whether objects with a ``text`` are accepted as well as strings.
             fields: fields of these objects that are ranked instead of ``text``: the value of a
                 single one as it is, several as lines ``name: value``.
-
-        Raises:
-            RequestError: it is absent, empty or too long, or an item has a wrong type.
         """
-        value = self._get(name)
+        value = self._get(name, list, "a list")
         if value is None:
             raise RequestError(None, f"{name}: is required")
-        if not isinstance(value, list):
-            raise RequestError(None, f"{name}: must be a list, not {_kind(value)}")
         if not value:
             raise RequestError(None, f"{name}: must not be empty")
         most = self._settings.max_candidates
         if len(value) > most:
             raise TooManyTextsError(name, len(value), most)
-        longest = self._settings.max_text_characters
         texts = []
         for index, document in enumerate(value):
             place = f"{name}[{index}]"
@@ -211,11 +150,15 @@ class Fields:
             if not isinstance(text, str):
                 wanted = "a string or an object with a text" if objects else "a string"
                 raise RequestError(None, f"{place}: must be {wanted}, not {_kind(document)}")
-            if len(text) > longest:
-                message = f"{place}: has {len(text)} characters; at most {longest} are accepted"
-                raise RequestError(None, message)
+            _check_length(place, text, self._settings.max_text_characters)
             texts.append(text)
         return texts, value
+
+
+def _check_length(place: str, text: str, most: int) -> None:
+    if len(text) > most:
+        message = f"{place}: has {len(text)} characters; at most {most} are accepted"
+        raise RequestError(None, message)
 
 
 def _text_of(document: Any, place: str, fields: list[str] | None) -> Any:
@@ -228,25 +171,19 @@ def _text_of(document: Any, place: str, fields: list[str] | None) -> Any:
             raise RequestError(None, f"{place}.text: must be a string, not {_kind(text)}")
         return text
     parts = {name: document[name] for name in fields if document.get(name) is not None}
-    for name, part in parts.items():
+    for part in parts.values():
         if isinstance(part, dict | list):
             raise RequestError(None, f"{place}: a field of rank_fields must not be {_kind(part)}")
-        parts[name] = part if isinstance(part, str) else str(part)
     if not parts:
         raise RequestError(None, f"{place}: has none of the fields in rank_fields")
     if len(fields) == 1:
-        return parts[fields[0]]
+        return str(parts[fields[0]])
     return "\n".join(f"{name}: {part}" for name, part in parts.items())
 
 
 def _kind(value: Any) -> str:
     """The type of a JSON value in words, without its content."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    return "a list" if isinstance(value, list) else "an object"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    kinds: dict[Any, str] = {str: "a string", list: "a list", dict: "an object"}
+    return kinds.get(type(value), "a number")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 from secondpass import Ranking
-from secondpass_server.http.admission import Admission
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
@@ -21,61 +20,44 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Metrics:
-    """Counts requests and rankings.
-
-    Args:
-        admission: has the number of running requests.
-    """
-
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         # Not the global registry, so that a process can have several servers.
         self._registry = registry = CollectorRegistry()
-        own: dict[str, Any] = {"namespace": "secondpass", "registry": registry}
-        self._requests = Counter(
-            "requests", "Responses by API and status code.", ["api", "status"], **own
+        counter = partial(Counter, namespace="secondpass", registry=registry)
+        histogram = partial(Histogram, namespace="secondpass", registry=registry)
+        gauge = partial(
+            Gauge, namespace="secondpass", registry=registry, multiprocess_mode="livesum"
         )
-        self._seconds = Histogram(
-            "request_seconds", "Time from a request to its response.", buckets=_SECONDS, **own
+        self._requests = counter("requests", "Responses by API and status code.", ["api", "status"])
+        self._seconds = histogram(
+            "request_seconds", "Time from a request to its response.", buckets=_SECONDS
         )
-        self._under_way = Gauge(
-            "requests_under_way", "Requests under way.", multiprocess_mode="livesum", **own
+        self.under_way = gauge("requests_under_way", "Requests under way.")
+        self.connections = gauge("connections", "Open connections.")
+        self.closed_connections = counter(
+            "connections_closed", "Idle connections closed to make room for others."
         )
-        self._connections = Gauge(
-            "connections", "Open connections.", multiprocess_mode="livesum", **own
+        self._rankings = counter(
+            "rankings", "Rankings by model and report status.", ["model", "status"]
         )
-        self._closed_connections = Counter(
-            "connections_closed", "Idle connections closed to make room for others.", **own
-        )
-        self._rankings = Counter(
-            "rankings", "Rankings by model and report status.", ["model", "status"], **own
-        )
-        self._issues = Counter("issues", "Issues of rankings, by code.", ["code"], **own)
-        self._candidates = Histogram(
-            "candidates", "Candidates per request.", buckets=_CANDIDATES, **own
-        )
-        self._waiting = Histogram(
+        self._issues = counter("issues", "Issues of rankings, by code.", ["code"])
+        self._candidates = histogram("candidates", "Candidates per request.", buckets=_CANDIDATES)
+        self._waiting = histogram(
             "waiting_seconds",
             "Time of rankings that waited for a model or a thread.",
             buckets=_SECONDS,
-            **own,
         )
-        self._depth = Histogram(
-            "depth_ratio",
-            "Candidates scored, of those within the depth.",
-            buckets=_SHARES,
-            **own,
+        self._depth = histogram(
+            "depth_ratio", "Candidates scored, of those within the depth.", buckets=_SHARES
         )
-        self._overloaded = Counter(
-            "overloaded", "Rankings refused because of other rankings.", ["model"], **own
+        self._overloaded = counter(
+            "overloaded", "Rankings refused because of other rankings.", ["model"]
         )
-        self._calls = Counter("calls", "Calls of scorers and services.", ["model"], **own)
-        self._tokens = Counter(
-            "tokens", "Tokens that services reported.", ["model", "direction"], **own
-        )
-        self._units = Counter("billed_units", "Billed units that are no tokens.", ["model"], **own)
-        self._admission = admission
+        self._calls = counter("calls", "Calls of scorers and services.", ["model"])
+        self._tokens = counter("tokens", "Tokens that services reported.", ["model", "direction"])
+        self._units = counter("billed_units", "Billed units that are no tokens.", ["model"])
 
     def add_request(self, api: str, status: int, seconds: float | None = None) -> None:
         """Count a response, and record its duration if it has one."""
@@ -83,21 +65,8 @@ class Metrics:
         if seconds is not None:
             self._seconds.observe(seconds)
 
-    def set_under_way(self) -> None:
-        """Update the number of running requests."""
-        self._under_way.set(self._admission.requests)
-
-    def set_connections(self, count: int) -> None:
-        """Update the number of open connections."""
-        self._connections.set(count)
-
-    def add_closed_connection(self) -> None:
-        """Count an idle connection that was closed to make room."""
-        self._closed_connections.inc()
-
     def add_ranking(self, model: str, ranking: Ranking, candidates: int) -> None:
-        """Count a ranking, its issues and its usage."""
-        report = ranking.report
+        report, usage = ranking.report, ranking.report.usage
         self._rankings.labels(model, report.status).inc()
         for code in _codes(issue.code for issue in report.issues):
             self._issues.labels(code).inc()
@@ -107,11 +76,11 @@ class Metrics:
             self._depth.observe(report.depth_done / report.depth_asked)
         refused = any(issue.code == "overloaded" for issue in report.issues)
         self._overloaded.labels(model).inc(refused)
-        self._calls.labels(model).inc(report.usage.calls)
-        usage = report.usage
-        for direction, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            if count is not None:
-                self._tokens.labels(model, direction).inc(count)
+        self._calls.labels(model).inc(usage.calls)
+        if usage.input_tokens is not None:
+            self._tokens.labels(model, "input").inc(usage.input_tokens)
+        if usage.output_tokens is not None:
+            self._tokens.labels(model, "output").inc(usage.output_tokens)
         if usage.units is not None:
             self._units.labels(model).inc(usage.units)
 

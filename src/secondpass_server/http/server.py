@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import h11
@@ -20,10 +20,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from secondpass import ConfigurationError
 from secondpass.config import load
 from secondpass.ranking.shared import log
+from secondpass.settings import changed
 from secondpass_server.http.application import create_app
 from secondpass_server.http.metrics import Metrics
 from secondpass_server.http.service import Service
-from secondpass_server.http.settings import ServerSettings, is_loopback
+from secondpass_server.http.settings import ServerSettings
 
 HEAD_SECONDS = 10.0
 """Seconds in which the head of a request must arrive. uvicorn itself has no limit."""
@@ -42,15 +43,8 @@ _LOG_SECONDS = 60.0
 class Connections:
     """The open connections of a server. Beyond their maximum, the oldest idle one is closed.
 
-    Those with a request are not closed: the number of these is limited by the application.
-
-    Args:
-        most: maximum number of connections.
-        counts: is told their number, and when one is closed; None for nobody.
-        clock: a monotonic clock, in seconds.
-
-    Attributes:
-        closing: whether the server stops; new connections are then open for one request at most.
+    Those with a request are not closed: the number of these is limited by the application. While
+    the server is ``closing``, new connections are open for one request at most.
     """
 
     def __init__(
@@ -81,25 +75,24 @@ class Connections:
             oldest.transport.close()
             self._closed += 1
             if self._counts is not None:
-                self._counts.add_closed_connection()
+                self._counts.closed_connections.inc()
             self._log()
         self._tell()
 
     def set_idle(self, connection: Connection, idle: bool) -> None:
-        """Whether a connection waits for a request; if so, it is the youngest of these."""
+        """State whether a connection waits for a request; if so, it is the youngest of these."""
         self._idle.pop(connection, None)
         if idle and connection in self._open:
             self._idle[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """Remove a connection, if it is there."""
         self._open.discard(connection)
         self._idle.pop(connection, None)
         self._tell()
 
     def _tell(self) -> None:
         if self._counts is not None:
-            self._counts.set_connections(len(self._open))
+            self._counts.connections.set(len(self._open))
 
     def _log(self) -> None:
         now = self._clock()
@@ -116,10 +109,6 @@ class Connections:
 class Connection(H11Protocol):
     """uvicorn's protocol, with limits on the time in which the head of a request arrives and in
     which a response is read.
-
-    Args:
-        connections: those of the server.
-        arguments: of uvicorn's protocol.
     """
 
     _head_timer: asyncio.TimerHandle | None = None
@@ -136,7 +125,6 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
-        """Start the timer for the first request."""
         super().connection_made(transport)
         self._all.add(self)
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
@@ -168,7 +156,6 @@ class Connection(H11Protocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timers."""
         self._all.remove(self)
         self._stop_timer()
         self._stop_read_timer()
@@ -263,44 +250,21 @@ class Plan:
     tls_key: str | None = None
 
     def checked(self) -> Plan:
-        """Check the plan; without keys, the result accepts only local clients.
-
-        Raises:
-            ConfigurationError: other machines can reach the address, but no keys are set; or a
-                configuration is wrong.
-        """
-        from dataclasses import replace
-
-        from secondpass.settings import changed
-
+        """Check the plan; without keys, the result accepts only local clients."""
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigurationError("--tls-certificate, --tls-key: give both or neither")
-        checked = self
-        if not self.settings.demands_key:
-            if not is_loopback(self.host):
-                raise ConfigurationError(
-                    f"--host {self.host}: other machines can reach it, so clients must send a key: "
-                    "set --api-key-env or --api-key-file"
-                )
-            checked = replace(self, settings=changed(self.settings, local_names=True))
+        self.settings.check_host(self.host)
+        is_local = self.settings.local_names or not self.settings.demands_key
+        checked = replace(self, settings=changed(self.settings, local_names=is_local))
         checked.application()
         return checked
 
     def application(self) -> Any:
-        """The application.
-
-        Raises:
-            ConfigurationError: a configuration is wrong.
-        """
+        """The application with the rerankers of the configurations."""
         rerankers = {name: load(config) for name, config in self.configurations.items()}
         return create_app(rerankers, self.settings)
 
     def bind(self) -> socket.socket:
-        """A socket that listens on the address.
-
-        Raises:
-            ConfigurationError: the address is not available.
-        """
         try:
             family, _, protocol, _, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -320,32 +284,9 @@ class Plan:
         return listening
 
     def url(self, listening: socket.socket) -> str:
-        """The URL of the server on this socket."""
         scheme = "http" if self.tls_certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{listening.getsockname()[1]}"
-
-    def config(self, application: Any) -> Config:
-        """Settings of uvicorn."""
-        # Its warnings are errors of clients, or are logged by the application.
-        logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        metrics = getattr(getattr(application, "state", None), "metrics", None)
-        return Config(
-            application,
-            Connections(_most_connections(self.settings.max_requests), metrics),
-            loop="asyncio",
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,  # the metrics count requests
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=_KEEP_ALIVE,
-            timeout_graceful_shutdown=max(1, round(self.grace)),
-            h11_max_incomplete_event_size=_HEAD_BYTES,
-            ssl_certfile=self.tls_certificate,
-            ssl_keyfile=self.tls_key,
-        )
 
 
 def _most_connections(max_requests: int) -> int:
@@ -366,42 +307,46 @@ def _most_connections(max_requests: int) -> int:
     return max(_FEWEST_CONNECTIONS, min(wanted, soft - _OTHER_FILES))
 
 
-class Config(uvicorn.Config):
-    """uvicorn's settings, with the connections of the server.
-
-    Args:
-        application: the ASGI application.
-        connections: counts and limits them.
-        settings: of uvicorn.
-    """
-
-    def __init__(self, application: Any, connections: Connections, **settings: Any) -> None:
-        self.connections = connections
-        protocol: Any = functools.partial(Connection, connections=connections)
-        super().__init__(application, http=protocol, **settings)
-
-
 class Server(uvicorn.Server):
     """uvicorn's server, which drains before it stops listening, and answers what was sent by then.
 
     Args:
-        config: of uvicorn.
-        service: its ``draining`` is set; None for another application.
-        drain: seconds to accept connections after SIGTERM.
+        plan: limits, times and certificate.
+        application: of :func:`create_app`, or another one.
         early: has an item if SIGTERM came before the server took signals.
 
     Attributes:
         cut_off: number of requests that had not finished after the grace period.
     """
 
-    def __init__(
-        self, config: Config, service: Service | None, drain: float, early: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, plan: Plan, application: Any, early: Sequence[int] = ()) -> None:
+        # Its warnings are errors of clients, or are logged by the application.
+        logging.getLogger("uvicorn").setLevel(logging.ERROR)
+        state = getattr(application, "state", None)
+        self._service: Service | None = getattr(state, "service", None)
+        self._connections = Connections(
+            _most_connections(plan.settings.max_requests), getattr(state, "metrics", None)
+        )
+        protocol: Any = functools.partial(Connection, connections=self._connections)
+        config = uvicorn.Config(
+            application,
+            http=protocol,
+            loop="asyncio",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,  # the metrics count requests
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=max(1, round(plan.grace)),
+            h11_max_incomplete_event_size=_HEAD_BYTES,
+            ssl_certfile=plan.tls_certificate,
+            ssl_keyfile=plan.tls_key,
+        )
         super().__init__(config)
-        self._connections = config.connections
         self.cut_off = 0
-        self._service = service
-        self._drain = drain
+        self._drain = plan.drain
         self._early = early
 
     async def main_loop(self) -> None:
@@ -440,18 +385,17 @@ class Server(uvicorn.Server):
                     accepted.append(listening.accept()[0])
         for server in self.servers:
             server.close()
+        protocol_class: Any = self.config.http_protocol_class
+        protocol = functools.partial(  # as uvicorn makes it
+            protocol_class,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
         for connection in accepted:
             connection.setblocking(False)
             with contextlib.suppress(OSError):  # such as a TLS handshake that failed
-                await loop.connect_accepted_socket(self._protocol, connection, ssl=self.config.ssl)
-
-    def _protocol(self) -> asyncio.Protocol:
-        """The protocol of a connection, as uvicorn makes it."""
-        make: Any = self.config.http_protocol_class
-        protocol: asyncio.Protocol = make(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        return protocol
+                await loop.connect_accepted_socket(protocol, connection, ssl=self.config.ssl)
 
     async def _count_cut_off(self) -> None:
         grace = self.config.timeout_graceful_shutdown or 0
@@ -473,15 +417,9 @@ def deferred_sigterm() -> Iterator[list[int]]:
 def run(plan: Plan, listening: socket.socket, early: Sequence[int] = ()) -> tuple[int, int]:
     """Serve in this process until SIGTERM or SIGINT.
 
-    Args:
-        plan: what to serve.
-        listening: the socket.
-        early: of :func:`deferred_sigterm`.
-
     Returns:
         The numbers of requests that were answered, and that were cut off at the end.
     """
-    application = plan.application()
-    server = Server(plan.config(application), application.state.service, plan.drain, early)
+    server = Server(plan, plan.application(), early)
     server.run(sockets=[listening])
     return server.server_state.total_requests, server.cut_off

@@ -6,6 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from secondpass import ConfigurationError
 from secondpass.settings import Variables, configurable
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ class ServerSettings:
     max_query_characters: Annotated[int, Ge(1)] = 20_000
     max_text_characters: Annotated[int, Ge(1)] = 200_000
     body_timeout: Annotated[float, Gt(0)] = 30.0
+
+    def check_host(self, host: str) -> None:
+        """Check that other machines cannot reach an address, unless clients must send a key."""
+        if not self.demands_key and not is_loopback(host):
+            raise ConfigurationError(
+                f"--host {host}: other machines can reach it, so clients must send a key: set "
+                "--api-key-env or --api-key-file"
+            )
 
     @property
     def demands_key(self) -> bool:

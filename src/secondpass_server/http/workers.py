@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from types import FrameType
 from typing import Any
 
 from secondpass.ranking.shared import log
@@ -38,18 +37,9 @@ def log_to_stderr() -> None:
 
 
 def run_workers(plan: Plan, listening: socket.socket, early: Sequence[int] = ()) -> None:
-    """Serve in several processes until SIGTERM or SIGINT. A worker that ends is replaced.
-
-    Args:
-        plan: what to serve.
-        listening: the socket.
-        early: of :func:`deferred_sigterm`.
-    """
+    """Serve in several processes until SIGTERM or SIGINT. A worker that ends is replaced."""
     context = multiprocessing.get_context("spawn")
     stopping: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopping.append(number)
 
     def start() -> tuple[Any, float]:
         process = context.Process(target=_work, args=(plan, listening), name="secondpass-worker")
@@ -60,7 +50,10 @@ def run_workers(plan: Plan, listening: socket.socket, early: Sequence[int] = ())
             _block_sigterm(False)
         return process, time.monotonic()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, lambda number, _frame: stopping.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         resource_tracker.ensure_running()  # else the first process starts it, and unblocks SIGTERM
         with _metrics_folder():
@@ -92,7 +85,6 @@ def run_workers(plan: Plan, listening: socket.socket, early: Sequence[int] = ())
 
 
 def _work(plan: Plan, listening: socket.socket) -> None:
-    """Serve in this worker."""
     with deferred_sigterm() as early:
         _block_sigterm(False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal

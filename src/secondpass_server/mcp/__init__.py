@@ -6,9 +6,5 @@ from secondpass.concurrency.lazy import require
 
 
 def check_installed() -> None:
-    """Check that the packages of the extra ``mcp`` are installed.
-
-    Raises:
-        MissingExtraError: one is not.
-    """
+    """Check that the packages of the extra ``mcp`` are installed."""
     require(("mcp", "starlette", "uvicorn"), "mcp", "the MCP server")

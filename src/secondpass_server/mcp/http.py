@@ -24,16 +24,9 @@ PATH = "/mcp"
 def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> ASGIApp:
     """An ASGI application of the streamable HTTP transport, without sessions, at ``/mcp``.
 
-    Args:
-        server: of :func:`~secondpass_server.mcp.tools.create_server`.
-        settings: keys, and the limits of bodies and of running requests.
-        host: the address to listen on. Without keys, only requests to loopback names are answered,
-            which keeps web pages in a local browser out (DNS rebinding).
-
-    Raises:
-        ConfigurationError: a key is wrong.
+    Without keys, only requests to loopback names are answered, which keeps web pages in a local
+    browser out (DNS rebinding); with a key, any Host header is accepted.
     """
-    # With a key, any Host header is accepted.
     anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     application = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -41,7 +34,7 @@ def create_app(server: MCPServer[None], settings: ServerSettings, host: str) -> 
         stateless_http=True,
         max_request_body_size=settings.max_bytes,
         transport_security=anywhere if settings.demands_key else None,
-        host="127.0.0.1" if not settings.demands_key else host,
+        host=host if settings.demands_key else "127.0.0.1",
     )
     return _Guarded(application, settings)
 
@@ -107,8 +100,5 @@ class _Guarded:
 
 
 def run(application: ASGIApp, plan: Plan, listening: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT; running calls then have the plan's ``grace`` to finish.
-
-    Connections have the same limits as those of ``secondpass serve``.
-    """
-    Server(plan.config(application), None, plan.drain).run(sockets=[listening])
+    """Serve until SIGTERM or SIGINT; running calls then have the plan's ``grace`` to finish."""
+    Server(plan, application).run(sockets=[listening])

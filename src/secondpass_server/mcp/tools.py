@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -124,8 +124,7 @@ class PackedText(Outcome):
     repeated: list[int] = Field(description="Indices of documents whose passage is in the text.")
 
 
-def outcome(ranking: Ranking) -> dict[str, Any]:
-    """The fields of :class:`Outcome`."""
+def _outcome(ranking: Ranking) -> dict[str, Any]:
     report = ranking.report
     why_not = [f"{issue.code}: {issue.message}" for issue in report.issues]
     if report.skipped is not None:
@@ -140,8 +139,7 @@ def outcome(ranking: Ranking) -> dict[str, Any]:
     }
 
 
-def result(item: Ranked, *, text: bool) -> Result:
-    """A ranked item as a record."""
+def _result(item: Ranked, *, text: bool) -> Result:
     return Result(
         index=item.position,
         id=item.id,
@@ -152,13 +150,6 @@ def result(item: Ranked, *, text: bool) -> Result:
         span=None if item.span is None else [*item.span],
         text=item.text if text else None,
     )
-
-
-def explained(ranking: Ranking, position: int) -> Explained:
-    """The explanation of the candidate at a position."""
-    explanation = ranking.explain(position=position)
-    details = explanation.to_dict()
-    return Explained(explanation=str(explanation), details=details, **outcome(ranking))
 
 
 _INSTRUCTIONS = (
@@ -219,7 +210,7 @@ def create_server(
             for reranker in tools.rerankers.values():
                 await reranker.aclose()
 
-    server: MCPServer[None] = MCPServer(
+    return MCPServer(
         "secondpass",
         instructions=_INSTRUCTIONS,
         version=__version__,
@@ -228,7 +219,6 @@ def create_server(
         subscriptions=False,
         tools=[_tool(function) for function in (tools.rerank, tools.explain, tools.pack)],
     )
-    return server
 
 
 def _tool(function: Callable[..., Any]) -> Tool:
@@ -274,9 +264,9 @@ class _Tools:
         """
         ranking = await self._ranking(query, documents, top_k, instruction, model)
         return Reranked(
-            results=[result(item, text=include_text) for item in ranking],
+            results=[_result(item, text=include_text) for item in ranking],
             left_out={why: [*positions] for why, positions in ranking.report.left_out.items()},
-            **outcome(ranking),
+            **_outcome(ranking),
         )
 
     async def explain(
@@ -291,7 +281,10 @@ class _Tools:
         if index >= len(documents):
             raise ToolError(f"index: there are {len(documents)} documents, so it must be lower")
         ranking = await self._ranking(query, documents, None, instruction, model)
-        return explained(ranking, index)
+        explanation = ranking.explain(position=index)
+        return Explained(
+            explanation=str(explanation), details=explanation.to_dict(), **_outcome(ranking)
+        )
 
     async def pack(
         self,
@@ -320,7 +313,7 @@ class _Tools:
         sources = [
             PackedSource(index=source.pop("position"), **source) for source in packed.pop("sources")
         ]
-        return PackedText(sources=sources, **packed, **outcome(ranking))
+        return PackedText(sources=sources, **packed, **_outcome(ranking))
 
     async def _ranking(
         self,
@@ -330,12 +323,7 @@ class _Tools:
         instruction: str | None,
         model: str | None,
     ) -> Ranking:
-        """The ranking of the documents.
-
-        Raises:
-            ToolError: the arguments are not valid, or the ranking failed. The message has no text
-                of the query or the documents.
-        """
+        """The ranking of the documents; errors have no text of the query or the documents."""
         self._check(query, documents, instruction)
         reranker = self._reranker(model)
         candidates = [
@@ -377,8 +365,7 @@ class _Tools:
                 raise ToolError(f"documents[{index}]: {message}")
 
     def _reranker(self, model: str | None) -> Reranker:
-        if model is None:
-            return next(iter(self.rerankers.values()))
-        with suppress(KeyError):
-            return self.rerankers[model]
-        raise ToolError(f"model: there is no such reranker{suggestion(model, [*self.rerankers])}")
+        names = [*self.rerankers]
+        if model is not None and model not in names:
+            raise ToolError(f"model: there is no such reranker{suggestion(model, names)}")
+        return self.rerankers[names[0] if model is None else model]

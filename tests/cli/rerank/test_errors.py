@@ -4,6 +4,8 @@ import pytest
 
 from command_requests import LEXICAL, json_lines, requests
 
+GOOD = {"query": "x", "candidates": ["a", "b"]}
+
 
 @pytest.mark.parametrize(
     ("stdin", "told"),
@@ -16,8 +18,10 @@ from command_requests import LEXICAL, json_lines, requests
             b'{"query": "x", "candidates": [{"text": "a", "score": NaN}]}',
             "NaN is not a JSON number",
         ),
+        (json_lines([GOOD, GOOD | {"top_k": 0}]), "standard input:2: top_k: must be 1 or more"),
+        (json_lines([GOOD, GOOD | {"order": "larn"}]), "standard input:2: order: no ordering is"),
     ],
-    ids=range(5),
+    ids=range(7),
 )
 def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
     outcome = secondpass(*LEXICAL, stdin=stdin)
@@ -35,12 +39,23 @@ def test_invalid_lines_are_named_by_number(secondpass, stdin, told):
         (["-o", "no/such/folder"], 1, "no/such/folder: its folder does not exist"),
         (["-f", "trec", "--tag", "a b"], 1, "'a b' has white space"),
         (["-q", " "], 2, "--query: is empty"),
+        (["-q", "a", "--run", "x"], 2, "--query, --run: give one of them"),
+        (["--lines"], 2, "--lines: needs --query"),
+        (["x", "--run", "x"], 2, "FILE, --run: give one of them"),
+        (["--run", "x", "--queries", "x"], 2, "--run: needs --queries and --corpus"),
+        (["--corpus", "x"], 2, "--queries, --corpus: need --run"),
+        (["--resume"], 2, "--resume: needs --output"),
+        (["--dry-run", "--resume", "-o", "x"], 2, "--dry-run, --resume: give one of them"),
         (["--json", "-f", "trec"], 2, "--json, --format: give one of them"),
         (["--resume", "--force", "-o", "x"], 2, "--resume, --force: give one of them"),
         (["--top-k", "0"], 2, "--top-k"),
         (["--batch", "many"], 2, "--batch"),
         (["--format", "xml"], 2, "--format"),
         (["--nosuch"], 2, "--nosuch"),
+        (["--order", "lost_in_the_midle"], 2, "--order: no ordering is named 'lost_in_the_midle'"),
+        (["--order", "{type: tiers"], 2, "--order: write a name, or a mapping"),
+        (["--order", "{type: tiers}"], 2, "--order: "),
+        (["--order", ""], 2, "--order: no ordering is named ''"),
         (["-p", "lexical"], 2, "--preset: give it once"),
         (["-q", "x", "-q", "y"], 2, "--query: give it once"),
     ],

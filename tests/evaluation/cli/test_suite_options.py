@@ -10,6 +10,7 @@ import pytest
 
 from fruit_suite import DOCUMENTS, QUERIES, systems
 from secondpass import Candidate, Reranker
+from secondpass.cli.options import grouped
 from secondpass_evaluation import (
     IndexFaultError,
     StaleIndexError,
@@ -23,7 +24,6 @@ from secondpass_evaluation.cli.suite_options import (
     SuiteOptions,
     VectorOptions,
     cache_folder,
-    grouped,
 )
 from secondpass_evaluation.search.embedders import EmbeddedEmbedder
 from secondpass_evaluation.search.indexing import build_index

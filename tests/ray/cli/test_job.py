@@ -33,8 +33,8 @@ def cluster():
 
 @pytest.fixture
 def job(secondpass, cluster, tmp_path):
-    def run(*arguments):
-        return secondpass("job", "--workers", 2, "-o", tmp_path / "out", *arguments)
+    def run(*arguments, output=tmp_path / "out"):
+        return secondpass("job", "--workers", 2, "-o", output, *arguments)
 
     return run
 
@@ -110,12 +110,10 @@ def test_input_and_output_by_uri(secondpass, job, write, tmp_path, cluster):
     # fsspec's name for this machine's files: pyarrow does not know it.
     for scheme in ("file", "local"):
         address = f"{scheme}://{tmp_path}"
-        told = job("-i", f"{address}/in.jsonl", "-o", f"{address}/{scheme}", "-p", "lexical")
-        assert told.code == 0, told.err
-        told = job(
-            "-i", f"{address}/in.jsonl", "-o", f"{address}/{scheme}", "-p", "lexical", "--resume"
-        )
-        assert told.code == 0, told.err
+        call = ("-i", f"{address}/in.jsonl", "-p", "lexical")
+        for resume in ([], ["--resume"]):
+            told = job(*call, *resume, output=f"{address}/{scheme}")
+            assert told.code == 0, told.err
         expected = plain(secondpass, tmp_path, file, "-p", "lexical")
         assert without_numbers(rows(tmp_path / scheme)) == expected
     told = job("-i", "s3://name:secret@bucket/in.jsonl", "-p", "lexical")

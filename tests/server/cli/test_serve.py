@@ -185,8 +185,9 @@ def test_workers_end_when_their_parent_is_killed():
         (("-p", "lexical=a", "-p", "embedded=a"), "'a' is named twice; write NAME=MODEL"),
         (("--host", "192.0.2.1", "--api-key-env", "SERVE_TEST_KEY"), "cannot listen on 192.0.2.1"),
         (("--tls-key", "x"), "--tls-certificate, --tls-key: give both"),
+        (("--set", "method=lexcal"), "did you mean 'lexical'"),
     ],
-    ids=["no key", "no file", "one name twice", "address", "TLS"],
+    ids=["no key", "no file", "one name twice", "address", "TLS", "configuration"],
 )
 def test_refused_at_the_start(options, message, secondpass, monkeypatch):
     monkeypatch.setenv("SERVE_TEST_KEY", "0123456789abcdef")
@@ -224,12 +225,7 @@ MIB = 2**20
         (["--max-body", 200], {"max_bytes": 200 * MIB, "max_total_bytes": 200 * MIB}),
         (
             ["--max-candidates", 3, "--max-characters", 50, "--max-requests", 2, "--deadline", 0.5],
-            {
-                "max_candidates": 3,
-                "max_text_characters": 50,
-                "max_requests": 2,
-                "deadline": 0.5,
-            },
+            {"max_candidates": 3, "max_text_characters": 50, "max_requests": 2, "deadline": 0.5},
         ),
         (["--forgiving"], {"forgiving": True, "strict_models": False, "issue_messages": False}),
         (["--strict-models"], {"forgiving": False, "strict_models": True}),

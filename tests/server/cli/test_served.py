@@ -1,7 +1,6 @@
 """The rerankers of a server, by the model names that clients use."""
 
 import pytest
-import typer
 
 from secondpass import config
 from secondpass_server.cli.served import configurations
@@ -42,10 +41,3 @@ def test_model_names(mine, presets, files, names):
 def test_settings_are_of_all(mine):
     models = configurations(["lexical"], ["mine.yaml"], ["depth=3"])
     assert {model["depth"] for model in models.values()} == {3}
-
-
-def test_a_name_is_used_once(mine, capsys):
-    with pytest.raises(typer.Exit) as caught:
-        configurations(["lexical=mine"], ["mine.yaml"], None)
-    assert caught.value.exit_code == 2
-    assert "'mine' is named twice" in capsys.readouterr().err

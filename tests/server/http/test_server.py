@@ -7,7 +7,7 @@ import pytest
 from fakes import ByTable
 from loopback_server import LoopbackServer
 from raw_http import head, until
-from secondpass import ConfigurationError, Reranker
+from secondpass import Reranker
 from secondpass_server.http.server import Plan
 from secondpass_server.http.settings import ServerSettings
 
@@ -51,28 +51,6 @@ def test_only_without_keys_clients_must_be_local(host, settings, local_names, mo
     monkeypatch.setenv("SERVER_KEYS", "key-of-a-client")
     checked = Plan(MODELS, settings, host=host).checked()
     assert checked.settings.local_names == local_names
-
-
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
-        (Plan(MODELS, host="0.0.0.0"), "other machines can reach it"),
-        (Plan(MODELS, tls_key="key.pem"), "give both or neither"),
-        (Plan({"m": {"method": "lexcal"}}), "did you mean 'lexical'"),
-        (Plan({}), "at least one reranker"),
-    ],
-    ids=["network", "TLS", "configuration", "no reranker"],
-)
-def test_plans_that_are_refused(plan, message):
-    with pytest.raises(ConfigurationError, match=message):
-        plan.checked()
-
-
-def test_an_address_in_use():
-    with Plan({}, port=0).bind() as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1, port {port}"):
-            Plan({}, port=port).bind()
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,11 @@ def test_names_that_no_header_can_hold(name):
         create_app({name: Reranker(ByTable())})
 
 
+def test_a_server_has_a_reranker():
+    with pytest.raises(ConfigurationError, match="at least one reranker"):
+        create_app({})
+
+
 def test_not_ready_until_the_models_are_loaded(serving):
     class Slow(ByTable):
         go = threading.Event()
@@ -100,7 +105,9 @@ def test_not_ready_until_the_models_are_loaded(serving):
     until(lambda: server.get("/ready").status_code == 200)
 
 
-def test_a_model_that_failed_is_not_loading(serving, monkeypatch):
+def test_a_model_that_failed_is_not_loading(serving, monkeypatch, caplog):
+    """Nor is one of which only a fallback is loaded, which ranks."""
+
     class Broken(ByTable):
         fails = True
 
@@ -112,6 +119,10 @@ def test_a_model_that_failed_is_not_loading(serving, monkeypatch):
     server = serving(Reranker(Broken()))
     until(lambda: server.get("/ready").json() == {"status": "a model failed"})
     assert server.get("/ready").status_code == 503
+    forgiving = serving(Reranker(Broken(), fallback=[ByTable()]))
+    until(lambda: "only a fallback of the model 'm' could be loaded" in caplog.text)
+    assert forgiving.get("/ready").status_code == 503
+    assert forgiving.post("/v1/rerank", BODY).status_code == 200
     Broken.fails = False
     until(lambda: server.get("/ready").json() == {"status": "ready"})
 
@@ -237,17 +248,6 @@ def test_clients_get_codes_and_the_log_the_messages(shown, serving, caplog):
         assert "unreachable" in response.text
         assert ("10.0.0.7" in response.text) == shown
         assert "10.0.0.7" in caplog.text
-
-
-def test_not_ready_while_only_a_fallback_can_be_loaded(serving, caplog):
-    class Broken(ByTable):
-        def warm_up(self):
-            raise ModelLoadError("there is no such model")
-
-    server = serving(Reranker(Broken(), fallback=[ByTable()]))
-    until(lambda: "only a fallback of the model 'm' could be loaded" in caplog.text)
-    assert server.get("/ready").status_code == 503
-    assert server.post("/v1/rerank", BODY).status_code == 200
 
 
 def test_exceptions_show_nothing(serving, caplog):

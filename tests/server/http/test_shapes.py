@@ -1,120 +1,108 @@
 """What each API sends and gets, field by field."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from fakes import Answering, ByTable
+from rotation import rotated
 from secondpass import Reranker
+from secondpass.effects import ListScores
+from secondpass_server.http.errors import RequestError
 from secondpass_server.http.fields import Fields
 from secondpass_server.http.settings import ServerSettings
-from secondpass_server.http.shapes import shape_of
+from secondpass_server.http.shapes import COMMON, SHAPES, shape_of
+from shape_answers import TEXTS, answer_of, read
 
-QUERY, TEXTS = "q", ["a", "ccc", "bb"]
+ALL = {**SHAPES, "common": COMMON}
+QUERY = "q"
 BEST_FIRST = [1, 2, 0]
 RANKS = [1.0, 2 / 3, 1 / 3]
 LENGTHS = [3.0, 2.0, 1.0]
+FIELDS = [{"title": text, "n": 1, "x": "long" * 9} for text in TEXTS]
 
 # Bodies as the clients write them: cohere 6.1, voyageai 0.3, litellm 1.106, jina-haystack 2.0,
 # huggingface-api-haystack 3.1, llama-index-postprocessor-tei-rerank 0.6.
 REQUESTS = {
+    # path, body besides the query, members of the response and of a row, scores
     "cohere SDK, version 2": (
         "/v2/rerank",
-        {"model": "rerank-v3.5", "query": QUERY, "documents": TEXTS, "top_n": 2},
+        {"model": "rerank-v3.5", "documents": TEXTS, "top_n": 2},
         "results relevance_score",
-        RANKS,
+        [1.0, 0.5],
     ),
     "cohere SDK, version 1": (
         "/cohere/v1/rerank",
-        {
-            "query": QUERY,
-            "documents": [{"text": text} for text in TEXTS],
-            "model": "rerank-v3.5",
-            "return_documents": True,
-        },
+        {"documents": [{"text": text} for text in TEXTS], "model": "m", "return_documents": True},
         "results relevance_score document",
         RANKS,
     ),
     "cohere, rank_fields": (
         "/cohere/v1/rerank",
-        {
-            "query": QUERY,
-            "documents": [{"title": text, "n": 1, "x": "long" * 9} for text in TEXTS],
-            "rank_fields": ["title", "n"],
-        },
+        {"documents": FIELDS, "rank_fields": ["title", "n"]},
         "results relevance_score",
         RANKS,
     ),
     "haystack jina": (
         "/v1/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "jina-reranker", "top_n": None},
+        {"documents": TEXTS, "model": "jina-reranker", "top_n": None},
         "results relevance_score",
         RANKS,
     ),
     "raw scores": (
         "/v1/rerank",
-        {"query": QUERY, "documents": TEXTS, "raw_scores": True},
+        {"documents": TEXTS, "raw_scores": True},
         "results relevance_score",
         LENGTHS,
     ),
     "jina, documents by default": (
         "/jina/v1/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "m"},
+        {"documents": TEXTS, "model": "m"},
         "results relevance_score document",
         LENGTHS,
     ),
     "voyage SDK": (
         "/v1/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "m", "top_k": None, "truncation": True},
+        {"documents": TEXTS, "model": "m", "top_k": None, "truncation": True},
         "data relevance_score",
         RANKS,
     ),
-    "haystack tei": (
-        "/rerank",
-        {"query": QUERY, "texts": TEXTS, "raw_scores": False},
-        " score",
-        RANKS,
-    ),
+    "haystack tei": ("/rerank", {"texts": TEXTS, "raw_scores": False}, " score", RANKS),
     "tei, raw scores": (
         "/tei/rerank",
-        {"query": QUERY, "texts": TEXTS, "raw_scores": True, "return_text": True},
+        {"texts": TEXTS, "raw_scores": True, "return_text": True},
         " score text",
         LENGTHS,
     ),
     "litellm huggingface": (
         "/rerank",
-        {
-            "raw_scores": False,
-            "truncate": False,
-            "truncation_direction": "Right",
-            "texts": TEXTS,
-            "query": QUERY,
-            "top_n": 2,
-        },
+        {"raw_scores": False, "truncate": False, "truncation_direction": "Right", "texts": TEXTS}
+        | {"top_n": 2},
         " score",
-        RANKS,
+        [1.0, 0.5],
     ),
     "vllm": (
         "/vllm/v2/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "m"},
+        {"documents": TEXTS, "model": "m"},
         "results relevance_score document",
         LENGTHS,
     ),
     "infinity": (
         "/infinity/rerank",
-        {"query": QUERY, "documents": TEXTS, "model": "m", "return_documents": True},
+        {"documents": TEXTS, "model": "m", "return_documents": True},
         "results relevance_score document",
         RANKS,
     ),
     "llama.cpp": (
         "/llama_cpp/v1/rerank",
-        {"query": QUERY, "documents": TEXTS},
+        {"documents": TEXTS},
         "results relevance_score",
         LENGTHS,
     ),
     "mixedbread": (
         "/v1/reranking",
-        {"query": QUERY, "input": TEXTS, "model": "m", "return_input": True, "top_k": 3},
+        {"input": TEXTS, "model": "m", "return_input": True, "top_k": 3},
         "data score input",
         LENGTHS,
     ),
@@ -125,139 +113,264 @@ REQUESTS = {
 def test_requests_and_responses(case, lengths):
     path, body, form, scores = REQUESTS[case]
     rows_name, score, *document = form.split(" ")
-    response = lengths.post(path, body)
+    response = lengths.post(path, {"query": QUERY, **body})
     assert response.status_code == 200
     rows = response.json()[rows_name] if rows_name else response.json()
-    count = body.get("top_n") or body.get("top_k") or 3
-    assert [row["index"] for row in rows] == BEST_FIRST[:count]
-    expected = RANKS if scores == RANKS and count == 3 else scores
-    if count == 2:
-        expected = [1.0, 0.5]
-    assert [row[score] for row in rows] == pytest.approx(expected)
+    assert [row["index"] for row in rows] == BEST_FIRST[: len(scores)]
+    assert [row[score] for row in rows] == pytest.approx(scores)
     documents = body.get("documents") or body.get("texts") or body.get("input")
     for row in rows:
         assert set(row) == {"index", score, *document}
         if document:
             text = TEXTS[row["index"]]
             assert row[document[0]] in (text, {"text": text}, documents[row["index"]])
-    rule = "rank" if expected != LENGTHS else "rerank"
-    assert response.headers["secondpass-scores"] == rule
+    assert response.headers["secondpass-scores"] == ("rerank" if scores == LENGTHS else "rank")
     assert response.headers["secondpass-status"] == "ok"
 
 
-def test_members_that_clients_read(lengths):
-    """The Voyage SDK and infinity's client read the tokens, Haystack's Jina ranker the model."""
-    body = {"query": QUERY, "documents": TEXTS, "top_k": 1}
-    found = lengths.post("/v1/rerank", body).json()
-    unknown = {"total_tokens": 0, "prompt_tokens": 0}
-    assert found["usage"] == unknown
-    found = lengths.post("/v1/rerank", {"query": QUERY, "documents": TEXTS}).json()
-    assert (found["model"], found["usage"]) == ("m", unknown)
-    assert found["meta"] == {"api_version": {"version": "2"}}
-    assert found["id"]
+# ---------------------------------------------------------------------- what one API alone has
+
+INPUTS = [{"title": "t", "text": "x"}]
+READ = [
+    # API, body, members of the request
+    ("common", {"documents": [{"t": "a"}], "rank_fields": ["t"], "instruction": "new ones"},
+     {"texts": ["a"], "instruction": "new ones"}),
+    ("mixedbread", {"input": INPUTS, "rank_fields": ["title"]}, {"texts": ["t"]}),
+    ("mixedbread", {"input": INPUTS, "rank_fields": ["title", "text"]},
+     {"texts": ["title: t\ntext: x"]}),
+    ("voyage", {"documents": TEXTS, "top_k": 2}, {"top_n": 2, "return_documents": False}),
+    # Cutting is not to be turned off.
+    ("voyage", {"documents": TEXTS, "truncation": True}, {"unused": ()}),
+    ("voyage", {"documents": TEXTS, "truncation": False}, {"unused": ("truncation",)}),
+    ("tei", {"texts": TEXTS, "truncate": True}, {"unused": ()}),
+    ("tei", {"texts": TEXTS, "truncate": False}, {"unused": ("truncate",)}),
+    # What LiteLLM sends besides.
+    ("tei", {"texts": TEXTS, "top_n": 2, "return_documents": True},
+     {"top_n": 2, "return_documents": False, "unused": ()}),
+    ("jina", {"documents": TEXTS, "return_documents": False}, {"return_documents": False}),
+    ("infinity", {"documents": TEXTS}, {"return_documents": False}),
+]  # fmt: skip
 
 
-def test_report_in_headers_and_body(serving):
-    scores = Answering(lambda count: [0.5, float("nan"), 0.7])
-    server = serving(Reranker(scores))
-    body = {"query": QUERY, "documents": TEXTS, "max_tokens_per_doc": 9, "odd name\n": 1}
-    response = server.post("/cohere/v2/rerank", body)
-    report = response.json()["secondpass"]
-    assert report["status"] == response.headers["secondpass-status"] == "partial"
-    assert response.headers["secondpass-issues"] == "score_not_finite, field_not_used"
-    assert [issue["code"] for issue in report["issues"]] == ["score_not_finite", "field_not_used"]
-    assert report["issues"][0]["positions"] == [1]
-    assert report["issues"][1]["message"].endswith("no effect: max_tokens_per_doc")
-    warnings = response.json()["meta"]["warnings"]
-    assert [warning.partition(":")[0] for warning in warnings] == [
-        "score_not_finite",
-        "field_not_used",
-    ]
-    assert report["usage"]["pairs"] == 3
-    assert "pairs=3" in response.headers["secondpass-usage"]
-    assert [row["index"] for row in response.json()["results"]] == [2, 0, 1]  # none is lost
+@pytest.mark.parametrize(("api", "body", "members"), READ)
+def test_what_is_read(api, body, members):
+    request = read(ALL[api], query="q", **body)
+    assert {name: getattr(request, name) for name in members} == members
 
 
-def test_what_a_floor_leaves_out_is_absent(serving):
-    server = serving(Reranker(ByTable(), floor=2))
-    response = server.post("/jina/v1/rerank", {"query": QUERY, "documents": TEXTS})
-    found = response.json()
-    assert [row["index"] for row in found["results"]] == [1, 2]
-    assert found["secondpass"]["left_out"] == {"floor": 1}
+def test_documents_of_voyage_are_no_objects():
+    with pytest.raises(RequestError, match="must be a string, not an object"):
+        read(SHAPES["voyage"], query="q", documents=[{"text": "a"}])
 
 
-def test_what_a_gate_leaves_out(serving):
-    server = serving(Reranker(ByTable(), when={"words": {"below": 1}}))
-    response = server.post("/jina/v1/rerank", {"query": "a", "documents": TEXTS})
-    report = response.json()["secondpass"]
-    assert report["skipped"] == {"reason": "words 1 is not below 1", "pairs": 3, "depth": 0}
-    assert response.headers["secondpass-skipped"] == "3"
-    assert [row["index"] for row in response.json()["results"]] == [0, 1, 2]
+UNKNOWN = {"total_tokens": 0, "prompt_tokens": 0}
+"""Clients of infinity, vLLM and Voyage demand numbers; the report says what is known."""
+WRITTEN = [
+    # API, body, members of the response, rows and their first document
+    ("jina", {"documents": TEXTS}, {"usage": UNKNOWN, "model": "m"}, "results", {"text": "ccc"}),
+    ("jina", {"documents": [{"text": "a", "n": 1}]}, {}, "results", {"text": "a", "n": 1}),
+    ("infinity", {"documents": TEXTS, "return_documents": True},
+     {"object": "rerank", "usage": UNKNOWN}, "results", "ccc"),
+    ("voyage", {"documents": TEXTS, "return_documents": True}, {"usage": UNKNOWN}, "data", "ccc"),
+    ("mixedbread", {"input": TEXTS, "top_k": 2, "return_input": True},
+     {"top_k": 2, "return_input": True}, "data", "ccc"),
+    ("mixedbread", {"input": TEXTS}, {"top_k": 3, "return_input": False}, "data", None),
+    ("common", {"documents": TEXTS},
+     {"id": "id", "model": "m", "usage": UNKNOWN, "meta": {"api_version": {"version": "2"}}},
+     "results", None),
+]  # fmt: skip
 
 
-def test_nothing_relevant(serving):
-    server = serving(Reranker(ByTable(), floor={"at": 99, "on": "rerank", "nothing": 99}))
-    response = server.post("/jina/v1/rerank", {"query": QUERY, "documents": TEXTS})
-    found = response.json()
-    assert (found["results"], found["secondpass"]["nothing_relevant"]) == ([], True)
-    assert response.headers["secondpass-nothing-relevant"] == "true"
+@pytest.mark.parametrize(("api", "body", "members", "rows", "document"), WRITTEN)
+def test_what_is_written(api, body, members, rows, document):
+    response = ALL[api].response(answer_of(read(ALL[api], query="q", **body)))
+    assert members.items() <= response.items()
+    assert response[rows][0].get("document", response[rows][0].get("input")) == document
+    assert "secondpass" in response
 
 
-ERRORS = {
-    "common": (
-        "/v1/rerank",
-        400,
-        {"message": "query: is required"},
-        {"detail": "query: is required"},
-    ),
-    "cohere": ("/cohere/v2/rerank", 400, {"message": "query: is required"}),
-    "jina": ("/jina/v1/rerank", 422, {"detail": "query: is required"}),
-    "voyage": ("/voyage/v1/rerank", 400, {"detail": "query: is required"}),
-    "tei": (
-        "/tei/rerank",
-        422,
-        {"error": "query: is required", "error_type": "Validation"},
-    ),
-    "vllm": (
-        "/vllm/v1/rerank",
-        400,
-        {"error": {"message": "query: is required", "type": "invalid_request", "code": 400}},
-    ),
-    "infinity": (
-        "/infinity/rerank",
-        422,
-        {"detail": [{"loc": ["body"], "msg": "query: is required", "type": "invalid_request"}]},
-    ),
-    "llama_cpp": ("/llama_cpp/rerank", 400, {}),
-    "mixedbread": ("/mixedbread/v1/reranking", 422, {"detail": "query: is required"}),
-}
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_errors_have_the_form_of_the_api(name, lengths):
-    path, status, *parts = ERRORS[name]
-    body = {"documents": TEXTS, "texts": TEXTS, "input": TEXTS}
-    response = lengths.post(path, body)
-    assert response.status_code == status
-    for part in parts:
-        assert part.items() <= response.json().items()
-
-
-BODIES = {
-    "texts": ({"texts": []}, "tei"),
-    "top_k": ({"documents": [], "top_k": None}, "voyage"),
-    "documents": ({"documents": []}, "common"),
-    "both": ({"documents": [], "texts": []}, "common"),
-}
-
-
-@pytest.mark.parametrize("case", BODIES)
-def test_the_body_decides_without_a_prefix(case):
-    body, name = BODIES[case]
-    assert shape_of(Fields(body, ServerSettings())).name == name
+def test_tokens_that_are_known():
+    answer = answer_of(read(SHAPES["jina"], query="q", documents=TEXTS))
+    usage = replace(answer.ranking.report.usage, input_tokens=7)
+    ranking = replace(answer.ranking, report=replace(answer.ranking.report, usage=usage))
+    known = replace(answer, ranking=ranking)
+    assert SHAPES["jina"].response(known)["usage"] == {"total_tokens": 7, "prompt_tokens": 7}
+    assert SHAPES["cohere"].response(known)["meta"]["tokens"] == {"input_tokens": 7}
 
 
 def test_documents_with_lone_surrogates_are_returned(lengths):
     raw = json.dumps({"query": QUERY, "documents": ["a\ud800"], "return_documents": True})
     response = lengths.send("/v1/rerank", raw.encode())
     assert response.json()["results"][0]["document"] == {"text": "a\ud800"}
+
+
+# ---------------------------------------------------------------------- reports
+
+
+def test_report_in_headers_and_body(serving):
+    server = serving(Reranker(Answering(lambda count: [0.5, float("nan"), 0.7])))
+    body = {"query": QUERY, "documents": TEXTS, "max_tokens_per_doc": 9, "odd name\n": 1}
+    response = server.post("/cohere/v2/rerank", body)
+    report = response.json()["secondpass"]
+    assert report["status"] == response.headers["secondpass-status"] == "partial"
+    codes = ["score_not_finite", "field_not_used"]
+    assert response.headers["secondpass-issues"] == ", ".join(codes)
+    assert [issue["code"] for issue in report["issues"]] == codes
+    assert report["issues"][0]["positions"] == [1]
+    assert report["issues"][1]["message"].endswith("no effect: max_tokens_per_doc")
+    warnings = response.json()["meta"]["warnings"]
+    assert [warning.partition(":")[0] for warning in warnings] == codes
+    assert report["usage"]["pairs"] == 3
+    assert "pairs=3" in response.headers["secondpass-usage"]
+    assert [row["index"] for row in response.json()["results"]] == [2, 0, 1]  # none is lost
+
+
+def test_what_a_threshold_or_a_condition_leaves_out(serving):
+    def answer(query=QUERY, **settings):
+        server = serving(Reranker(ByTable(), **settings))
+        response = server.post("/jina/v1/rerank", {"query": query, "documents": TEXTS})
+        body = response.json()
+        return [row["index"] for row in body["results"]], body["secondpass"], response.headers
+
+    indices, report, _ = answer(floor=2)
+    assert (indices, report["left_out"]) == ([1, 2], {"floor": 1})
+    indices, report, headers = answer("a", when={"words": {"below": 1}})
+    assert report["skipped"] == {"reason": "words 1 is not below 1", "pairs": 3, "depth": 0}
+    assert (indices, headers["secondpass-skipped"]) == ([0, 1, 2], "3")
+    indices, report, headers = answer(floor={"at": 99, "on": "rerank", "nothing": 99})
+    assert (indices, report["nothing_relevant"]) == ([], True)
+    assert headers["secondpass-nothing-relevant"] == "true"
+
+
+# ---------------------------------------------------------------------- errors
+
+TYPED = {"message": "x", "type": "kind", "code": 400}
+ERRORS = [
+    # API, status of the error and of the response, body
+    ("common", None, 400, {"message": "x", "detail": "x", "error": "x", "error_type": "kind"}),
+    ("cohere", None, 400, {"message": "x"}),
+    ("jina", None, 422, {"detail": "x"}),
+    ("voyage", None, 400, {"detail": "x"}),
+    ("mixedbread", None, 422, {"detail": "x"}),
+    ("vllm", None, 400, {"error": TYPED}),
+    ("llama_cpp", None, 400, {"error": TYPED}),
+    ("infinity", None, 422, {"detail": [{"loc": ["body"], "msg": "x", "type": "kind"}]}),
+    ("infinity", 503, 503, {"detail": "x"}),
+    ("tei", None, 422, {"error": "x", "error_type": "Validation"}),
+    ("tei", 413, 413, {"error": "x", "error_type": "Validation"}),
+    ("tei", 429, 429, {"error": "x", "error_type": "Overloaded"}),
+    ("tei", 503, 503, {"error": "x", "error_type": "Unhealthy"}),
+]
+
+
+@pytest.mark.parametrize(("api", "status", "sent", "body"), ERRORS)
+def test_errors(api, status, sent, body):
+    error = RequestError(status, "x", "kind")
+    assert (ALL[api].status(error), ALL[api].error(error)) == (sent, body)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/rerank", 400), ("/jina/rerank", 422)])
+def test_errors_over_http(path, status, lengths):
+    response = lengths.post(path, {"documents": TEXTS})
+    assert (response.status_code, response.json()["detail"]) == (status, "query: is required")
+
+
+def test_clients_of_tei_learn_the_largest_batch(serving):
+    server = serving(Reranker(ByTable()), max_candidates=2)
+    response = server.post("/rerank", {"query": "q", "texts": TEXTS})
+    assert response.status_code == 422
+    assert response.json()["error"] == "batch size 3 > maximum allowed batch size 2"
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ({"texts": []}, "tei"),
+        ({"documents": [], "top_k": None}, "voyage"),
+        ({"documents": []}, "common"),
+        ({"documents": [], "texts": []}, "common"),
+    ],
+)
+def test_the_body_decides_without_a_prefix(body, name):
+    assert shape_of(Fields(body, ServerSettings())).name == name
+
+
+# ---------------------------------------------------------------------- Cohere's spans
+
+
+class Spanned:
+    """Scores by length, and the last character of each text but the shortest is the best part."""
+
+    model_name = "spanned"
+    score_kind = "probability"
+
+    def score_pairs(self, query, documents):
+        raise AssertionError
+
+    def score_lists(self, requests, deadline):
+        yield [self.scores(documents) for _, documents in requests]
+
+    def scores(self, documents):
+        spans = [(len(text) - 1, len(text)) if len(text) > 1 else None for text in documents]
+        return ListScores([len(text) / 10 for text in documents], (), spans=spans)
+
+
+SPANS = {
+    # relevant_spans, and which documents have theirs
+    "wanted": ({"mode": "enabled"}, {1, 2}),
+    "at most three": ({"mode": "enabled", "max_spans": 3, "threshold": None}, {1, 2}),
+    "above a threshold": ({"mode": "enabled", "threshold": 0.25}, {1}),
+    "disabled": ({"mode": "disabled", "threshold": 0.1}, set()),
+    "null": (None, set()),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "path"), rotated(SPANS, ["/v2/rerank", "/cohere/v2/rerank", "/v1/rerank"])
+)
+def test_spans(case, path, serving):
+    wanted, expected = SPANS[case]
+    texts = ["a", "c\U0001f989c", {"text": "bb"}]
+    body = {"query": QUERY, "documents": texts, "relevant_spans": wanted}
+    found = serving(Reranker(Spanned())).post(path, body).json()
+    spans = {row["index"]: row.get("relevant_spans") for row in found["results"]}
+    assert {index for index, listed in spans.items() if listed} == expected
+    if 1 in expected:
+        assert spans[1] == [{"start": 2, "end": 3, "score": 0.3}]
+    assert found["secondpass"]["issues"] == []
+
+
+@pytest.mark.parametrize(("names", "has_spans"), [(None, 1), (["text"], 1), (["title"], 0)])
+def test_spans_are_those_of_a_text_that_the_client_has(names, has_spans, serving):
+    body = {
+        "query": QUERY,
+        "documents": [{"text": text, "title": text} for text in TEXTS],
+        "rank_fields": names,
+        "relevant_spans": {"mode": "enabled"},
+    }
+    found = serving(Reranker(Spanned())).post("/cohere/v1/rerank", body).json()
+    assert [row["relevance_score"] for row in found["results"]] == [0.3, 0.2, 0.1]
+    spans = [{"start": 2, "end": 3, "score": 0.3}]
+    assert found["results"][0].get("relevant_spans") == (spans if has_spans else None)
+    messages = [issue["message"] for issue in found["secondpass"]["issues"]]
+    assert all(message.endswith("no effect: relevant_spans") for message in messages)
+    assert len(messages) == 1 - has_spans
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"),
+    [
+        (True, "relevant_spans: must be an object"),
+        ({}, "relevant_spans.mode"),
+        ({"mode": "auto"}, "relevant_spans.mode"),
+        ({"mode": ["enabled"]}, "relevant_spans.mode"),
+        ({"mode": "enabled", "max_spans": 0}, "relevant_spans.max_spans"),
+        ({"mode": "enabled", "max_spans": True}, "relevant_spans.max_spans"),
+        ({"mode": "enabled", "threshold": 2}, "relevant_spans.threshold"),
+        ({"mode": "enabled", "threshold": "0.1"}, "relevant_spans.threshold"),
+    ],
+    ids=repr,
+)
+def test_invalid_settings_of_spans(wanted, part):
+    with pytest.raises(RequestError, match=part):
+        read(COMMON, query=QUERY, documents=TEXTS, relevant_spans=wanted)

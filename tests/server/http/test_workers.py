@@ -10,16 +10,13 @@ from secondpass_server.http import workers
 from secondpass_server.http.metrics import FOLDER_VARIABLE
 
 
-def test_metrics_are_kept_in_a_folder_that_ends(monkeypatch):
+def test_metrics_are_kept_in_a_folder_that_ends_or_in_that_of_the_user(monkeypatch, tmp_path):
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
     with workers._metrics_folder():
         folder = Path(os.environ[FOLDER_VARIABLE])
         assert folder.is_dir()
     assert FOLDER_VARIABLE not in os.environ
     assert not folder.exists()
-
-
-def test_a_folder_of_the_user_stays(monkeypatch, tmp_path):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     with workers._metrics_folder():
         assert os.environ[FOLDER_VARIABLE] == str(tmp_path)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from secondpass.cli.console import (
     ERROR,
@@ -16,6 +15,7 @@ from secondpass.cli.console import (
     fail,
     on_terminal,
     one_line,
+    plain_table,
     print_error,
     print_json,
     print_yaml,
@@ -127,11 +127,7 @@ def _lexical_fallbacks(value: Any, path: str = "", fallback: bool = False) -> It
 def _checked(
     preset: str | None, file: Path | None, settings: list[str] | None
 ) -> tuple[Mapping[str, Any], str | None]:
-    """A configuration, and which packages are missing to run it, if any.
-
-    Raises:
-        ConfigurationError: it is wrong.
-    """
+    """A configuration, and which packages are missing to run it, if any."""
     if preset is not None and file is not None:
         fail("FILE, --preset: give one of them", USAGE_ERROR)
     config = configuration(preset, file, settings)
@@ -178,7 +174,7 @@ def presets(
     if as_json or not on_terminal(sys.stdout):
         print_json(purposes)
         return
-    table = Table("preset", "purpose", box=None, pad_edge=False)
+    table = plain_table("preset", "purpose")
     for preset_name, purpose in purposes.items():
         table.add_row(preset_name, purpose)
     result_console().print(table)

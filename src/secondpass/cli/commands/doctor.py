@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-
-from secondpass.config import preset, preset_names
-from secondpass.errors import ConfigurationError
-from secondpass.settings import registry, variable
-from secondpass.settings.environment import read
-
-if TYPE_CHECKING:
-    from secondpass.apis.descriptions import Api
-    from secondpass.settings.descriptions import Descriptions
 import platform
 import re
+import socket
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from secondpass import __version__
@@ -31,15 +21,22 @@ from secondpass.cli.console import (
     escaped,
     on_terminal,
     one_line,
+    plain_table,
     print_json,
     result_console,
 )
-from secondpass.cli.options import AsJson, Config, Preset, Set, configuration
-from secondpass.config import load
-from secondpass.errors import InputError, SecondPassError
+from secondpass.cli.options import AsJson, RerankerOptions, grouped
+from secondpass.config import load, preset, preset_names
+from secondpass.errors import ConfigurationError, InputError, SecondPassError
 from secondpass.scorers.engines.inspection import inspect_model
 from secondpass.scorers.families import FAMILIES
+from secondpass.settings import registry, variable
+from secondpass.settings.environment import read
 from secondpass.types import Candidate
+
+if TYPE_CHECKING:
+    from secondpass.apis.descriptions import Api
+    from secondpass.settings.descriptions import Descriptions
 
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+).*?extra\s*==\s*['\"]([\w-]+)['\"]")
 _QUERY = "Which fruit is rich in potassium?"
@@ -49,7 +46,9 @@ _CANDIDATES = (
 )
 
 
+@grouped
 def doctor(
+    *,
     model: Annotated[
         str | None,
         typer.Argument(
@@ -57,16 +56,13 @@ def doctor(
             help="A model of the hub, or a folder: say what it is recognised as, and why.",
         ),
     ] = None,
-    *,
     family: Annotated[
         str | None,
         typer.Option(
             help="The family of MODEL: the name of one, or a YAML file that describes it."
         ),
     ] = None,
-    preset_name: Preset = None,
-    config: Config = None,
-    settings: Set = None,
+    configured: RerankerOptions,
     network: Annotated[
         bool,
         typer.Option(
@@ -93,16 +89,16 @@ def doctor(
         "platform": platform.platform(),
         "extras": _extras(),
     }
-    config_values: dict[str, Any] | None = None
-    if preset_name is not None or config is not None or settings:
+    config: dict[str, Any] | None = None
+    if configured != RerankerOptions():
         try:
-            config_values = configuration(preset_name, config, settings)
+            config = configured.read()
         except ConfigurationError as error:
             result["reranker"] = {"runs": False, "reason": str(error)}
     if network:
-        result["network"] = check_network(config_values)
-    if config_values is not None:
-        result["reranker"] = _run_reranker(config_values)
+        result["network"] = check_network(config)
+    if config is not None:
+        result["reranker"] = _run_reranker(config)
     if model is not None:
         result["model"] = inspect_model(model, _family(family))
     elif family is not None:
@@ -116,7 +112,6 @@ def doctor(
 
 
 def _family(name: str | None) -> str | None:
-    """The option, checked."""
     try:
         if name is not None:
             FAMILIES.resolve(name)
@@ -126,8 +121,6 @@ def _family(name: str | None) -> str | None:
 
 
 def _extras() -> dict[str, Any]:
-    from importlib import metadata
-
     extras: dict[str, dict[str, str | None]] = {}
     try:
         requirements = metadata.requires("secondpass") or []
@@ -148,8 +141,6 @@ def _extras() -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
-    from importlib import metadata
-
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -189,7 +180,7 @@ def _print(result: Mapping[str, Any]) -> None:
         f"secondpass {result['secondpass']}, Python {result['python']}, {result['platform']}\n",
         markup=False,
     )
-    table = Table("extra", "", "packages", box=None, pad_edge=False)
+    table = plain_table("extra", "", "packages")
     for extra, details in result["extras"].items():
         packages = ", ".join(
             f"{name} {version or 'is missing'}" for name, version in details["packages"].items()
@@ -201,7 +192,7 @@ def _print(result: Mapping[str, Any]) -> None:
     console.print(table)
     if "network" in result:
         console.print()
-        table = Table("variable", "", box=None, pad_edge=False)
+        table = plain_table("variable", "")
         for name, is_set in result["network"]["variables"].items():
             table.add_row(Text(one_line(name)), "set" if is_set else "not set")
         console.print(table)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from secondpass.cli.console import (
@@ -17,6 +16,7 @@ from secondpass.cli.console import (
     info,
     on_terminal,
     one_line,
+    plain_table,
     print_json,
     result_console,
     warn,
@@ -118,10 +118,8 @@ def print_plan(plan: CostPlan, *, as_json: bool) -> None:
 def strategies_of(reranker: Reranker) -> tuple[dict[str, Reranker], dict[str, str]]:
     """A reranker for each strategy whose only required setting is a language model.
 
-    They use the language model of ``reranker``, the first if it has several.
-
-    Returns:
-        The rerankers by the name of the strategy, and why others cannot be created.
+    They use the language model of ``reranker``, the first if it has several. Also returned is why
+    others cannot be created.
     """
     llms = [
         service
@@ -190,25 +188,18 @@ def _assumptions(plan: CostPlan) -> str:
 
 
 def _print_table(heading: str, rows: Iterable[tuple[str, PlannedStage]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(heading, overflow="fold")
-    columns = ("candidates", "calls", "rounds", "tokens in, about", "tokens out, about")
-    for column in (*columns, "cost, about", "seconds"):
-        table.add_column(column, justify="right")
+    columns = ["candidates", "calls", "rounds", "tokens in, about", "tokens out, about"]
+    table = plain_table(heading, numbers=[*columns, "cost, about", "seconds"])
     for name, stage in rows:
-        table.add_row(
-            *map(
-                Text,
-                (
-                    one_line(name),
-                    f"{stage.candidates:,}",
-                    in_words(stage.calls),
-                    in_words(stage.rounds),
-                    in_words(stage.input_tokens) if stage.asks else "",
-                    in_words(stage.output_tokens) if stage.asks else "",
-                    "" if stage.cost is None else in_words(stage.cost, 4),
-                    "" if stage.seconds is None else in_words(stage.seconds, 4),
-                ),
-            )
-        )
+        cells = [
+            one_line(name),
+            f"{stage.candidates:,}",
+            in_words(stage.calls),
+            in_words(stage.rounds),
+            in_words(stage.input_tokens) if stage.asks else "",
+            in_words(stage.output_tokens) if stage.asks else "",
+            "" if stage.cost is None else in_words(stage.cost, 4),
+            "" if stage.seconds is None else in_words(stage.seconds, 4),
+        ]
+        table.add_row(*map(Text, cells))
     result_console().print(table)

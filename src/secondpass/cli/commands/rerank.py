@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from secondpass import __version__
 from secondpass.adapters.shared import rerank_grouped
 from secondpass.cli.console import (
     ERROR,
-    USAGE_ERROR,
+    check_usage,
     decode_argument,
     fail,
     info,
@@ -25,25 +24,19 @@ from secondpass.cli.console import (
 )
 from secondpass.cli.options import (
     AsJson,
-    Config,
-    Context,
-    Depth,
+    Batch,
     DryRun,
     Explain,
-    Instruction,
     MonitorFolder,
-    Order,
-    Preset,
-    RunCorpus,
-    RunQueries,
-    Set,
+    Quiet,
+    RankingOptions,
+    RerankerOptions,
+    RunOptions,
     Timings,
-    TopK,
     WithText,
-    configuration,
+    grouped,
     load_for,
     monitored,
-    parse_order,
 )
 from secondpass.cli.progress import progress_bars
 from secondpass.cli.rankings import Format, Formatter, Stream
@@ -60,6 +53,7 @@ _BATCH_SIZE = 32_000_000
 """Bytes of input after which a batch ends; it bounds the memory."""
 
 
+@grouped
 def rerank(
     *,
     file: Annotated[
@@ -73,19 +67,9 @@ def rerank(
     lines: Annotated[
         bool, typer.Option("--lines", help="Each input line is the text of a candidate, not JSON.")
     ] = False,
-    run: Annotated[
-        Path | None, typer.Option(help="TREC run; the lines of a query must be consecutive.")
-    ] = None,
-    queries: RunQueries = None,
-    corpus: RunCorpus = None,
-    preset: Preset = None,
-    config: Config = None,
-    settings: Set = None,
-    top_k: TopK = None,
-    depth: Depth = None,
-    order: Order = None,
-    instruction: Instruction = None,
-    context: Context = None,
+    trec: RunOptions,
+    configured: RerankerOptions,
+    defaults: RankingOptions,
     form: Annotated[
         Format | None,
         typer.Option("--format", "-f", help="Output format. Default: table, or jsonl in a pipe."),
@@ -102,15 +86,13 @@ def rerank(
     timings: Timings = False,
     explain: Explain = None,
     tag: Annotated[str, typer.Option(help="Last field of a TREC run.")] = "secondpass",
-    batch: Annotated[int, typer.Option(min=1, help="Number of queries to rank at a time.")] = 64,
+    batch: Batch = 64,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with code 1 unless every ranking is ok.")
     ] = False,
     dry_run: DryRun = False,
     monitor: MonitorFolder = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show no progress bars and no summary.")
-    ] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Rerank the candidates of one query or many, or a TREC run.
 
@@ -134,34 +116,27 @@ def rerank(
     """
     query = None if query is None else decode_argument(query)
     output = None if str(output) == "-" else output
-    source = RerankInput(file, query, run, queries, corpus, lines)
-    source.check(output, resume=resume, force=force)
-    if json_lines and form not in {None, Format.jsonl}:
-        fail("--json, --format: give one of them", USAGE_ERROR)
-    if dry_run and resume:
-        fail("--dry-run, --resume: give one of them", USAGE_ERROR)
-    is_resumable = output is not None and _is_regular(output)
-    if output is not None and is_resumable:
-        source.check_not_overwritten(output, config, context)
-    config_values = configuration(preset, config, settings)
+    source = RerankInput(file, query, lines, trec)
+    source.check()
+    check_usage(
+        {
+            "--resume: needs --output": resume and output is None,
+            "--resume, --force: give one of them": resume and force,
+            "--json, --format: give one of them": json_lines and form not in {None, Format.jsonl},
+            "--dry-run, --resume: give one of them": dry_run and resume,
+        }
+    )
+    # A pipe or a device can neither be continued nor overwritten.
+    resumable = output if output and (not output.exists() or output.is_file()) else None
+    if resumable is not None:
+        source.check_not_overwritten(resumable, configured.config, defaults.context)
+    config_values = configured.read()
     reranker = load_for(config_values, dry_run=dry_run)
-    options: dict[str, Any] = {
-        "top_k": top_k,
-        "depth": depth,
-        "order": parse_order(reranker, order),
-        "instruction": None if instruction is None else decode_argument(instruction),
-    }
-    context_value, context_hash = read_context(context)
+    options = defaults.read(lambda: reranker)
+    context, context_hash = read_context(defaults.context)
     if dry_run:
-        from secondpass.cli.dry_run import print_dry_run
-
-        with ExitStack() as stack:
-            progress = stack.enter_context(progress_bars(quiet))
-            with_options = (
-                (_request(item, context_value), {**options, **item.options})
-                for item in source.requests(stack, reranker, progress)
-            )
-            print_dry_run(reranker, with_options, as_json=json_lines)
+        with progress_bars(quiet) as progress:
+            _estimate(source, reranker, options, context, progress, as_json=json_lines)
         return
     to_terminal = output is None and on_terminal(sys.stdout)
     form = form or (Format.table if to_terminal and not json_lines else Format.jsonl)
@@ -170,7 +145,7 @@ def rerank(
         text=text,
         timings=timings,
         tag=tag,
-        top_k=top_k,
+        top_k=defaults.top_k,
         to_file=not to_terminal,
         explain=explain or (),
     )
@@ -178,7 +153,7 @@ def rerank(
     with ExitStack() as stack:
         stack.enter_context(monitored(monitor))
         sink: Stream | Resumable
-        if output is not None and is_resumable:
+        if resumable is not None:
             made_of = {
                 "configuration": fill(config_values)[0],
                 "version": __version__,
@@ -188,8 +163,8 @@ def rerank(
                 **({"--explain": explain} if explain else {}),
                 **({"--lines": lines} if lines else {}),
             }
-            sink = stack.enter_context(Resumable(output, made_of, resume=resume, force=force))
-            stack.enter_context(storing_answers(output, reranker, resume=resume))
+            sink = stack.enter_context(Resumable(resumable, made_of, resume=resume, force=force))
+            stack.enter_context(storing_answers(resumable, reranker, resume=resume))
         else:
             sink = stack.enter_context(Stream(output))
         # No bars between rankings that are printed to the terminal.
@@ -199,7 +174,13 @@ def rerank(
         windows = batches(_without_ids_of(requests, unexplained), batch, _BATCH_SIZE)
 
         def rank(window: Sequence[InputRequest], before: int) -> list[Ranking]:
-            return _rank(reranker, window, options, context_value, before)
+            call_options = [{**options, **item.options} for item in window]
+            try:
+                return rerank_grouped(
+                    reranker, [_request(item, context) for item in window], call_options
+                )
+            except RerankError as error:
+                fail(f"requests {before + 1} to {before + len(window)}: {error}")
 
         total, candidates = _write_rankings(windows, rank, formatter, sink, progress)
         sink.finish()
@@ -208,17 +189,30 @@ def rerank(
     if not quiet:
         info(summary(total, sink.counts, time.monotonic() - started))
     if candidates == 0 and (total == 0 or query is not None):
-        _report_nothing("candidate" if total else "query", source)
+        # What writes into a pipe may have nothing to rank.
+        report = fail if source.is_file else warn
+        report(f"there is no {'candidate' if total else 'query'} in the input")
     if strict and sink.counts["ok"] != total:
         raise typer.Exit(ERROR)
 
 
-def _report_nothing(missing: str, source: RerankInput) -> None:
-    """Warn that the input has none; a file without any is an error."""
-    message = f"there is no {missing} in the input"
-    if source.is_file:
-        fail(message)
-    warn(message)  # what writes into a pipe may have nothing to rank
+def _estimate(
+    source: RerankInput,
+    reranker: Reranker,
+    options: Mapping[str, Any],
+    context: Any,
+    progress: Progress,
+    *,
+    as_json: bool,
+) -> None:
+    from secondpass.cli.dry_run import print_dry_run
+
+    with ExitStack() as stack:
+        with_options = (
+            (_request(item, context), {**options, **item.options})
+            for item in source.requests(stack, reranker, progress)
+        )
+        print_dry_run(reranker, with_options, as_json=as_json)
 
 
 def _write_rankings(
@@ -258,26 +252,6 @@ def _without_ids_of(requests: Iterable[InputRequest], ids: set[str]) -> Iterator
         yield request
 
 
-def _rank(
-    reranker: Reranker,
-    batch: Sequence[InputRequest],
-    options: Mapping[str, Any],
-    context: Any,
-    total: int,
-) -> list[Ranking]:
-    """Rank a batch that follows ``total`` requests."""
-    requests = [_request(item, context) for item in batch]
-    try:
-        return rerank_grouped(reranker, requests, [{**options, **item.options} for item in batch])
-    except RerankError as error:
-        fail(f"requests {total + 1} to {total + len(batch)}: {error}")
-
-
 def _request(item: InputRequest, context: Any) -> Request:
     """A request with its own context, else with the shared one."""
     return Request(item.query, item.candidates, context if item.context is None else item.context)
-
-
-def _is_regular(path: Path) -> bool:
-    """Whether a path is a regular file, or will be."""
-    return not path.exists() or stat.S_ISREG(path.stat().st_mode)
