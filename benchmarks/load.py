@@ -2,6 +2,8 @@
 
     python -m benchmarks.load                             a minute for each cell: over an hour
     python -m benchmarks.load --seconds 10 --loads 0.5,4  shorter, and fewer cells
+    python -m benchmarks.load --before FOLDER             also the sources of another checkout
+    python -m benchmarks.load --llm                       a language model with a rate limit, only
 
 Requests arrive as a Poisson process at 0.5, 1, 2 and 4 times the capacity, whatever the answers
 take. The scorers have a known cost, 1 ms a pair of sleep on two threads: `engine` is a model behind
@@ -13,7 +15,8 @@ request alone, the median of nine. A request that waits for one of the 32 thread
 Each cell prints: answers later than the limit, and the latest; pairs a second as a share of the
 capacity, from a twelfth of the time on; the share of answered requests with their first ten scored;
 refused requests, and the share that arithmetic demands; the depth; nDCG@10. Times include the
-benchmark's own work, so run it on an idle machine.
+benchmark's own work, so run it on an idle machine. Writes ``build/load.json`` and
+``build/load.svg``.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import asyncio
 import contextlib
 import json
 import math
+import os
 import random
 import re
 import statistics
@@ -35,10 +39,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.speed.plots import COLOURS, figure
+
 from secondpass import Ranking, Reranker
+from secondpass.errors import LLMError
 from secondpass.scorers.engines.pairs import PairEngine
 
 ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
 PAIR = 0.001  # seconds
 THREADS = 2
 FIRST = 10
@@ -46,6 +54,7 @@ LATE = 0.05  # seconds
 ALONE = 6
 LOADS = "0.5,1,2,4"
 LISTS = 64
+RATE, BURST = 10.0, 10.0  # requests a second
 
 
 class _Pair(NamedTuple):
@@ -371,14 +380,99 @@ def line(row: dict[str, Any]) -> str:
     return "| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in values) + " |"
 
 
-def measure(options: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    limits = ["deadline"] if options.old else options.limits.split(",")
     for scorer in options.scorers.split(","):
         for way in options.ways.split(","):
-            for limit in options.limits.split(","):
+            for limit in limits:
                 for count in map(int, options.candidates.split(",")):
                     for load in map(float, options.loads.split(",")):
-                        row = cell(scorer, way, limit, count, load, options.seconds)
-                        print(line(asyncio.run(row)), flush=True)
+                        row = asyncio.run(cell(scorer, way, limit, count, load, options.seconds))
+                        rows.append(row)
+                        print(line(row), file=sys.stderr if options.json else sys.stdout)
+    return rows
+
+
+def before(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The same with the sources of another checkout, in another process."""
+    folder = Path(options.before)
+    names = ("seconds", "scorers", "ways", "loads", "candidates")
+    arguments = [f"--{name}={getattr(options, name)}" for name in names]
+    command = [sys.executable, "-m", "benchmarks.load", "--json", "--old", *arguments]
+    path = os.pathsep.join([str(folder / "src"), str(ROOT)])
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
+
+
+def draw_plot(path: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Answered requests with their first ten scored, and nDCG@10, against load."""
+    styles = {"before": "--", "after": "-"}
+    with figure(path, 10, 4, 2) as axes:
+        for when, measured in rows.items():
+            chosen = [row for row in measured if row["limit"] == "deadline"]
+            kinds = sorted({(row["scorer"], row["way"], row["candidates"]) for row in chosen})
+            for number, kind in enumerate(kinds):
+                points = [
+                    row for row in chosen if (row["scorer"], row["way"], row["candidates"]) == kind
+                ]
+                loads = [row["load"] for row in points]
+                style = {"color": COLOURS[number % len(COLOURS)], "linestyle": styles[when]}
+                values = [row["first_ten"] * (1 - row["refused"]) for row in points]
+                axes[0].plot(loads, values, label=f"{', '.join(map(str, kind))} ({when})", **style)
+                axes[1].plot(loads, [row["ndcg"] for row in points], **style)
+        axes[0].set_ylabel("requests with their first ten scored")
+        axes[1].set_ylabel("nDCG@10 of all requests")
+        for one in axes:
+            one.set_xlabel("load / capacity")
+            one.set_xscale("log", base=2)
+        axes[0].legend(fontsize=6, frameon=False)
+
+
+# ---------------------------------------------------------------------- a rate limit
+
+
+async def rate_limited(seconds: float) -> None:
+    """Rankings by a model that answers ten requests a second, after a burst of ten."""
+    left, filled, requests, answers = BURST, time.monotonic(), 0, 0
+
+    async def model(messages: list[dict[str, str]]) -> str:
+        nonlocal left, filled, requests, answers
+        requests += 1
+        now = time.monotonic()
+        left, filled = min(BURST, left + (now - filled) * RATE), now
+        if left < 1:
+            await asyncio.sleep(0.02)
+            raise LLMError("too many requests", "rate_limited", retryable=True, retry_after=1.0)
+        left -= 1
+        answers += 1
+        await asyncio.sleep(0.3)
+        labels = re.findall(r'<doc id="([^"]*)">', messages[-1]["content"])
+        return json.dumps(dict.fromkeys(labels, 5))
+
+    reranker = Reranker({"type": "graded", "llm": model, "batch_size": 5}, log_level="debug")
+    texts = [f"passage {number}" for number in range(15)]
+    began = time.perf_counter()
+    failed = done = 0
+
+    async def rank() -> None:
+        nonlocal failed, done
+        while time.perf_counter() < began + seconds:
+            ranking = await reranker.arerank("q", texts)
+            done += 1
+            failed += ranking.report.status != "ok"
+
+    await asyncio.gather(*(rank() for _ in range(12)))
+    elapsed = time.perf_counter() - began
+    print(f"{done} rankings, {failed} not ok; {requests / answers:.3f} requests an answer;")
+    print(f"{answers / (RATE * elapsed + BURST):.2f} of the limit used")
 
 
 def main() -> None:
@@ -389,14 +483,29 @@ def main() -> None:
     parser.add_argument("--limits", default="deadline,target")
     parser.add_argument("--candidates", default="20,100")
     parser.add_argument("--loads", default=LOADS)
+    parser.add_argument("--before", help="folder of another checkout")
+    parser.add_argument("--llm", action="store_true")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--old", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve)
         return
+    if options.llm:
+        asyncio.run(rate_limited(options.seconds))
+        return
+    if options.json:
+        json.dump(measure(options), sys.stdout)
+        return
     print("| " + " | ".join(COLUMNS) + " |")
     print("| " + " | ".join("---" for _ in COLUMNS) + " |")
-    measure(options)
+    rows = {"before": before(options)} if options.before else {}
+    rows["after"] = measure(options)
+    BUILD.mkdir(exist_ok=True)
+    (BUILD / "load.json").write_text(json.dumps(rows, indent=1))
+    draw_plot(BUILD / "load.svg", rows)
+    asyncio.run(rate_limited(options.seconds))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from secondpass.concurrency.lazy import is_installed, require
-from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import ConfigurationError, MissingExtraError, ModelLoadError
 from secondpass.scorers.engines.facts import ModelFacts, facts_of, read_facts
 from secondpass.scorers.engines.files import TorchOnlyError, find_files, model_files

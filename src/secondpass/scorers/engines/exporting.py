@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from secondpass.concurrency.lazy import require
-from secondpass.concurrency.processor import has_fast_bfloat16, usable_cpus
+from secondpass.concurrency.processor import has_fast_bfloat16
 from secondpass.errors import InputError, ModelLoadError, with_article
 from secondpass.scorers.engines.agreement import (
     TOP,

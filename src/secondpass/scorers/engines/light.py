@@ -7,9 +7,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secondpass.concurrency.processor import usable_cpus
 from secondpass.errors import MethodError, ModelLoadError
 from secondpass.scorers.engines.files import ModelFiles, TorchOnlyError
-from secondpass.concurrency.processor import usable_cpus
 from secondpass.scorers.engines.runtimes import Backend, Precision, open_runtime
 from secondpass.scorers.engines.score_cache import file_digest
 from secondpass.scorers.engines.tokens import Pair, PairTokenizer
